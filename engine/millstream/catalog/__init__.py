@@ -1,0 +1,1 @@
+"""Streams, tables and types known to the engine, as immutable snapshots."""

@@ -1,0 +1,50 @@
+"""What the catalog knows of one stream or table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.model.schema import Schema, SourceKind, WindowedKey
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A serialization format and its settings.
+
+    `name` is KAFKA, JSON, DELIMITED, NONE (later AVRO, PROTOBUF, JSON_SR, PROTOBUF_NOSR);
+    `wrap` is None where WRAP_SINGLE_VALUE was not given; other settings (`delimiter`, …) are in
+    `properties`.
+    """
+
+    name: str
+    wrap: bool | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampColumn:
+    """Event time comes from this column; `format` is a Java pattern for STRING columns."""
+
+    name: str
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream or table: a schema over a topic."""
+
+    name: str
+    kind: SourceKind
+    schema: Schema
+    topic: str
+    key_format: Format
+    value_format: Format
+    window: WindowedKey | None = None
+    timestamp: TimestampColumn | None = None
+    read_only: bool = False
+    """Made by CREATE SOURCE …."""
+    statement: str = ""
+    """The text that made it, as DESCRIBE EXTENDED shows it."""
+    query_id: str | None = None
+    """The query that created it and writes into it (CREATE … AS SELECT)."""

@@ -1,0 +1,1 @@
+"""Bytes of a record to typed columns and back."""

@@ -1,0 +1,1 @@
+"""The catalogue of scalar, aggregate and table functions."""

@@ -1,0 +1,107 @@
+"""What a function of the catalogue is, as data.
+
+Signatures are written as text: "ARRAY<T>, T -> BOOLEAN". `T`, `U`, `K`, `V` are type variables;
+`DECIMAL` any decimal, `NUMBER` … see `signatures.parse_signature` for the notation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.model.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An expression and its result in the dialect's literal notation; each is a test."""
+
+    expression: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One signature of a scalar function and how it is computed.
+
+    `sql` is a DuckDB template with {0}, {1}, … for the arguments and {args} for all of them
+    (comma separated); it may raise, then `exact` (or TRY(sql)) is used for the batch.
+    `python` computes on Arrow arrays instead; it never raises for a row: failing rows are NULL.
+    """
+
+    signature: str
+    sql: str | None = None
+    exact: str | None = None
+    python: Callable[..., pa.Array] | None = None
+    result: Callable[[Sequence[SqlType]], SqlType] | None = None
+    """Result type where the text cannot say it (decimals)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A function of one row. `null_propagates`: any NULL argument gives NULL without a call."""
+
+    name: str
+    category: str
+    variants: tuple[Variant, ...]
+    description: str
+    examples: tuple[Example, ...]
+    null_propagates: bool = True
+    deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateVariant:
+    """One signature of an aggregate.
+
+    State columns are named `<output>$0`, `<output>$1`, … with DuckDB types from `state`. Templates
+    use {x0}, {x1}… (argument columns), {s0}… (stored state columns, NULL for a new group), {d} (the
+    diff), {w} (the running window: partition by key, order by `$seq`), {c0}… (literal constants).
+    `running[i]` gives state column i after each row, `grouped[i]` after all rows of the batch
+    (inside GROUP BY key; `{s}` columns are constant there). `result` makes the value from {s0}….
+    Where SQL cannot say it exactly, `fold` does: (states before, rows of the group in order) ->
+    states after each row; see `functions.fold`.
+    """
+
+    signature: str
+    state: tuple[str, ...]
+    result: str
+    running: tuple[str, ...] = ()
+    grouped: tuple[str, ...] = ()
+    fold: Any = None
+    undo: bool = False
+    constants: int = 0
+    """How many trailing arguments are literals."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateFunction:
+    """A function of many rows."""
+
+    name: str
+    variants: tuple[AggregateVariant, ...]
+    description: str
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction:
+    """A function from one row to many; `sql` yields a DuckDB list whose elements are the rows."""
+
+    name: str
+    signature: str
+    sql: str
+    description: str
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Every function the engine knows, by upper-case name. Immutable: `with_…` returns a copy."""
+
+    scalar: dict[str, ScalarFunction]
+    aggregate: dict[str, AggregateFunction]
+    table: dict[str, TableFunction]

@@ -1,0 +1,1 @@
+"""The log: topics, partitions, records, transactions."""

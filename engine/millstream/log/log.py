@@ -1,0 +1,127 @@
+"""The one interface to a log; `embedded`, `simulated` and (later) `kafka` implement it.
+
+Every implementation passes the same suite (tests/unit/log/suite.py). All methods may raise
+`UnavailableError` (try again) and `FencedError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+Batch = TypeVar("Batch")
+"""What records travel as: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A named, partitioned sequence of records. `config` holds e.g. cleanup.policy, retention.ms."""
+
+    name: str
+    partitions: int
+    replicas: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched(Generic[Batch]):
+    """Records of one partition from the asked-for offset on.
+
+    `count` records are in `batch`; reading goes on at `next_offset` (past gaps and markers);
+    `end` says that nothing more was readable when the read was made.
+    """
+
+    topic: str
+    partition: int
+    batch: Batch
+    count: int
+    next_offset: int
+    end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Appended(Generic[Batch]):
+    """Records to append to one partition, in order."""
+
+    topic: str
+    partition: int
+    batch: Batch
+    count: int
+    bytes: int = 0
+
+
+class Outcome(Enum):
+    """What became of a transaction. UNKNOWN is real: every caller must handle it."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+class Writer(Protocol[Batch]):
+    """The appending side of one identity. Opening a writer fences every earlier one of that name
+    and settles (aborts) what it left open."""
+
+    def append(self, appended: Sequence[Appended[Batch]]) -> None:
+        """Append outside of a transaction: durable and readable when this returns."""
+
+    def transact(
+        self,
+        group: str,
+        appended: Sequence[Appended[Batch]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Outcome:
+        """Make the records readable and the group's positions move, both or neither.
+
+        Raises FencedError when a newer writer of the identity exists (nothing was written).
+        """
+
+    def close(self) -> None:
+        """Give up the identity; idempotent."""
+
+
+class Log(Protocol[Batch]):
+    """Topics and committed positions. Reads see committed records only."""
+
+    def create_topic(self, topic: Topic) -> None:
+        """Raises ConflictError when the name is taken."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, its records and all committed positions on it; no error when absent."""
+
+    def topic(self, name: str) -> Topic | None:
+        """Describe one topic."""
+
+    def topics(self) -> tuple[Topic, ...]:
+        """All topics, by name."""
+
+    def read(
+        self, topic: str, partition: int, offset: int, max_records: int
+    ) -> Fetched[Batch]:
+        """Committed records from `offset` on, ascending; StatementError for an unknown topic,
+        CorruptionError (code E-GAP) when `offset` lies before the first retained record."""
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        """The first retained offset."""
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The offset after the last readable record."""
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Forget records with an offset below `before` (consumed repartition records)."""
+
+    def positions(self, group: str) -> dict[TopicPartition, int]:
+        """The committed positions of a group."""
+
+    def forget_group(self, group: str) -> None:
+        """Drop a group's positions (its query was terminated)."""
+
+    def writer(self, identity: str) -> Writer[Batch]:
+        """Open the appending side of `identity`, fencing earlier ones."""
+
+    def close(self) -> None:
+        """Release everything; idempotent."""

@@ -1,0 +1,1 @@
+"""The vocabulary every other room speaks: types, schemas, typed expressions, batches, errors."""

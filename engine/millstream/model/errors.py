@@ -1,0 +1,90 @@
+"""Every error the engine raises, named by who must act on it.
+
+```
+MillstreamError
+├── StatementError     the author of the SQL (HTTP 400)
+│   └── SyntaxFailure  … whose text does not parse
+├── ConflictError      a concurrent or contradicting change (409)
+├── RecordError        the owner of the data: goes to the processing log, not to the client
+├── UnavailableError   nobody: try again (503)
+├── FencedError        the runtime: somebody newer owns this identity
+└── CorruptionError    the runtime: durable bytes are not what was written
+```
+Library exceptions are translated once, in the library's home room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where in the text: 1-based line and column, and the 0-based half-open character range."""
+
+    line: int
+    column: int
+    start: int
+    end: int
+
+
+class MillstreamError(Exception):
+    """What was attempted and failed. `code` is stable API; `hint` says what to do about it."""
+
+    code = "E-BUG"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str = "",
+        hint: str = "",
+        span: Span | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.span = span
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.message, self.detail, self.hint) if part)
+
+
+class StatementError(MillstreamError):
+    """The statement cannot be accepted; nothing was changed."""
+
+    code = "E-STATEMENT"
+
+
+class ConflictError(MillstreamError):
+    """The object exists already, or changed since it was looked at."""
+
+    code = "E-CONFLICT"
+
+
+class RecordError(MillstreamError):
+    """One record cannot be used; only that record is affected."""
+
+    code = "E-RECORD"
+
+
+class UnavailableError(MillstreamError):
+    """A resource is missing for now: a full disk, a stopped broker, a restoring partition."""
+
+    code = "E-UNAVAILABLE"
+
+
+class FencedError(MillstreamError):
+    """A newer owner of the same identity exists; this one must stop writing."""
+
+    code = "E-FENCED"
+
+
+class CorruptionError(MillstreamError):
+    """Bytes of ours that cannot be read back."""
+
+    code = "E-INTERNAL-CORRUPT"

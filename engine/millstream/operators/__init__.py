@@ -1,0 +1,1 @@
+"""One file per operator: a logical node becomes DuckDB statements over batches and state."""

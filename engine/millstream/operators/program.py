@@ -1,0 +1,79 @@
+"""What a sub-topology compiles to: DuckDB statements over batches and state tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from millstream.model.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """A table of the store: primary key `$part` + `key`, further columns `value`.
+
+    Column names are physical. Every row also has `$rowtime` (BIGINT) unless `plain`.
+    """
+
+    name: str
+    key: tuple[tuple[str, str], ...]
+    """(column, DuckDB type) pairs."""
+    value: tuple[tuple[str, str], ...]
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A SELECT whose result becomes the relation `target`, or (target None) a DML statement."""
+
+    target: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A vectorised Python step: Arrow tables in by name, the relation `target` out.
+
+    For what SQL cannot say (sequential sums, users' functions).
+    """
+
+    target: str
+    label: str
+    function: Callable[[Mapping[str, pa.Table]], pa.Table]
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Write the rows of relation `source` into state table `table` by primary key; rows with
+    `$deleted` = TRUE are removed. The kernel sends the same rows to the changelog."""
+
+    table: str
+    source: str
+
+
+Step = Sql | Call | Upsert
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Ordered steps over `in_<i>` relations and state tables, ending in the relation `out`.
+
+    `exact` is the same program with guards (TRY, wrapping integers): run when a step of the fast
+    one fails on some row. `late` names relations counting dropped rows (partition, count).
+    """
+
+    steps: tuple[Step, ...]
+    exact: tuple[Step, ...]
+    tables: tuple[StateTable, ...]
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of `out`: physical name and logical type."""
+
+    name: str
+    type: SqlType

@@ -1,0 +1,235 @@
+"""The logical plan: immutable nodes, each a relation made from others.
+
+Every node has `schema` (key columns, then value columns, under logical names) and `kind`.
+A relation at run time has the physical columns of its schema in order (model.physical), then
+`$part, $seq, $rowtime, $diff` and, in programs compiled with headers, `$headers`.
+A windowed relation carries WINDOWSTART and WINDOWEND (BIGINT) as its last key columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from millstream.catalog.source import Format, Source, TimestampColumn
+from millstream.model.expressions import AggregateCall, Expression, TableCall
+from millstream.model.schema import Schema, SourceKind, WindowedKey, WindowKind
+
+
+class JoinKind(Enum):
+    """Which unmatched rows survive."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL OUTER"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window clause. `size_ms` is the gap of a session; `grace_ms` is None when not given."""
+
+    kind: WindowKind
+    size_ms: int
+    advance_ms: int | None = None
+    grace_ms: int | None = None
+    retention_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression with the name of the column it becomes."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The records of a stream or the changes of a table.
+
+    `schema` holds the source's columns that the query uses (all keys always), renamed with
+    `prefix` in joins (`L_` + name), followed by the pseudo columns in use (ROWTIME, ROWPARTITION,
+    ROWOFFSET as value columns, prefixed too; WINDOWSTART, WINDOWEND as keys of windowed sources).
+    `columns` gives the source column of each schema column. A table is materialised (its earlier
+    value known, updates being -1/+1 pairs) when `materialised`, else every record is a +1 or, for
+    a tombstone, a 0.
+    """
+
+    source: Source
+    prefix: str
+    schema: Schema
+    columns: tuple[str, ...]
+    kind: SourceKind
+    materialised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keeps the rows for which the predicate is TRUE; drops `$diff` = 0."""
+
+    input: Node
+    predicate: Expression
+
+    @property
+    def schema(self) -> Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def kind(self) -> SourceKind:
+        """That of the input."""
+        return self.input.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Computes the columns of `schema`, one expression each, in order."""
+
+    input: Node
+    expressions: tuple[Expression, ...]
+    schema: Schema
+
+    @property
+    def kind(self) -> SourceKind:
+        """That of the input."""
+        return self.input.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten:
+    """Table functions: each row times the zip of their outputs; `schema` is the input's columns
+    followed by one value column per call."""
+
+    input: Node
+    calls: tuple[TableCall, ...]
+    schema: Schema
+
+    @property
+    def kind(self) -> SourceKind:
+        """Only streams are flattened."""
+        return SourceKind.STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """Rows move to the partition of their new key. Cut here by `split`.
+
+    `keys` are computed first and become the key columns of `schema`; the value columns are those
+    of the input that later nodes use, under their own names (an old key column becomes a value
+    column). `key_format` serialises the key to find the partition (None: no key, partition kept).
+    Rows whose key is NULL (or, with `drop_null_keys`, any key column of which is NULL) are dropped
+    when `drop_null_keys`. Table changes (-1 and +1) move separately.
+    """
+
+    input: Node
+    keys: tuple[Named, ...]
+    key_format: Format | None
+    schema: Schema
+    drop_null_keys: bool
+
+    @property
+    def kind(self) -> SourceKind:
+        """That of the input."""
+        return self.input.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row per key (and window), updated by each input row.
+
+    The input is keyed by the grouping columns already (a Repartition or a Project of keys is below
+    where needed). `schema`: key columns (+ WINDOWSTART, WINDOWEND), then one value column per
+    aggregate, then ROWTIME is the greatest event time of the group. Rows with `$diff` = 0 and with
+    a NULL in a key column (struct keys excepted) are ignored. `final`: EMIT FINAL.
+    """
+
+    input: Node
+    aggregates: tuple[tuple[str, AggregateCall], ...]
+    window: Window | None
+    final: bool
+    schema: Schema
+    kind: SourceKind = SourceKind.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableJoin:
+    """Each left row with the right row of its key at that moment; the table's changes emit nothing.
+
+    Both inputs are keyed by the join key; columns of both sides are prefixed apart already.
+    `schema`: key column, then left value columns, then the right's.
+    """
+
+    left: Node
+    right: Node
+    join: JoinKind
+    schema: Schema
+    kind: SourceKind = SourceKind.STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Rows leave for a topic: diffs become upserts and tombstones.
+
+    `timestamp`: the event time of the output comes from this column.
+    """
+
+    input: Node
+    name: str
+    topic: str
+    key_format: Format
+    value_format: Format
+    window: WindowedKey | None
+    timestamp: TimestampColumn | None
+
+    @property
+    def schema(self) -> Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def kind(self) -> SourceKind:
+        """That of the input."""
+        return self.input.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Rows leave for a client: the sink of a push query. `limit` rows, or all."""
+
+    input: Node
+    limit: int | None
+
+    @property
+    def schema(self) -> Schema:
+        """That of the input."""
+        return self.input.schema
+
+    @property
+    def kind(self) -> SourceKind:
+        """That of the input."""
+        return self.input.kind
+
+
+Node = (
+    Read
+    | Filter
+    | Project
+    | Flatten
+    | Repartition
+    | Aggregate
+    | StreamTableJoin
+    | Write
+    | Deliver
+)
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """The relations a node is made from."""
+    match node:
+        case Read():
+            return ()
+        case StreamTableJoin(left, right):
+            return (left, right)
+        case _:
+            return (node.input,)

@@ -1,0 +1,1 @@
+"""Pull and push queries."""

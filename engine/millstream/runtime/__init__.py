@@ -1,0 +1,1 @@
+"""The state machine that moves batches through tasks and commits them."""

@@ -1,0 +1,1 @@
+"""The engine as a whole: statements in, results out."""

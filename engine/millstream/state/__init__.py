@@ -1,0 +1,1 @@
+"""State tables, their changelog, checkpoint and restore."""

@@ -1,0 +1,1 @@
+"""What users and we need to test queries: drawn batches and a simulated log."""

@@ -1,0 +1,1 @@
+"""Logical plans cut into sub-topologies that are joined by repartition topics."""

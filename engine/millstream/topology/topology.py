@@ -1,0 +1,83 @@
+"""A query as sub-topologies joined by repartition topics: what the runtime makes tasks of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.catalog.source import Format, Source
+from millstream.model.schema import Schema
+from millstream.plan.nodes import Node, Read, Repartition
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInput:
+    """Input from the topic of a stream or table, decoded with its formats.
+
+    `read` is the plan node; the program sees the relation `in_<index>` with its schema.
+    """
+
+    read: Read
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionInput:
+    """Input from a repartition topic of ours: Arrow batches with the repartition's schema."""
+
+    repartition: Repartition
+    topic: str
+    schema: Schema
+
+
+Input = SourceInput | RepartitionInput
+
+
+@dataclass(frozen=True, slots=True)
+class SubTopology:
+    """What one kind of task does: `root` (a Write, Deliver or Repartition) over its inputs.
+
+    In the tree below `root`, a `Repartition` below the root stands for its `RepartitionInput`
+    and a `Read` for its `SourceInput`; `inputs` lists them in the order they are met, left to
+    right. Its tasks are `<index>_<partition>`, one per partition. `output` is the topic that
+    `root` writes to (None for Deliver); for a Repartition root its partition count is that of
+    the reading sub-topology.
+    """
+
+    index: int
+    inputs: tuple[Input, ...]
+    root: Node
+    partitions: int
+    output: str | None
+    changelog: str | None
+    """Topic of the state changes; None when there is no state."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic the query needs for itself: `repartition` or `changelog`."""
+
+    name: str
+    partitions: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A whole persistent or transient query."""
+
+    query_id: str
+    subtopologies: tuple[SubTopology, ...]
+    internal_topics: tuple[InternalTopic, ...]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTopic:
+    """The topic a query writes to, and how it is made when it does not exist."""
+
+    name: str
+    partitions: int
+    replicas: int
+    key_format: Format
+    value_format: Format
+    retention_ms: int | None = None
