@@ -11,21 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol
 
 from millstream.log.log import Appended, Batch, Fetched
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One row that could not be used as it was: for the processing log.
-
-    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY.
-    """
-
-    kind: str
-    message: str
-    topic: str
-    partition: int
-    offset: int
-    count: int = 1
+from millstream.model.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,23 @@
+"""Rows that could not be used as they were: what the processing log is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One row (or `count` rows) refused or changed, with where it came from.
+
+    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY.
+    `offset` is -1 where only the number of rows is known.
+    """
+
+    kind: str
+    message: str
+    topic: str
+    partition: int
+    offset: int = -1
+    count: int = 1
+    raw_key: bytes | None = None
+    raw_value: bytes | None = None
