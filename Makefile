@@ -1,0 +1,50 @@
+# Every target installs what it needs into .venv; only Python 3.11+ and make are required.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CASES ?= ../shared/qtt/cases
+BATCH ?= all
+SEEDS ?= 200
+KILLS ?= 20
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check golden conformance bench sim crash
+
+help:  ## Print the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]'
+	@touch $(STAMP)
+
+setup: $(STAMP)  ## Make .venv with everything in it
+
+demo: $(STAMP)  ## Flights of 2013 through persistent queries, checked against plain DuckDB
+	@$(BIN)/python -m tests.demo.run
+
+test: $(STAMP)  ## All tests (minutes)
+	@$(BIN)/python -m pytest -n 2 tests
+
+check: $(STAMP)  ## Lint, types and the fast tests, as before each commit
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -n 2 -m "not slow" tests
+
+golden: $(STAMP)  ## Rewrite the golden plans; review the diff
+	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/plans -k golden
+
+conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]
+	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \
+		$(if $(ONLY),--only '$(ONLY)') $(if $(TIER),--tier $(TIER)) $(if $(REPORT),--report '$(REPORT)')
+
+bench: $(STAMP)  ## Nexmark on the embedded log: CPU seconds per million records
+	@$(BIN)/python -m tests.bench.run
+
+sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
+	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
+
+crash: $(STAMP)  ## SIGKILL a real process on the embedded log: KILLS=n
+	@$(BIN)/python -m tests.crash.crash --kills $(KILLS)

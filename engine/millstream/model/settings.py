@@ -1,0 +1,213 @@
+"""Properties a user may SET, by exact name, and the settings of an engine.
+
+Only what is listed can be set: raw client configuration never passes through (it can load code
+into the process).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millstream.model.errors import StatementError
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One settable property. `kind` is string, int, bool or a choice "a|b|c"."""
+
+    name: str
+    kind: str
+    default: str
+    description: str
+
+
+PROPERTIES: tuple[Property, ...] = (
+    Property(
+        "auto.offset.reset",
+        "earliest|latest",
+        "latest",
+        "Where a new query starts on a stream it reads for the first time.",
+    ),
+    Property(
+        "processing.guarantee",
+        "at_least_once|exactly_once|exactly_once_v2",
+        "at_least_once",
+        "What survives a crash: nothing lost, or nothing lost or doubled.",
+    ),
+    Property("commit.interval.ms", "int", "200", "How often results and positions are committed."),
+    Property(
+        "cache.max.bytes.buffering",
+        "int",
+        "0",
+        "0: every change of a table is written; more: one change per key and commit.",
+    ),
+    Property(
+        "max.task.idle.ms", "int", "0", "How long a task waits for an input that has no records."
+    ),
+    Property(
+        "ksql.persistence.default.format.key",
+        "string",
+        "KAFKA",
+        "KEY_FORMAT where a statement names none.",
+    ),
+    Property(
+        "ksql.persistence.default.format.value",
+        "string",
+        "",
+        "VALUE_FORMAT where a statement names none.",
+    ),
+    Property(
+        "ksql.persistence.wrap.single.values",
+        "bool",
+        "",
+        "WRAP_SINGLE_VALUE where a statement names none.",
+    ),
+    Property(
+        "ksql.output.topic.name.prefix",
+        "string",
+        "",
+        "Put before the name of a sink topic that is not named by KAFKA_TOPIC.",
+    ),
+    Property("ksql.sink.partitions", "int", "", "Partitions of new sink topics."),
+    Property("ksql.sink.replicas", "int", "", "Replicas of new sink topics."),
+    Property(
+        "ksql.functions.collect_list.limit",
+        "int",
+        "-1",
+        "Most elements COLLECT_LIST keeps; -1 for no limit.",
+    ),
+    Property(
+        "ksql.functions.collect_set.limit",
+        "int",
+        "-1",
+        "Most elements COLLECT_SET keeps; -1 for no limit.",
+    ),
+    Property(
+        "ksql.functions.substring.legacy.args",
+        "bool",
+        "false",
+        "Accepted for compatibility; only false is supported.",
+    ),
+    Property(
+        "ksql.timestamp.throw.on.invalid",
+        "bool",
+        "false",
+        "Stop the query at a record without a usable timestamp, instead of skipping it.",
+    ),
+    Property(
+        "ksql.fail.on.deserialization.error",
+        "bool",
+        "false",
+        "Stop the query at an undecodable record, instead of skipping it.",
+    ),
+    Property(
+        "ksql.new.query.planner.enabled",
+        "bool",
+        "false",
+        "Let a key be left out of the projection; keys follow projection order.",
+    ),
+    Property("ksql.variable.substitution.enable", "bool", "true", "Replace ${name} in statements."),
+    Property("ksql.lambdas.enabled", "bool", "true", "Allow lambda expressions."),
+    Property("ksql.suppress.enabled", "bool", "true", "Allow EMIT FINAL."),
+    Property("ksql.create.or.replace.enabled", "bool", "true", "Allow CREATE OR REPLACE."),
+    Property("ksql.insert.into.values.enabled", "bool", "true", "Allow INSERT INTO … VALUES."),
+    Property("ksql.headers.columns.enabled", "bool", "true", "Allow HEADERS columns."),
+    Property(
+        "ksql.query.pull.table.scan.enabled", "bool", "true", "Allow pull queries without a key."
+    ),
+    Property(
+        "ksql.query.pull.range.scan.enabled", "bool", "true", "Allow pull queries with a key range."
+    ),
+    Property("ksql.query.pull.stream.enabled", "bool", "true", "Allow pull queries on streams."),
+    Property(
+        "ksql.query.pull.limit.clause.enabled", "bool", "true", "Allow LIMIT in pull queries."
+    ),
+    Property("ksql.assert.topic.default.timeout.ms", "int", "1000", "How long ASSERT TOPIC waits."),
+    Property(
+        "ksql.streams.default.timestamp.extractor",
+        "string",
+        "",
+        "Accepted for compatibility; has no effect.",
+    ),
+    Property(
+        "topology.optimization", "string", "all", "Accepted for compatibility; has no effect."
+    ),
+    Property(
+        "ksql.windowed.session.key.legacy",
+        "bool",
+        "false",
+        "Accepted for compatibility; has no effect.",
+    ),
+    Property(
+        "__emit.interval.ms.kstreams.windowed.aggregation__",
+        "int",
+        "0",
+        "Accepted for compatibility; EMIT FINAL is never throttled.",
+    ),
+)
+_BY_NAME = {item.name: item for item in PROPERTIES}
+_ALIASES = {"statestore.cache.max.bytes": "cache.max.bytes.buffering"}
+_PREFIX = "ksql.streams."
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How one engine runs. Sizes in bytes, times in ms."""
+
+    threads: int = 1
+    """DuckDB's threads for batch work."""
+    memory_limit: str = "4GB"
+    """What DuckDB may use before it spills to disk."""
+    default_partitions: int = 4
+    """Partitions of topics that are made without a PARTITIONS property."""
+    max_batch_records: int = 200_000
+    command_topic: str = "_millstream_commands"
+    internal_prefix: str = "_millstream_"
+
+
+def canonical_name(name: str) -> str:
+    """The listed name of a property, which may be given with or without `ksql.streams.`."""
+    if name in _BY_NAME:
+        return name
+    bare = name.removeprefix(_PREFIX)
+    return _ALIASES.get(bare, bare)
+
+
+def check_property(name: str, value: str) -> tuple[str, str]:
+    """The canonical name and value, or StatementError when unknown or out of range."""
+    known = _BY_NAME.get(canonical_name(name))
+    if known is None:
+        close = difflib.get_close_matches(name, _BY_NAME, 1)
+        raise StatementError(
+            f"Unknown property: {name}",
+            hint=f"Did you mean '{close[0]}'?"
+            if close
+            else "SHOW PROPERTIES lists what can be set.",
+        )
+    return known.name, _checked(known, str(value).strip())
+
+
+def _checked(known: Property, value: str) -> str:
+    match known.kind:
+        case "string":
+            return value
+        case "int":
+            if value.lstrip("-").isdigit():
+                return value
+            allowed = "a whole number"
+        case "bool":
+            if value.lower() in ("true", "false"):
+                return value.lower()
+            allowed = "true or false"
+        case choices:
+            if value.lower() in choices.split("|"):
+                return value.lower()
+            allowed = choices.replace("|", ", ")
+    raise StatementError(f"Invalid value '{value}' for property {known.name}: expected {allowed}")
+
+
+def effective(properties: Mapping[str, str], name: str) -> str:
+    """The value of a known property: the override, else its default."""
+    return properties.get(name, _BY_NAME[name].default)

@@ -1,0 +1,147 @@
+"""What executing a statement gives back."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.model.errors import MillstreamError
+from millstream.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A statement that changed something: a sentence, and the query it started, if any."""
+
+    message: str
+    query_id: str | None = None
+
+    def arrow(self) -> pa.Table:
+        """The message as a table of one row, so that every result can be shown the same way."""
+        return pa.table({"message": [self.message]})
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter([(self.message,)])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A finished answer: a pull query, SHOW, DESCRIBE, EXPLAIN, PRINT.
+
+    `title` is what a shell prints above the table; `schema` is set for queries.
+    """
+
+    table: pa.Table
+    title: str = ""
+    schema: Schema | None = None
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.table
+
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame (needs pandas)."""
+        return self.table.to_pandas()
+
+    def pl(self) -> Any:
+        """The rows as a polars DataFrame (needs polars)."""
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.table.column_names)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples."""
+        return list(self)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row, or None when there is none."""
+        return next(iter(self), None)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self.table.to_batches():
+            columns = [column.to_pylist() for column in batch.columns]
+            yield from zip(*columns, strict=True)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A running push query: iterate for rows, `close()` (or leave a `with`) to end it.
+
+    Iteration blocks until a row arrives and ends at the query's LIMIT or when it is terminated.
+    The buffer is bounded: a client that does not read is told so and dropped.
+    """
+
+    query_id: str
+    schema: Schema
+    columns: list[str]
+    on_close: Callable[[], None]
+    limit: int | None = None
+    buffer: queue.Queue[pa.Table | MillstreamError | None] = field(
+        default_factory=lambda: queue.Queue(maxsize=1024)
+    )
+    idle: Callable[[], bool] | None = None
+    """Without an engine thread: runs the engine until it is idle; False when nothing came."""
+    closed: bool = False
+    delivered: int = 0
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Rows as Arrow tables, one per batch the engine produced."""
+        try:
+            while not self._satisfied():
+                item = self._next()
+                if item is None:
+                    return
+                if isinstance(item, MillstreamError):
+                    raise item
+                yield self._limited(item)
+        finally:
+            self.close()
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for table in self.batches():
+            columns = [column.to_pylist() for column in table.columns]
+            yield from zip(*columns, strict=True)
+
+    def close(self) -> None:
+        """End the query; idempotent."""
+        if not self.closed:
+            self.closed = True
+            self.on_close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _satisfied(self) -> bool:
+        return self.limit is not None and self.delivered >= self.limit
+
+    def _next(self) -> pa.Table | MillstreamError | None:
+        if self.idle is None:
+            return self.buffer.get()
+        while self.buffer.empty():
+            if not self.idle():
+                return None
+        return self.buffer.get_nowait()
+
+    def _limited(self, table: pa.Table) -> pa.Table:
+        room = table.num_rows if self.limit is None else self.limit - self.delivered
+        taken = table.slice(0, min(room, table.num_rows))
+        self.delivered += taken.num_rows
+        return taken
+
+
+Result = Done | Rows | Stream

@@ -1,0 +1,24 @@
+"""What SET and DEFINE leave behind for later statements of the same client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from millstream.model.settings import effective
+
+
+@dataclass(slots=True)
+class Session:
+    """One client's property overrides and variables. `local` clients may read local files."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    local: bool = True
+
+    def property(self, name: str) -> str:
+        """The effective value of a property."""
+        return effective(self.properties, name)
+
+    def flag(self, name: str) -> bool:
+        """The effective value of a boolean property."""
+        return self.property(name) == "true"

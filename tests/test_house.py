@@ -1,0 +1,142 @@
+"""The rules of the house, checked by reading the source: arrows, homes, names, sizes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {
+    "millstream_grammar": ROOT / "grammar" / "millstream_grammar",
+    "millstream_parser": ROOT / "parser" / "millstream_parser",
+    "millstream": ROOT / "engine" / "millstream",
+    "millstream_server": ROOT / "server" / "millstream_server",
+    "millstream_cli": ROOT / "cli" / "millstream_cli",
+}
+LANGUAGE = {"millstream_grammar", "millstream_parser"}
+VOCABULARY = {"model"}
+MAY_SEE: dict[str, set[str]] = {
+    "millstream_grammar": set(),
+    "millstream_parser": {"millstream_grammar"},
+    "model": LANGUAGE,
+    "functions": LANGUAGE | VOCABULARY,
+    "catalog": LANGUAGE | VOCABULARY,
+    "plan": LANGUAGE | VOCABULARY | {"functions", "catalog"},
+    "topology": LANGUAGE | VOCABULARY | {"functions", "catalog", "plan"},
+    "operators": LANGUAGE | VOCABULARY | {"functions", "catalog", "plan", "topology"},
+    "formats": VOCABULARY | {"catalog"},
+    "log": VOCABULARY,
+    "state": VOCABULARY | {"operators"},
+    "runtime": VOCABULARY | {"log"},
+    "kernel": VOCABULARY
+    | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}
+    | {"runtime"},
+    "testing": VOCABULARY | {"log", "runtime"},
+}
+"""Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
+ABOVE = {
+    "query": {"service", "millstream_server", "millstream_cli"},
+    "service": {"millstream_server", "millstream_cli"},
+    "millstream_server": {"millstream_cli"},
+    "millstream_cli": {"millstream_server"},
+}
+"""What the upper rooms may not import."""
+HOMES: dict[str, set[str]] = {
+    "sqlglot": {"millstream_parser", "plan", "operators", "query"},
+    "confluent_kafka": {"log"},
+    "pyspark": {"history"},
+    "prompt_toolkit": {"millstream_cli"},
+    "rich": {"millstream_cli"},
+    "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
+    "threading": {"log", "service", "kernel", "state", "query", "millstream_cli"},
+}
+"""The rooms in which a library may be imported."""
+PURE = {"runtime": {"threading", "time", "random", "os", "socket", "asyncio", "uuid", "datetime"}}
+"""Modules a room may never import: the runtime has no clock, thread, chance or I/O of its own."""
+BANNED_SUFFIXES = (
+    "Manager",
+    "Handler",
+    "Helper",
+    "Util",
+    "Utils",
+    "Factory",
+    "Builder",
+    "Impl",
+    "Base",
+    "Info",
+    "Data",
+)
+LINES_MAX = 420
+FUNCTION_LINES_MAX = 70
+
+
+def modules() -> list[tuple[str, Path]]:
+    """Every module of the product with the name of its room."""
+    found = []
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            inside = path.relative_to(folder).parts
+            room = inside[0] if package == "millstream" and len(inside) > 1 else package
+            found.append((room, path))
+    return found
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The dotted names a module imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+
+
+def room_of(name: str) -> str | None:
+    """The room an import leads to, None for other people's packages."""
+    parts = name.split(".")
+    if parts[0] == "millstream":
+        return parts[1] if len(parts) > 1 else "millstream"
+    return parts[0] if parts[0] in PACKAGES else None
+
+
+MODULES = modules()
+IDS = [str(path.relative_to(ROOT)) for _, path in MODULES]
+
+
+@pytest.mark.parametrize(("room", "path"), MODULES, ids=IDS)
+def test_arrows_go_down_only(room: str, path: Path) -> None:
+    for name in imported(path):
+        target = room_of(name)
+        if target is None or target == room:
+            continue
+        if room in MAY_SEE:
+            assert target in MAY_SEE[room], f"{room} may not import {name}"
+        else:
+            assert target not in ABOVE.get(room, set()), f"{room} may not import {name}"
+
+
+@pytest.mark.parametrize(("room", "path"), MODULES, ids=IDS)
+def test_libraries_stay_at_home(room: str, path: Path) -> None:
+    for name in imported(path):
+        library = name.split(".")[0]
+        assert room in HOMES.get(library, {room}), f"{library} has no home in {room}"
+        assert library not in PURE.get(room, set()), f"{room} must stay pure, not import {library}"
+
+
+@pytest.mark.parametrize(("room", "path"), MODULES, ids=IDS)
+def test_names_and_sizes(room: str, path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= LINES_MAX, "split this file"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            assert not node.name.endswith(BANNED_SUFFIXES), node.name
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+
+
+def test_every_room_is_known() -> None:
+    rooms = {room for room, _ in MODULES}
+    assert rooms <= set(MAY_SEE) | set(ABOVE) | {"millstream"}, rooms
