@@ -32,7 +32,8 @@ class Fetched(Generic[Batch]):
     """Records of one partition from the asked-for offset on.
 
     `count` records are in `batch`; reading goes on at `next_offset` (past gaps and markers);
-    `end` says that nothing more was readable when the read was made.
+    `end` says that nothing more was readable when the read was made. `bytes` is the approximate
+    size of the batch in memory; back-pressure goes by it.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class Fetched(Generic[Batch]):
     count: int
     next_offset: int
     end: bool
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from millstream.model.problem import Problem
 @dataclass(frozen=True, slots=True)
 class RunResult(Generic[Batch]):
     """What one run did. `consumed` maps (topic, partition) to the position reached, which may be
-    short of what was handed in (input held back until another partition catches up)."""
+    short of what was handed in (input held back until another partition catches up): what was
+    left is read again and handed in with the next run. A partition that is missing from it was
+    not consumed at all."""
 
     outputs: tuple[Appended[Batch], ...]
     consumed: Mapping[tuple[str, int], int]
@@ -26,24 +28,38 @@ class RunResult(Generic[Batch]):
 
 class Kernel(Protocol[Batch]):
     """Runs one sub-topology for all partitions its thread holds. State changes stay invisible and
-    undoable until `commit`."""
+    undoable until `commit`.
+
+    ```
+    open(p) -> restore(p, ..)* -> run* -> flush -> commit -> run* -> ...     -> close
+                    any time: discard, then open(p) again
+    ```
+    """
 
     def open(self, partition: int) -> int:
-        """Take a partition; returns the changelog position its stored state corresponds to."""
+        """Take a partition; returns the changelog position its stored state corresponds to
+        (0 without state)."""
 
     def restore(self, partition: int, fetched: Fetched[Batch]) -> None:
-        """Apply changelog records; `fetched.next_offset` becomes the position."""
+        """Apply changelog records; `fetched.next_offset` becomes the position. The same records
+        may come again after a crash: the last one of a key wins."""
 
     def run(self, inputs: Sequence[Fetched[Batch]]) -> RunResult[Batch]:
-        """Process records of any of the open partitions. Raises MillstreamError for what stops
-        the query; nothing of the run may then be kept (call `discard`)."""
+        """Process records of any of the restored partitions.
+
+        There is exactly one `Fetched` for each input topic and restored partition, ordered by
+        partition and then in the order of the inputs; it may hold no record, and then its `end`
+        says that nothing more is there to wait for. Raises MillstreamError for what stops
+        the query; nothing of the run may then be kept (the runtime calls `discard`).
+        """
 
     def flush(self) -> tuple[Appended[Batch], ...]:
         """At the commit barrier: coalesced outputs, then the changelog of all changes since the
         last commit."""
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
-        """Make the state durable together with the changelog position of each partition.
+        """Make the state durable together with the changelog position of each open partition
+        (of a restoring one: the position restored to; without a changelog: 0).
         Called only after the log has committed."""
 
     def discard(self) -> None:
