@@ -1,0 +1,1 @@
+"""The `millstream` command: scripts, one-liners and an interactive shell."""

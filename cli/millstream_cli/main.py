@@ -1,0 +1,100 @@
+"""Options of the `millstream` command.
+
+Exit codes: 0 all statements succeeded, 1 one failed, 2 the options were wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+import millstream
+from millstream.model.errors import MillstreamError
+from millstream.service.database import Database
+from millstream_cli.render import FORMATS, show, show_error
+from millstream_cli.shell import run_shell
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    options = _options().parse_args(arguments)
+    console = Console(soft_wrap=options.output == "JSON")
+    errors = Console(stderr=True)
+    try:
+        database = millstream.connect(options.database)
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
+    with database:
+        for name, value in options.define:
+            database.session.variables[name] = value
+        text = _script(options, errors)
+        if text is None:
+            return 1
+        if text:
+            return run_text(database, text, console, errors, options.output)
+        if options.command is None and sys.stdin.isatty():
+            return run_shell(database, console, options.output)
+        return run_text(database, sys.stdin.read(), console, errors, options.output)
+
+
+def run_text(
+    database: Database, text: str, console: Console, errors: Console, form: str
+) -> int:
+    """Execute a script statement by statement, printing each result; stops at the first error."""
+    try:
+        for result in database.each(text):
+            show(result, console, form)
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
+    except KeyboardInterrupt:
+        console.print("Query terminated")
+    return 0
+
+
+def _script(options: argparse.Namespace, errors: Console) -> str | None:
+    """The SQL given by options, "" for none, None when the file cannot be read."""
+    if options.execute is not None:
+        text: str = options.execute
+        return text if text.rstrip().endswith(";") else text + ";"
+    if options.command == "run":
+        try:
+            return Path(options.file).read_text(encoding="utf-8")
+        except OSError as failure:
+            errors.print(f"Cannot read {options.file}: {failure.strerror}", style="bold red")
+            return None
+    return ""
+
+
+def _definition(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"expected name=value, got '{text}'")
+    return name.strip().upper(), value
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millstream", description="A streaming database: ksqlDB's SQL over one local file."
+    )
+    parser.add_argument(
+        "--database", default=":memory:", metavar="FILE", help="the file (default: in memory)"
+    )
+    parser.add_argument("-e", "--execute", metavar="SQL", help="run statements and exit")
+    parser.add_argument("--output", choices=FORMATS, default="TABULAR", type=str.upper)
+    parser.add_argument(
+        "-d", "--define", action="append", default=[], type=_definition, metavar="NAME=VALUE",
+        help="define a variable; may be repeated",
+    )  # fmt: skip
+    commands = parser.add_subparsers(dest="command")
+    run = commands.add_parser("run", help="run a file of statements and exit")
+    run.add_argument("file", metavar="FILE.sql")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

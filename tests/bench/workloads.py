@@ -1,0 +1,80 @@
+"""The workloads of the bench as SQL, with their budgets in CPU seconds per million records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BID = """
+CREATE STREAM bid (auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING,
+  dateTime BIGINT, extra STRING)
+  WITH (KAFKA_TOPIC='bid', PARTITIONS=4, VALUE_FORMAT='JSON');
+"""
+AUCTION = """
+CREATE TABLE auction (id BIGINT PRIMARY KEY, itemName STRING, seller BIGINT, category BIGINT)
+  WITH (KAFKA_TOPIC='auction', PARTITIONS=4, VALUE_FORMAT='JSON');
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`counts`: whether the outputs can be counted exactly (one per input)."""
+
+    name: str
+    title: str
+    sql: str
+    budget: float
+    kafka_streams: float
+    cached: bool = False
+
+
+WORKLOADS = (
+    Workload(
+        "W1",
+        "projection",
+        "CREATE STREAM w1 AS SELECT auction, bidder, price * 0.908e0 AS price, dateTime, extra"
+        " FROM bid EMIT CHANGES;",
+        2.5,
+        9.7,
+    ),
+    Workload(
+        "W2",
+        "filter",
+        "CREATE STREAM w2 AS SELECT auction, price FROM bid WHERE auction % 123 = 0 EMIT CHANGES;",
+        1.0,
+        4.3,
+    ),
+    Workload(
+        "W3",
+        "count and max per auction, every change",
+        "CREATE TABLE w3 AS SELECT auction, COUNT(*) AS bids, MAX(price) AS price FROM bid"
+        " GROUP BY auction EMIT CHANGES;",
+        4.5,
+        22.7,
+    ),
+    Workload(
+        "W3c",
+        "count and max per auction, record cache",
+        "CREATE TABLE w3 AS SELECT auction, COUNT(*) AS bids, MAX(price) AS price FROM bid"
+        " GROUP BY auction EMIT CHANGES;",
+        3.5,
+        15.8,
+        cached=True,
+    ),
+    Workload(
+        "W4",
+        "count and max per bidder, tumbling 10 s",
+        "CREATE TABLE w4 AS SELECT bidder, COUNT(*) AS bids, MAX(price) AS price FROM bid"
+        " WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY bidder EMIT CHANGES;",
+        3.5,
+        16.6,
+        cached=True,
+    ),
+    Workload(
+        "W6",
+        "bids joined with the auction table",
+        "CREATE STREAM w6 AS SELECT b.auction AS auction, bidder, price, b.dateTime AS dateTime,"
+        " itemName, seller, category FROM bid b JOIN auction a ON b.auction = a.id EMIT CHANGES;",
+        4.5,
+        19.3,
+    ),
+)
