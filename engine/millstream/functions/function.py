@@ -27,8 +27,10 @@ class Example:
 class Variant:
     """One signature of a scalar function and how it is computed.
 
-    `sql` is a DuckDB template with {0}, {1}, … for the arguments and {args} for all of them
-    (comma separated); it may raise, then `exact` (or TRY(sql)) is used for the batch.
+    `sql` is a DuckDB template with {0}, {1}, … for the arguments, {args} for all of them and
+    {rest} for all but the first (comma separated), {t} for the DuckDB type of the result and {t0},
+    {t1}, … for those of the arguments; it may raise, then `exact` (or TRY(sql)) is used for the
+    batch.
     `python` computes on Arrow arrays instead; it never raises for a row: failing rows are NULL.
     """
 
@@ -63,7 +65,13 @@ class AggregateVariant:
     `running[i]` gives state column i after each row, `grouped[i]` after all rows of the batch
     (inside GROUP BY key; `{s}` columns are constant there). `result` makes the value from {s0}….
     Where SQL cannot say it exactly, `fold` does: (states before, rows of the group in order) ->
-    states after each row; see `functions.fold`.
+    states after each row; see `functions.fold`. With a fold `running` and `grouped` may be empty
+    (the last row's state of each group stands for `grouped`).
+
+    State types and all templates may use {t} (DuckDB type of the result) and {t0}, {t1}, … (of the
+    arguments). `{w}` stands after OVER; in `grouped`, {s0}… are constant within a group. The fast
+    templates may raise; then `exact_running` and `exact_grouped`, if given, do not. An error
+    that remains is one of the query, not of a row.
     """
 
     signature: str
@@ -75,6 +83,15 @@ class AggregateVariant:
     undo: bool = False
     constants: int = 0
     """How many trailing arguments are literals."""
+    exact_running: tuple[str, ...] = ()
+    exact_grouped: tuple[str, ...] = ()
+    undo_fold: Any = None
+    """Used instead of everything else when the source is a table."""
+    merge: tuple[str, ...] = ()
+    """State columns of two merged sessions: {a0}… of the one that starts earlier, {b0}… of the
+    other. Neither is the state of an empty group."""
+    result_type: Callable[[Sequence[SqlType]], SqlType] | None = None
+    """Type of the value from the types of all arguments, where the text cannot say it."""
 
 
 @dataclass(frozen=True, slots=True)
