@@ -1,0 +1,352 @@
+"""One query at work: open, replay, run, commit, and what to do when any of it fails.
+
+The rules, in the order of a commit (nothing here may be swapped):
+
+1. flush every kernel: coalesced outputs, then changelogs;
+2. one log transaction: records and consumed positions (at least once: records first, then
+   positions);
+3. the kernels' own commits, with the changelog position their state now corresponds to;
+4. consumed records of repartition topics are deleted.
+
+State may lag its changelog, never lead it. Whenever an outcome is not known, memory is worth
+nothing: all of it is thrown away, a new writer settles what the old one left, and the tasks are
+opened again from what is committed. A fenced query stops for good; taking the identity back
+would make two owners fence each other for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Generic
+
+from millstream.log.log import Appended, Batch, Log, Outcome, TopicPartition, Writer
+from millstream.model.errors import FencedError, MillstreamError, UnavailableError
+from millstream.runtime.ports import RunResult
+from millstream.runtime.spec import (
+    Guarantee,
+    Metrics,
+    ProblemSink,
+    QuerySpec,
+    QueryState,
+    RuntimeSettings,
+)
+from millstream.runtime.stage import Stage
+from millstream.runtime.tasks import TaskState
+
+STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
+
+
+class Execution(Generic[Batch]):
+    """The tasks of one query and the state they share; stepped by `Instance`."""
+
+    def __init__(
+        self,
+        spec: QuerySpec[Batch],
+        log: Log[Batch],
+        settings: RuntimeSettings,
+        report: ProblemSink,
+    ) -> None:
+        self.spec = spec
+        self.log = log
+        self.settings = settings
+        self.report = report
+        self.stages = tuple(Stage(index, kernel) for index, kernel in enumerate(spec.kernels))
+        self.state = QueryState.OPENING
+        self.metrics = Metrics()
+        self.pause_wanted = False
+        self.error = ""
+        self.code = ""
+        self.writer: Writer[Batch] | None = None
+        self.pending: list[Appended[Batch]] = []
+        self.committed: dict[TopicPartition, int] = {}
+        self.dirty = False
+        self.last_commit = 0
+        self.retry_at = 0
+        self.failures = 0
+
+    # ---- one slice of work -------------------------------------------------------------------
+
+    def advance(self, now: int) -> bool:
+        """Do one bounded piece of work; whether there was any."""
+        if self.state in STOPPED or (now < self.retry_at and not self.pause_wanted):
+            return False
+        return self._guarded(now, self._advance)
+
+    def commit_now(self, now: int) -> None:
+        """Commit what there is to commit without waiting for the interval."""
+        if self.dirty and self.state not in STOPPED:
+            self._guarded(now, self._commit)
+
+    def _guarded(self, now: int, action: Callable[[int], bool]) -> bool:
+        """Do `action`; whatever it raises becomes a state of this query and of no other."""
+        try:
+            return action(now)
+        except FencedError as error:
+            self._stop(QueryState.FENCED, error)
+        except UnavailableError as error:
+            self._retry(now, error)
+        except Exception as error:
+            self._stop(QueryState.ERROR, error)
+        return True
+
+    def _advance(self, now: int) -> bool:
+        if self.pause_wanted:
+            self._pause(now)
+            return True
+        if self.state is QueryState.OPENING:
+            self._open(now)
+            return True
+        restored = self._restore()
+        if self.dirty and now >= self._commit_due():
+            return self._commit(now)
+        return self._process(now) or restored
+
+    def _open(self, now: int) -> None:
+        """Settle and fence first, then read what is committed: the other way round, a position
+        could still move after it was read."""
+        if not self.spec.transient or self.spec.repartitions:
+            self.writer = self.log.writer(self.spec.query_id)
+        self.committed = {} if self.spec.transient else self.log.positions(self.spec.group)
+        for stage in self.stages:
+            stage.open(self.log, self.committed, self.spec.start)
+        # A start that was handed in is kept by the first commit, records or none.
+        self.dirty = any(place not in self.committed for place in self.spec.start)
+        self.last_commit = now
+        self.state = QueryState.RESTORING
+        self._settle_state()
+
+    def _restore(self) -> bool:
+        if self.state is not QueryState.RESTORING:
+            return False
+        for stage in self.stages:
+            count = stage.restore(self.log, self.settings.restore_records)
+            if count is not None:
+                self.metrics.restored += count
+                break
+        self._settle_state()
+        return True
+
+    def _settle_state(self) -> None:
+        tasks = [task for stage in self.stages for task in stage.tasks]
+        if all(task.state is TaskState.RUNNING for task in tasks):
+            self.state = QueryState.RUNNING
+            self.error = self.code = ""
+
+    def _process(self, now: int) -> bool:
+        """Poll all sub-topologies, then run the one with most input (the next one if it holds
+        everything back)."""
+        room = self.settings.max_buffered_bytes - sum(s.buffered_bytes for s in self.stages)
+        try:
+            for stage in self.stages:
+                if room > 0:
+                    room -= stage.poll(self.log, self.settings, room)
+        except UnavailableError as error:
+            # Nothing but reading was tried, so what is in memory stands.
+            self._wait(now, error)
+        else:
+            self.error = self.code = ""
+        for stage in sorted(self.stages, key=lambda stage: -stage.buffered):
+            if stage.buffered and self._run(stage):
+                return True
+        return False
+
+    def _run(self, stage: Stage[Batch]) -> bool:
+        result, moved = stage.run()
+        self.metrics.runs += 1
+        self.metrics.records_in += moved
+        self.dirty = self.dirty or moved > 0 or bool(result.outputs)
+        self._deliver(stage, result)
+        return moved > 0
+
+    def _deliver(self, stage: Stage[Batch], result: RunResult[Batch]) -> None:
+        if result.problems:
+            self.metrics.problems += len(result.problems)
+            self.report(self.spec.query_id, result.problems)
+        self.metrics.records_out += sum(output.count for output in result.outputs)
+        if self.spec.transient:
+            self._hand_out(result.outputs)
+            self._forget_consumed()
+        elif self.spec.guarantee is Guarantee.EXACTLY_ONCE:
+            self.pending.extend(result.outputs)
+        elif result.outputs:
+            self._writer().append(result.outputs)
+
+    def _hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
+        outputs = tuple(outputs)
+        inner = tuple(output for output in outputs if output.topic in self.spec.repartitions)
+        outer = tuple(output for output in outputs if output.topic not in self.spec.repartitions)
+        if inner:
+            self._writer().append(inner)
+        if outer and self.spec.on_outputs is not None:
+            self.spec.on_outputs(outer)
+
+    # ---- commit ------------------------------------------------------------------------------
+
+    def _commit_due(self) -> int:
+        waiting = sum(output.bytes for output in self.pending)
+        records = sum(output.count for output in self.pending)
+        full = (
+            waiting > self.settings.max_pending_bytes or records > self.settings.max_pending_records
+        )
+        return 0 if full else self.last_commit + self.settings.commit_interval_ms
+
+    def _commit(self, now: int) -> bool:
+        """Commit everything done so far; on any doubt about the outcome start over."""
+        flushed = [stage.spec.kernel.flush() for stage in self.stages]
+        records = tuple(output for outputs in flushed for output in outputs)
+        if self.spec.transient:
+            self._hand_out(records)
+            for stage in self.stages:
+                stage.spec.kernel.commit(stage.changelog_positions())
+            return self._committed(now)
+        positions = self.positions()
+        if self._transact(records, positions) is not Outcome.COMMITTED:
+            self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
+            return True
+        self.committed = positions
+        for stage, outputs in zip(self.stages, flushed, strict=True):
+            for output in outputs:
+                if output.topic == stage.spec.changelog:
+                    stage.advance_changelog(output.partition, output.count)
+                else:
+                    self.metrics.records_out += output.count
+            stage.spec.kernel.commit(stage.changelog_positions())
+        self._forget_consumed()
+        return self._committed(now)
+
+    def _transact(
+        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        writer = self._writer()
+        if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
+            return writer.transact(self.spec.group, (*self.pending, *flushed), positions)
+        if flushed:
+            writer.append(flushed)
+        return writer.transact(self.spec.group, (), positions)
+
+    def _committed(self, now: int) -> bool:
+        self.pending.clear()
+        self.dirty = False
+        self.last_commit = now
+        self.failures = 0
+        self.metrics.commits += 1
+        return True
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """How far each input partition is processed."""
+        return {place: at for stage in self.stages for place, at in stage.positions.items()}
+
+    def _forget_consumed(self) -> None:
+        """Delete consumed repartition records. It can be done at any later time as well, so a
+        log that is busy now is no reason to fail."""
+        for stage in self.stages:
+            for (topic, partition), position in stage.positions.items():
+                if topic in self.spec.repartitions:
+                    try:
+                        self.log.truncate(topic, partition, position)
+                    except UnavailableError:
+                        return
+
+    def _writer(self) -> Writer[Batch]:
+        if self.writer is None:
+            self.writer = self.log.writer(self.spec.query_id)
+        return self.writer
+
+    # ---- pausing, failing, closing -----------------------------------------------------------
+
+    def _pause(self, now: int) -> None:
+        if self.dirty:
+            self._commit(now)
+        for stage in self.stages:
+            for task in stage.tasks:
+                task.suspend()
+        self.state = QueryState.PAUSED
+
+    def resume(self) -> None:
+        """Go on after a pause, or try again after an error."""
+        self.pause_wanted = False
+        self.retry_at = self.failures = 0
+        if self.state not in (QueryState.PAUSED, QueryState.ERROR):
+            return
+        tasks = [task for stage in self.stages for task in stage.tasks]
+        for task in tasks:
+            task.resume()
+        self.state = QueryState.RESTORING if tasks else QueryState.OPENING
+        if tasks:
+            self._settle_state()
+
+    def _wait(self, now: int, error: Exception) -> None:
+        delay = self.settings.backoff_ms << min(self.failures, 10)
+        self.retry_at = now + min(delay, self.settings.max_backoff_ms)
+        self.failures += 1
+        self._explain(error)
+
+    def _retry(self, now: int, error: Exception) -> None:
+        if self.spec.transient and self.metrics.runs:
+            # Its results so far are with the client; starting over would repeat them.
+            self._stop(QueryState.ERROR, error)
+            return
+        try:
+            self.discard()
+        except Exception as second:
+            self.state = QueryState.ERROR
+            self._explain(second)
+            return
+        self.metrics.reopened += 1
+        self.state = QueryState.OPENING
+        self._wait(now, error)
+
+    def _stop(self, state: QueryState, error: Exception) -> None:
+        self.state = state
+        self._explain(error)
+        try:
+            self.discard()
+        except Exception as second:
+            self.error += f"\nNor could its state be discarded: {second}"
+
+    def _explain(self, error: Exception) -> None:
+        known = isinstance(error, MillstreamError)
+        self.error = str(error) if known else f"{type(error).__name__}: {error}"
+        self.code = error.code if isinstance(error, MillstreamError) else MillstreamError.code
+
+    def discard(self) -> None:
+        """Throw away everything that is not committed and give up the writer."""
+        self.pending.clear()
+        self.dirty = False
+        for stage in self.stages:
+            stage.close_tasks()
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            with suppress(MillstreamError):
+                writer.close()
+        failed: list[Exception] = []
+        for stage in self.stages:
+            try:
+                stage.spec.kernel.discard()
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def close(self, now: int, *, commit: bool) -> None:
+        """Stop for good, committing first if asked to and possible; idempotent."""
+        if commit and self.dirty and self.state not in STOPPED:
+            try:
+                self._commit(now)
+            except Exception as error:
+                self._explain(error)
+        try:
+            self.discard()
+        finally:
+            for stage in self.stages:
+                stage.spec.kernel.close()
+
+    def wake_at(self, now: int) -> int | None:
+        """When there may be something to do without anything happening outside."""
+        if self.state in STOPPED:
+            return None
+        if now < self.retry_at:
+            return self.retry_at
+        poll = now + self.settings.idle_poll_ms
+        return max(now, min(poll, self._commit_due())) if self.dirty else poll

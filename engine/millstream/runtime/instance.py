@@ -1,0 +1,135 @@
+"""The runtime: a state machine over queries, driven by `step(now)`.
+
+It has no thread, clock, randomness or I/O of its own. Production puts a thread around it that
+sleeps until `wake_at` or until somebody appends; tests put a seeded scheduler around it. None of
+the methods may be called while another one runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic
+
+from millstream.log.log import Batch, Log
+from millstream.model.errors import ConflictError, FencedError, StatementError
+from millstream.model.problem import Problem
+from millstream.runtime.execution import Execution
+from millstream.runtime.spec import (
+    Guarantee,
+    KernelSpec,
+    Metrics,
+    ProblemSink,
+    QuerySpec,
+    QueryState,
+    QueryStatus,
+    RuntimeSettings,
+    Step,
+)
+from millstream.runtime.status import status_of
+
+__all__ = [
+    "Guarantee",
+    "Instance",
+    "KernelSpec",
+    "Metrics",
+    "QuerySpec",
+    "QueryState",
+    "QueryStatus",
+    "RuntimeSettings",
+    "Step",
+]
+
+
+def _ignore(_query_id: str, _problems: Sequence[Problem]) -> None:
+    return None
+
+
+class Instance(Generic[Batch]):
+    """Runs queries over a log; a query that fails never stops another one."""
+
+    def __init__(
+        self,
+        log: Log[Batch],
+        settings: RuntimeSettings | None = None,
+        problems: ProblemSink = _ignore,
+    ) -> None:
+        """`problems` gets the rows that could not be used, with the query they belong to."""
+        self._log = log
+        self._settings = settings or RuntimeSettings()
+        self._problems = problems
+        self._queries: dict[str, Execution[Batch]] = {}
+        self._next = 0
+
+    def add_query(self, spec: QuerySpec[Batch]) -> None:
+        """Take a query on; its tasks are opened in the next steps. The kernels now belong to the
+        runtime. Raises ConflictError if the id is taken and StatementError if two of its
+        sub-topologies read one topic (they would share one position)."""
+        if spec.query_id in self._queries:
+            raise ConflictError(f"Query {spec.query_id} is running already")
+        topics = [topic for kernel in spec.kernels for topic in kernel.inputs]
+        twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+        if twice:
+            raise StatementError(
+                f"Query {spec.query_id} reads topic {twice[0]} in two places",
+                hint="Copy the topic into a second stream and read that one in one of them.",
+            )
+        self._queries[spec.query_id] = Execution(spec, self._log, self._settings, self._problems)
+
+    def remove_query(self, query_id: str, now: int = 0, *, commit: bool = True) -> None:
+        """Stop a query and close its kernels, by default with a last commit (best effort). Its
+        positions and topics stay: dropping them is the caller's. No error when absent."""
+        execution = self._queries.pop(query_id, None)
+        if execution is not None:
+            execution.close(now, commit=commit)
+
+    def pause(self, query_id: str) -> None:
+        """Commit and stop processing in the next step; the state stays open."""
+        execution = self._execution(query_id)
+        execution.pause_wanted = True
+
+    def resume(self, query_id: str) -> None:
+        """Go on after `pause`, or try again after an error. Raises FencedError for a query whose
+        identity belongs to somebody newer."""
+        execution = self._execution(query_id)
+        if execution.state is QueryState.FENCED:
+            raise FencedError(
+                f"Query {query_id} is run by a newer instance",
+                hint="Stop this instance, or remove the query from it.",
+            )
+        execution.resume()
+
+    def status(self) -> tuple[QueryStatus, ...]:
+        """All queries in the order in which they were added."""
+        return tuple(status_of(execution) for execution in self._queries.values())
+
+    def query_status(self, query_id: str) -> QueryStatus:
+        """One query; StatementError if it is not here."""
+        return status_of(self._execution(query_id))
+
+    def step(self, now: int) -> Step:
+        """Do one bounded piece of work (at most one run or one commit) for the next query that
+        has any. `now` is in ms and never goes back."""
+        executions = list(self._queries.values())
+        for turn in range(len(executions)):
+            index = (self._next + turn) % len(executions)
+            if executions[index].advance(now):
+                self._next = index + 1
+                return Step(True, now)
+        wakes = [wake for query in executions if (wake := query.wake_at(now)) is not None]
+        return Step(False, min(wakes, default=None))
+
+    def commit(self, now: int) -> None:
+        """Commit every query that has something to commit, without waiting for its interval."""
+        for execution in self._queries.values():
+            execution.commit_now(now)
+
+    def close(self, now: int = 0, *, commit: bool = True) -> None:
+        """Stop all queries, by default after a last commit (best effort); idempotent."""
+        for query_id in list(self._queries):
+            self.remove_query(query_id, now, commit=commit)
+
+    def _execution(self, query_id: str) -> Execution[Batch]:
+        try:
+            return self._queries[query_id]
+        except KeyError:
+            raise StatementError(f"There is no query {query_id}") from None

@@ -1,0 +1,143 @@
+"""What the runtime is told and what it tells: specifications, settings, states, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic
+
+from millstream.log.log import Appended, Batch, TopicPartition
+from millstream.model.problem import Problem
+from millstream.runtime.ports import Kernel
+from millstream.runtime.tasks import TaskId, TaskState
+
+
+class Guarantee(Enum):
+    """`processing.guarantee`. At least once, outputs are readable after every run and a crash may
+    repeat them; exactly once, they become readable with the commit."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE = "exactly_once_v2"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec(Generic[Batch]):
+    """A sub-topology: its kernel, the topics it reads (task p reads partition p of each), its
+    changelog topic if it has state, and the topics it writes."""
+
+    kernel: Kernel[Batch]
+    inputs: tuple[str, ...]
+    partitions: int
+    changelog: str | None = None
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySpec(Generic[Batch]):
+    """A query to run. `kernels` holds one entry for each sub-topology, in their order.
+
+    * `group`: whose positions are committed; the writer's identity is `query_id`.
+    * `start`: where to read a partition that has no committed position; the default is the
+      first retained record. A transient query always starts there.
+    * `repartitions`: the query's own repartition topics. Records on them are deleted once the
+      query has committed behind them.
+    * `transient`: nothing is committed, and outputs to all but repartition topics are handed to
+      `on_outputs` as soon as they are made (push queries).
+    """
+
+    query_id: str
+    group: str
+    kernels: tuple[KernelSpec[Batch], ...]
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    repartitions: frozenset[str] = frozenset()
+    start: Mapping[TopicPartition, int] = field(default_factory=dict)
+    transient: bool = False
+    on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """Bounds of one step and the rhythm of commits. Times in ms, sizes in records or bytes."""
+
+    commit_interval_ms: int = 100
+    max_batch_records: int = 200_000
+    """Records handed to one run, over all partitions; an idle partition may add a share."""
+    max_partition_bytes: int = 16 << 20
+    """Bytes to ask for in one read, by the record size of earlier reads."""
+    max_buffered_bytes: int = 256 << 20
+    """Input of one query that is read but not yet run; reading stops above it."""
+    max_pending_bytes: int = 64 << 20
+    """Output waiting for the commit (exactly once); more brings the commit forward."""
+    max_pending_records: int = 1_000_000
+    restore_records: int = 100_000
+    idle_poll_ms: int = 50
+    """How long to wait before looking at the log again when there was nothing to do."""
+    backoff_ms: int = 100
+    max_backoff_ms: int = 10_000
+
+
+class QueryState(Enum):
+    """What a query is doing. ERROR and FENCED stay until the query is resumed or removed;
+    a fenced query can only be removed."""
+
+    OPENING = "OPENING"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    ERROR = "ERROR"
+    FENCED = "FENCED"
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counters of one query since it was added."""
+
+    records_in: int = 0
+    records_out: int = 0
+    runs: int = 0
+    commits: int = 0
+    restored: int = 0
+    """Changelog records replayed."""
+    problems: int = 0
+    reopened: int = 0
+    """How often everything in memory was thrown away and opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task: where it stands, and how many records it has yet to replay."""
+
+    id: TaskId
+    state: TaskState
+    to_restore: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """One query as it stands. `error` and `code` say why it stopped or what it waits for."""
+
+    query_id: str
+    state: QueryState
+    transient: bool
+    error: str
+    code: str
+    tasks: tuple[TaskStatus, ...]
+    positions: Mapping[TopicPartition, int]
+    """How far each input partition is processed (not necessarily committed)."""
+    lag: Mapping[TopicPartition, int]
+    """Records not yet processed; -1 where the log cannot say."""
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`progress`: something was done, step again at once. Otherwise nothing will happen before
+    `wake_at` (None: never) unless the log gets records or a query is added or resumed."""
+
+    progress: bool
+    wake_at: int | None
+
+
+ProblemSink = Callable[[str, Sequence[Problem]], None]
+"""Called with the query id and the problems of one run: the processing log."""

@@ -1,0 +1,168 @@
+"""One sub-topology at work: its kernel, its tasks, and the input read but not yet run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic
+
+from millstream.log.log import Batch, Fetched, Log, TopicPartition
+from millstream.model.errors import CorruptionError, MillstreamError
+from millstream.runtime.ports import RunResult
+from millstream.runtime.spec import KernelSpec, RuntimeSettings
+from millstream.runtime.tasks import Task, TaskId, TaskState
+
+GAP_READS = 16
+"""Reads that bring no record but move on (transaction markers) before giving others a turn."""
+
+
+class Stage(Generic[Batch]):
+    """The tasks of one sub-topology, run together: one run serves all their partitions."""
+
+    def __init__(self, index: int, spec: KernelSpec[Batch]) -> None:
+        self.index = index
+        self.spec = spec
+        self.tasks: tuple[Task, ...] = ()
+        self.positions: dict[TopicPartition, int] = {}
+        self.buffer: dict[TopicPartition, Fetched[Batch]] = {}
+        self.record_bytes: dict[TopicPartition, int] = {}
+        self.behind: set[TopicPartition] = set()
+
+    def open(
+        self,
+        log: Log[Batch],
+        committed: Mapping[TopicPartition, int],
+        start: Mapping[TopicPartition, int],
+    ) -> None:
+        """Open every task at its committed positions and find out what it has to replay."""
+        self.tasks = tuple(Task(TaskId(self.index, p)) for p in range(self.spec.partitions))
+        for task in self.tasks:
+            partition = task.id.partition
+            for topic in self.spec.inputs:
+                place = (topic, partition)
+                position = committed.get(place, start.get(place))
+                if position is None:
+                    position = log.start_offset(topic, partition)
+                self.positions[place] = position
+            task.restored = self.spec.kernel.open(partition)
+            if self.spec.changelog is not None:
+                task.target = log.end_offset(self.spec.changelog, partition)
+                self._check_target(task)
+            task.move(TaskState.RESTORING)
+            task.arrive()
+
+    def _check_target(self, task: Task) -> None:
+        if task.restored > task.target:
+            raise CorruptionError(
+                f"The state of task {task.id} is at {task.restored} of changelog"
+                f" {self.spec.changelog}, which ends at {task.target}",
+                hint="The state belongs to another log or the log was restored from an older"
+                " copy. Delete the state to rebuild it from the changelog.",
+                code="E-STATE-AHEAD",
+            )
+
+    def restore(self, log: Log[Batch], max_records: int) -> int | None:
+        """Replay one read of one task's changelog; the records replayed, None if no task waits."""
+        task = next((task for task in self.tasks if task.state is TaskState.RESTORING), None)
+        if task is None or self.spec.changelog is None:
+            return None
+        fetched = log.read(self.spec.changelog, task.id.partition, task.restored, max_records)
+        self.spec.kernel.restore(task.id.partition, fetched)
+        task.restored = fetched.next_offset
+        task.arrive()
+        return fetched.count
+
+    def poll(self, log: Log[Batch], settings: RuntimeSettings, room: int) -> int:
+        """Read input for the running tasks until `room` bytes are buffered; returns the bytes."""
+        gained = 0
+        for place in self._places():
+            known = self.buffer.get(place)
+            if (known is not None and known.count) or gained > room:
+                continue
+            fetched = self._read(log, place, self._quota(place, settings))
+            self.buffer[place] = fetched
+            gained += fetched.bytes
+        return gained
+
+    def _read(self, log: Log[Batch], place: TopicPartition, quota: int) -> Fetched[Batch]:
+        topic, partition = place
+        for _ in range(GAP_READS):
+            fetched = log.read(topic, partition, self.positions[place], quota)
+            if fetched.count or fetched.end or fetched.next_offset == self.positions[place]:
+                break
+            self.positions[place] = fetched.next_offset
+        if fetched.count:
+            self.record_bytes[place] = max(1, fetched.bytes // fetched.count)
+        if fetched.end:
+            self.behind.discard(place)
+        else:
+            self.behind.add(place)
+        return fetched
+
+    def _quota(self, place: TopicPartition, settings: RuntimeSettings) -> int:
+        """Records to ask for: partitions that are behind share a batch, the others ask for the
+        same share of all partitions, so that skewed input still makes large batches."""
+        sharing = len(self.behind) if place in self.behind else len(self.positions)
+        share = settings.max_batch_records // max(1, sharing)
+        by_size = settings.max_partition_bytes // self.record_bytes.get(place, 1)
+        return max(1, min(share, by_size))
+
+    def _places(self) -> list[TopicPartition]:
+        return [
+            (topic, task.id.partition)
+            for task in self.tasks
+            if task.state is TaskState.RUNNING
+            for topic in self.spec.inputs
+        ]
+
+    @property
+    def buffered(self) -> int:
+        """Records waiting for a run."""
+        return sum(fetched.count for fetched in self.buffer.values())
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Their bytes."""
+        return sum(fetched.bytes for fetched in self.buffer.values())
+
+    def run(self) -> tuple[RunResult[Batch], int]:
+        """Run the kernel over everything buffered; the result and the places' worth of records
+        consumed, as a distance in offsets (0: all of it was held back)."""
+        inputs = [self.buffer[place] for place in self._places() if place in self.buffer]
+        result = self.spec.kernel.run(inputs)
+        moved = 0
+        for fetched in inputs:
+            place = (fetched.topic, fetched.partition)
+            before = self.positions[place]
+            after = result.consumed.get(place, before if fetched.count else fetched.next_offset)
+            if not before <= after <= fetched.next_offset:
+                raise MillstreamError(
+                    f"Sub-topology {self.index} was handed {place[0]}-{place[1]} from {before} to"
+                    f" {fetched.next_offset} and claims to have consumed it up to {after}"
+                )
+            self.positions[place] = after
+            moved += after - before
+        self.buffer.clear()
+        return result, moved
+
+    def changelog_positions(self) -> dict[int, int]:
+        """The changelog position of each open task's state."""
+        return {task.id.partition: task.restored for task in self.tasks}
+
+    def advance_changelog(self, partition: int, count: int) -> None:
+        """Note that `count` changes of the task were appended to its changelog.
+
+        Counted rather than asked for: between a commit and the question, a newer owner of the
+        identity may have appended its own, which this state has never seen. Where a log spends
+        offsets on markers the count falls short, and a store may lag its changelog.
+        """
+        self.tasks[partition].restored += count
+        self.tasks[partition].target = self.tasks[partition].restored
+
+    def close_tasks(self) -> None:
+        """Close all tasks and forget what was read; the kernel is left to the caller."""
+        for task in self.tasks:
+            task.close()
+        self.tasks = ()
+        self.positions.clear()
+        self.buffer.clear()
+        self.behind.clear()
