@@ -19,7 +19,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A named, partitioned sequence of records. `config` holds e.g. cleanup.policy, retention.ms."""
+    """A named, partitioned sequence of records. `config`: cleanup.policy, retention.ms, …"""
 
     name: str
     partitions: int
@@ -101,9 +101,7 @@ class Log(Protocol[Batch]):
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
 
-    def read(
-        self, topic: str, partition: int, offset: int, max_records: int
-    ) -> Fetched[Batch]:
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """Committed records from `offset` on, ascending; StatementError for an unknown topic,
         CorruptionError (code E-GAP) when `offset` lies before the first retained record."""
 

@@ -1,0 +1,54 @@
+"""How a log cuts and joins batches without knowing what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.log.log import Batch
+from millstream.model.batch import RAW_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Batches(Generic[Batch]):
+    """The three things a log does with a batch.
+
+    `cut(batch, start, count)` takes a run of records, `join` puts batches one after another (no
+    batches: the empty batch), `place(batch, first)` numbers the records from the offset `first`.
+    """
+
+    cut: Callable[[Batch, int, int], Batch]
+    join: Callable[[Sequence[Batch]], Batch]
+    place: Callable[[Batch, int], Batch]
+
+
+def _join_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables) if tables else RAW_SCHEMA.empty_table()
+
+
+def _place_table(table: pa.Table, first: int) -> pa.Table:
+    offsets = pa.array(np.arange(first, first + table.num_rows, dtype=np.int64))
+    return table.set_column(0, RAW_SCHEMA.field(0), offsets)
+
+
+def _join_lists(lists: Sequence[list[Any]]) -> list[Any]:
+    return [record for records in lists for record in records]
+
+
+TABLES: Batches[pa.Table] = Batches(
+    cut=lambda table, start, count: table.slice(start, count),
+    join=_join_tables,
+    place=_place_table,
+)
+"""Arrow tables of `RAW_SCHEMA`."""
+
+LISTS: Batches[list[Any]] = Batches(
+    cut=lambda records, start, count: records[start : start + count],
+    join=_join_lists,
+    place=lambda records, _first: records,
+)
+"""Lists of anything; the records do not know their offsets."""

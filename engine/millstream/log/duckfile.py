@@ -1,0 +1,126 @@
+"""Open a DuckDB file for a log, and say what DuckDB's errors mean to its user."""
+
+from __future__ import annotations
+
+import duckdb
+
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
+
+_SECURE: dict[str, bool | str] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_unsigned_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+    # We take checkpoints ourselves: one that fails for want of space invalidates the instance,
+    # and one at an arbitrary commit is a pause at an arbitrary moment.
+    "wal_autocheckpoint": "1TB",
+}
+_FULL = ("no space left", "file too large", "disk quota", "not enough space")
+_MARKER = "millstream_log_is_open"
+
+
+def open_file(
+    path: str, threads: int, memory_limit: str | None, temp_directory: str | None
+) -> duckdb.DuckDBPyConnection:
+    """Open the file with the settings of a server that runs foreign expressions.
+
+    Raises UnavailableError when another process has it, ConflictError when this one has.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {"threads": threads}
+    config.update(_SECURE)
+    if memory_limit is not None:
+        config["memory_limit"] = memory_limit
+    if temp_directory is not None:
+        config["temp_directory"] = temp_directory
+    try:
+        connection = duckdb.connect(path, config=config)
+    except duckdb.Error as error:
+        raise opening_error(path, error) from error
+    try:
+        # DuckDB gives two openers of one process the same instance; our offsets live in memory,
+        # so the second must be refused. The marker belongs to the instance and dies with it.
+        connection.execute(f"ATTACH ':memory:' AS {_MARKER}")
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    except duckdb.Error as error:
+        connection.close()
+        raise _open_here(path) from error
+    return connection
+
+
+def _open_here(path: str) -> ConflictError:
+    return ConflictError(
+        f"The log '{path}' is open in this process already.",
+        hint="Use the database that has it open, or close that one first.",
+        code="E-LOG-OPEN",
+    )
+
+
+def opening_error(path: str, error: duckdb.Error) -> MillstreamError:
+    """Translate a failure to open."""
+    text = str(error)
+    if "different configuration" in text:
+        return _open_here(path)
+    if "lock" in text and isinstance(error, duckdb.IOException):
+        return UnavailableError(
+            f"The log '{path}' is open in another process.",
+            detail=text.split(". See also")[0],
+            hint="One process at a time can open a log file. Stop that process, or connect to "
+            "it over HTTP (start it as a server) instead of opening the file.",
+            code="E-LOG-LOCKED",
+        )
+    if isinstance(error, duckdb.InvalidInputException | duckdb.ParserException):
+        return StatementError(
+            f"Cannot open the log '{path}' with these settings.",
+            detail=text,
+            hint="threads is a number from 1 on, memory_limit a size such as '2GB'.",
+            code="E-CONFIG",
+        )
+    if isinstance(error, duckdb.IOException) and "valid DuckDB" not in text:
+        return UnavailableError(
+            f"Cannot open the log '{path}'.",
+            detail=text,
+            hint="Check that the folder exists and that its owner may write to it.",
+            code="E-DISK-IO",
+        )
+    return CorruptionError(
+        f"The file '{path}' cannot be read as a log.",
+        detail=text,
+        hint="Restore the file from a copy, together with its .wal file.",
+    )
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk, a quota or a file size limit stopped a write."""
+    text = str(error).casefold()
+    return any(sign in text for sign in _FULL)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether the whole DuckDB instance is unusable from now on."""
+    text = str(error).casefold()
+    return isinstance(error, duckdb.FatalException) or "invalidated" in text
+
+
+def writing_error(path: str, error: duckdb.Error) -> UnavailableError:
+    """Translate a write that certainly did not happen."""
+    if is_full(error):
+        return UnavailableError(
+            f"Cannot append to the log '{path}': no space is left. Nothing was written; "
+            "reads go on.",
+            detail=str(error),
+            hint="Free some space; writing goes on by itself then.",
+            code="E-LOG-FULL",
+        )
+    return UnavailableError(
+        f"Cannot write to the log '{path}'. Nothing was written.",
+        detail=str(error),
+        code="E-DISK-IO",
+    )

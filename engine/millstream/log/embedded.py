@@ -1,0 +1,461 @@
+"""A log in one DuckDB file (or in memory): no broker, no service.
+
+One process opens the file; in it any number of threads may use the log. Topics are tables of
+records (tables.py); a transaction of the log is a transaction of DuckDB.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from millstream.log import tables
+from millstream.log.checks import (
+    check_epoch,
+    check_new_topic,
+    check_offset,
+    check_partition,
+    closed,
+)
+from millstream.log.duckfile import is_fatal, is_full, open_file, opening_error, writing_error
+from millstream.log.log import Appended, Fetched, Outcome, Topic, TopicPartition
+from millstream.log.stored import Insertion, Stored, plan_insertion
+from millstream.log.tail import Tail
+from millstream.model.batch import RAW_SCHEMA
+from millstream.model.errors import MillstreamError, UnavailableError
+
+MEMORY = ":memory:"
+CHECKPOINT_BYTES = 64 << 20
+"""Size of the write-ahead log at which `maintain` takes a checkpoint."""
+TAIL_BYTES = 32 << 20
+
+
+class EmbeddedLog:
+    """`Log` of Arrow tables over one DuckDB instance; see `open`."""
+
+    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection) -> None:
+        self._path = path
+        self._connection = connection
+        self._lock = threading.RLock()
+        self._tail = Tail(TAIL_BYTES)
+        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._closed = False
+        self._doubt = False
+        with self._cursor() as cursor:
+            tables.prepare(cursor, path)
+            self._topics = tables.load_topics(cursor)
+            self._positions = tables.load_positions(cursor)
+            self._epochs = tables.load_epochs(cursor)
+
+    @staticmethod
+    def open(
+        path: str | Path,
+        *,
+        threads: int = 1,
+        memory_limit: str | None = None,
+        temp_directory: str | None = None,
+    ) -> EmbeddedLog:
+        """Open or create the log at `path`; ":memory:" makes one that lives with this object.
+
+        `threads` and `memory_limit` ("2GB") are those of the DuckDB instance, which the state
+        shares. Raises UnavailableError (E-LOG-LOCKED) while another process has the file open,
+        ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no log.
+        """
+        connection = open_file(str(path), threads, memory_limit, temp_directory)
+        try:
+            return EmbeddedLog(str(path), connection)
+        except duckdb.Error as error:
+            connection.close()
+            raise opening_error(str(path), error) from error
+        except MillstreamError:
+            connection.close()
+            raise
+
+    # The DuckDB instance, which the state shares
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The instance's first connection. Take `.cursor()` of it; never run SQL on it itself."""
+        return self._connection
+
+    @property
+    def path(self) -> str:
+        """The file, or ":memory:"."""
+        return self._path
+
+    def attach_state(self, path: str | Path, name: str = "state") -> None:
+        """Attach the database that holds the state (":memory:" for one that does not last).
+
+        Only before `lock`. Raises UnavailableError or CorruptionError as `open` does.
+        """
+        literal = str(path).replace("'", "''")
+        try:
+            self._connection.execute(f"ATTACH '{literal}' AS {name}")
+        except duckdb.Error as error:
+            raise opening_error(str(path), error) from error
+
+    def lock(self) -> None:
+        """Close the instance to the file system, the network and changes of its settings.
+
+        From here on no SQL run on it, whatever its text, can read or write another file.
+        """
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+
+    # Topics
+
+    def create_topic(self, topic: Topic) -> None:
+        """See `Log`."""
+        with self._lock:
+            check_new_topic(topic, self.topic(topic.name))
+            with self._transaction() as cursor:
+                stored = tables.insert_topic(cursor, topic)
+            self._topics[topic.name] = stored
+
+    def delete_topic(self, name: str) -> None:
+        """See `Log`."""
+        with self._lock:
+            stored = self._topics.get(name)
+            if stored is None:
+                return
+            with self._transaction() as cursor:
+                tables.drop_topic(cursor, stored)
+            del self._topics[name]
+            self._tail.forget(name)
+            self._positions = {
+                group: {at: position for at, position in positions.items() if at[0] != name}
+                for group, positions in self._positions.items()
+            }
+
+    def topic(self, name: str) -> Topic | None:
+        """See `Log`."""
+        self._require_open()
+        stored = self._topics.get(name)
+        return stored.topic if stored else None
+
+    def topics(self) -> tuple[Topic, ...]:
+        """See `Log`."""
+        with self._lock:
+            self._require_open()
+            return tuple(self._topics[name].topic for name in sorted(self._topics))
+
+    # Reading
+
+    def _stored(self, name: str, partition: int) -> Stored:
+        check_partition(name, partition, self.topic(name))
+        return self._topics[name]
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
+        """See `Log`. Recent records come out of memory, without a copy."""
+        with self._lock:
+            stored = self._stored(topic, partition)
+            end = stored.ends[partition]
+            check_offset(topic, partition, offset, stored.starts[partition], end)
+            stop = min(offset + max(max_records, 0), end)
+            batch = self._tail.find((topic, partition), offset, stop) if stop > offset else None
+        if batch is None:
+            batch = self._read_tables(stored, partition, offset, stop)
+        return Fetched(topic, partition, batch, stop - offset, stop, stop == end)
+
+    def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
+        if stop <= first:
+            return RAW_SCHEMA.empty_table()
+        segments = stored.segments_between(partition, first, stop)
+        bounds = [segment.first[partition] for segment in segments]
+        pieces = []
+        try:
+            with self._cursor() as cursor:
+                for segment, low, high in zip(segments, bounds, [*bounds[1:], stop], strict=True):
+                    begin = max(first, low)
+                    pieces.append(
+                        tables.read_segment(cursor, stored, segment, partition, begin, high)
+                    )
+        except duckdb.CatalogException:
+            # The topic was deleted, or the segment truncated, since we looked.
+            name = stored.topic.name
+            check_offset(name, partition, first, self.start_offset(name, partition), stop)
+            raise
+        except duckdb.Error as error:
+            raise UnavailableError(
+                f"Cannot read topic '{stored.topic.name}' of the log '{self._path}'.",
+                detail=str(error),
+                code="E-DISK-IO",
+            ) from error
+        return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        """See `Log`."""
+        return self._stored(topic, partition).starts[partition]
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """See `Log`."""
+        return self._stored(topic, partition).ends[partition]
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """See `Log`. Space is given back by `maintain`, a segment at a time."""
+        with self._lock:
+            stored = self._stored(topic, partition)
+            start = min(before, stored.ends[partition])
+            if start <= stored.starts[partition]:
+                return
+            with self._transaction() as cursor:
+                cursor.execute(
+                    "INSERT INTO log.starts VALUES (?, ?, ?)", [stored.id, partition, start]
+                )
+            starts = list(stored.starts)
+            starts[partition] = start
+            self._topics[topic] = replace(stored, starts=tuple(starts))
+
+    # Positions and writers
+
+    def positions(self, group: str) -> dict[TopicPartition, int]:
+        """See `Log`."""
+        with self._lock:
+            self._require_open()
+            return dict(self._positions.get(group, {}))
+
+    def forget_group(self, group: str) -> None:
+        """See `Log`."""
+        with self._lock:
+            if not self.positions(group):
+                return
+            with self._transaction() as cursor:
+                cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
+            del self._positions[group]
+
+    def writer(self, identity: str) -> EmbeddedWriter:
+        """See `Log`. Raises UnavailableError when the outcome of an earlier transaction is still
+        in doubt and the file does not answer; the log must then be closed and opened again."""
+        with self._lock:
+            self._require_open()
+            if self._doubt:
+                self._settle()
+            epoch = self._epochs.get(identity, 0) + 1
+            with self._transaction() as cursor:
+                cursor.execute("DELETE FROM log.writers WHERE identity = ?", [identity])
+                cursor.execute("INSERT INTO log.writers VALUES (?, ?)", [identity, epoch])
+            self._epochs[identity] = epoch
+            return EmbeddedWriter(self, identity, epoch)
+
+    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after every append, from the appending thread: it must be short (an
+        event's `set`). Returns what ends the calls."""
+        with self._lock:
+            self._callbacks = (*self._callbacks, callback)
+
+        def cancel() -> None:
+            with self._lock:
+                self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+
+        return cancel
+
+    # Upkeep
+
+    def maintain(self) -> bool:
+        """Drop truncated segments and, when the write-ahead log is large, take a checkpoint.
+
+        To be called where no transaction on the log is open (the commit barrier); returns whether
+        a checkpoint was taken. Raises nothing: what cannot be done now is done the next time.
+        """
+        with self._lock:
+            if self._closed:
+                return False
+            with suppress(MillstreamError):
+                self._drop_dead_segments()
+            return self._wal_bytes() >= CHECKPOINT_BYTES and self._checkpoint()
+
+    def _drop_dead_segments(self) -> None:
+        for name, stored in list(self._topics.items()):
+            dead = stored.dead_segments()
+            if dead:
+                with self._transaction() as cursor:
+                    for segment in dead:
+                        tables.drop_segment(cursor, stored, segment)
+                self._topics[name] = replace(stored, segments=stored.segments[len(dead) :])
+
+    def _wal_bytes(self) -> int:
+        try:
+            return 0 if self._path == MEMORY else Path(self._path + ".wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _checkpoint(self) -> bool:
+        with suppress(duckdb.Error), self._cursor() as cursor:
+            cursor.execute("CHECKPOINT")
+            return True
+        return False
+
+    def close(self) -> None:
+        """See `Log`. The state attached to the instance is closed with it."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._callbacks = ()
+            with suppress(duckdb.Error):
+                if not self._doubt:
+                    self._connection.execute("CHECKPOINT")
+            self._connection.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise closed(f"log '{self._path}'")
+
+    # Writing
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A DuckDB transaction under the log's lock; raises UnavailableError when nothing was
+        written, and `_InDoubtError` when nobody knows."""
+        with self._lock:
+            self._require_open()
+            if self._doubt:
+                raise _in_doubt(self._path)
+            with self._cursor() as cursor:
+                try:
+                    cursor.begin()
+                    yield cursor
+                except BaseException as error:
+                    with suppress(duckdb.Error):
+                        cursor.rollback()
+                    if isinstance(error, duckdb.Error):
+                        raise writing_error(self._path, error) from error
+                    raise
+                self._commit(cursor)
+
+    def _commit(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        try:
+            cursor.commit()
+        except duckdb.Error as error:
+            # DuckDB takes a full disk well: the write-ahead log is cut back and the transaction
+            # undone. After any other failure bytes may lie in the file that a restart replays.
+            if is_full(error) and not is_fatal(error):
+                raise writing_error(self._path, error) from error
+            self._doubt = True
+            raise _in_doubt(self._path, error) from error
+
+    def _settle(self) -> None:
+        """Make the file equal to what the instance shows, so that no restart replays the doubtful
+        transaction, and take over what it shows."""
+        try:
+            with self._cursor() as cursor:
+                cursor.execute("FORCE CHECKPOINT")
+                self._topics = tables.load_topics(cursor)
+                self._positions = tables.load_positions(cursor)
+        except duckdb.Error as error:
+            raise _in_doubt(self._path, error) from error
+        self._tail = Tail(TAIL_BYTES)
+        self._doubt = False
+
+    def write(
+        self,
+        identity: str,
+        epoch: int,
+        appended: Sequence[Appended[pa.Table]],
+        group: str = "",
+        positions: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """Append records and move positions in one transaction, for `EmbeddedWriter`."""
+        moves = positions or {}
+        with self._lock:
+            self._require_open()
+            check_epoch(identity, epoch, self._epochs.get(identity, 0))
+            for topic, partition in moves:
+                check_partition(topic, partition, self.topic(topic))
+            insertions = self._plan(appended)
+            if not insertions and not moves:
+                return
+            known = self._positions.get(group, {})
+            with self._transaction() as cursor:
+                for insertion in insertions:
+                    tables.insert_records(cursor, insertion)
+                tables.move_positions(cursor, group, moves, known)
+            self._publish(insertions)
+            if moves:
+                self._positions[group] = {**known, **moves}
+            if self._wal_bytes() >= 8 * CHECKPOINT_BYTES:
+                self.maintain()
+            callbacks = self._callbacks if insertions else ()
+        for callback in callbacks:
+            callback()
+
+    def _plan(self, appended: Sequence[Appended[pa.Table]]) -> list[Insertion]:
+        by_topic: dict[str, list[Appended[pa.Table]]] = {}
+        for append in appended:
+            check_partition(append.topic, append.partition, self.topic(append.topic))
+            if append.batch.num_rows:
+                by_topic.setdefault(append.topic, []).append(append)
+        return [plan_insertion(self._topics[name], appends) for name, appends in by_topic.items()]
+
+    def _publish(self, insertions: Sequence[Insertion]) -> None:
+        for insertion in insertions:
+            name = insertion.after.topic.name
+            self._topics[name] = insertion.after
+            for partition, first, records in insertion.placed:
+                self._tail.add((name, partition), first, records)
+
+
+class _InDoubtError(UnavailableError):
+    """A commit failed in a way that leaves its outcome open."""
+
+
+def _in_doubt(path: str, error: Exception | None = None) -> _InDoubtError:
+    return _InDoubtError(
+        f"The outcome of the last commit to the log '{path}' is unknown.",
+        detail=str(error or ""),
+        hint="Open a new writer to settle it; if that fails, close the log and open it again.",
+        code="E-LOG-UNKNOWN",
+    )
+
+
+class EmbeddedWriter:
+    """`Writer` of one identity on an `EmbeddedLog`."""
+
+    def __init__(self, log: EmbeddedLog, identity: str, epoch: int) -> None:
+        self._log = log
+        self._identity = identity
+        self._epoch = epoch
+        self._closed = False
+
+    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """See `Writer`. UnavailableError with code E-LOG-FULL: nothing was written; with code
+        E-LOG-UNKNOWN: it may have been."""
+        self._require_open()
+        self._log.write(self._identity, self._epoch, appended)
+
+    def transact(
+        self,
+        group: str,
+        appended: Sequence[Appended[pa.Table]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Outcome:
+        """See `Writer`. Raises UnavailableError (E-LOG-FULL, E-DISK-IO) when nothing was written
+        and the same transaction can be tried again."""
+        self._require_open()
+        try:
+            self._log.write(self._identity, self._epoch, appended, group, positions)
+        except _InDoubtError:
+            return Outcome.UNKNOWN
+        return Outcome.COMMITTED
+
+    def close(self) -> None:
+        """See `Writer`."""
+        self._closed = True
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise closed(f"writer '{self._identity}'")

@@ -1,0 +1,377 @@
+"""A log in memory that fails on purpose, for simulations: no thread, no clock, no I/O.
+
+It behaves as a broker with transactions does: read-committed reads stop before an open transaction,
+aborted records and markers leave gaps in the offsets, a newer writer settles what an older left.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic
+
+from millstream.log.batches import Batches
+from millstream.log.checks import (
+    check_epoch,
+    check_new_topic,
+    check_offset,
+    check_partition,
+    closed,
+)
+from millstream.log.log import Appended, Batch, Fetched, Outcome, Topic, TopicPartition
+from millstream.model.errors import UnavailableError
+
+
+class SimulatedCrash(BaseException):
+    """The process dies here. Not an `Exception`: no code under test may survive it."""
+
+
+class Fault(Enum):
+    """What happens to one request."""
+
+    NONE = "none"
+    REQUEST_LOST = "request lost"
+    """It never arrived. A transaction stays open until the writer's successor aborts it."""
+    RESPONSE_LOST = "response lost"
+    """It was carried out, the caller does not learn it."""
+
+
+def no_effect(_name: str) -> None:
+    """Nothing happens at any effect."""
+
+
+def no_fault(_name: str) -> Fault:
+    """Every request is carried out and answered."""
+    return Fault.NONE
+
+
+@dataclass(slots=True)
+class SeededFaults:
+    """Faults at random, the same for the same seed and requests. Rates are probabilities; `calm`
+    ends all faults (the last phase of a simulation, which must come to rest)."""
+
+    rng: random.Random
+    request_lost: float = 0.05
+    response_lost: float = 0.05
+    calm: bool = False
+
+    def __call__(self, _name: str) -> Fault:
+        """The fault of the next request."""
+        drawn = self.rng.random()
+        if self.calm or drawn >= self.request_lost + self.response_lost:
+            return Fault.NONE
+        return Fault.REQUEST_LOST if drawn < self.request_lost else Fault.RESPONSE_LOST
+
+
+class _Fate(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(slots=True)
+class _Transaction:
+    identity: str
+    group: str
+    positions: Mapping[TopicPartition, int]
+    fate: _Fate = _Fate.OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece(Generic[Batch]):
+    """Records at consecutive offsets from `first`; a marker is a piece without records that takes
+    one offset."""
+
+    first: int
+    next: int
+    batch: Batch
+    transaction: _Transaction | None
+    marker: bool = False
+
+    @property
+    def fate(self) -> _Fate:
+        return self.transaction.fate if self.transaction else _Fate.COMMITTED
+
+
+@dataclass(slots=True)
+class _Partition(Generic[Batch]):
+    start: int = 0
+    next: int = 0
+    pieces: list[_Piece[Batch]] = field(default_factory=list)
+
+    def stable(self) -> int:
+        """The offset before which everything is settled."""
+        opened = (piece.first for piece in self.pieces if piece.fate is _Fate.OPEN)
+        return next(opened, self.next)
+
+    def add(self, batch: Batch, count: int, transaction: _Transaction | None) -> None:
+        self.pieces.append(_Piece(self.next, self.next + count, batch, transaction))
+        self.next += count
+
+    def mark(self, batch: Batch) -> None:
+        self.pieces.append(_Piece(self.next, self.next + 1, batch, None, marker=True))
+        self.next += 1
+
+
+class SimulatedLog(Generic[Batch]):
+    """`Log` in memory over any batches.
+
+    `effect(name)` is called before and after everything durable ("append", "transact.write",
+    "transact.commit", "transact.done", "writer", …) and may raise SimulatedCrash; the log itself
+    outlives the crash, as a broker does. `fault(name)` decides what happens to each request.
+    With `markers`, the end of each transaction takes an offset, as on Kafka.
+    """
+
+    def __init__(
+        self,
+        batches: Batches[Batch],
+        *,
+        effect: Callable[[str], None] = no_effect,
+        fault: Callable[[str], Fault] = no_fault,
+        markers: bool = False,
+    ) -> None:
+        self._batches = batches
+        self._effect = effect
+        self._fault = fault
+        self._markers = markers
+        self._topics: dict[str, Topic] = {}
+        self._partitions: dict[TopicPartition, _Partition[Batch]] = {}
+        self._positions: dict[str, dict[TopicPartition, int]] = {}
+        self._epochs: dict[str, int] = {}
+        self._open: list[_Transaction] = []
+        self._callbacks: tuple[Callable[[], None], ...] = ()
+
+    # Topics
+
+    def create_topic(self, topic: Topic) -> None:
+        """See `Log`."""
+        self._request("create_topic")
+        check_new_topic(topic, self._topics.get(topic.name))
+        self._topics[topic.name] = topic
+        for partition in range(topic.partitions):
+            self._partitions[topic.name, partition] = _Partition()
+        self._effect("create_topic")
+
+    def delete_topic(self, name: str) -> None:
+        """See `Log`."""
+        self._request("delete_topic")
+        if self._topics.pop(name, None) is None:
+            return
+        self._partitions = {at: p for at, p in self._partitions.items() if at[0] != name}
+        for group, positions in self._positions.items():
+            self._positions[group] = {at: p for at, p in positions.items() if at[0] != name}
+        self._effect("delete_topic")
+
+    def topic(self, name: str) -> Topic | None:
+        """See `Log`."""
+        return self._topics.get(name)
+
+    def topics(self) -> tuple[Topic, ...]:
+        """See `Log`."""
+        return tuple(self._topics[name] for name in sorted(self._topics))
+
+    # Reading
+
+    def _partition(self, name: str, partition: int) -> _Partition[Batch]:
+        check_partition(name, partition, self._topics.get(name))
+        return self._partitions[name, partition]
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
+        """See `Log`."""
+        self._request("read")
+        held = self._partition(topic, partition)
+        stable = held.stable()
+        check_offset(topic, partition, offset, held.start, held.next)
+        found: list[Batch] = []
+        count, at = 0, offset
+        for piece in held.pieces:
+            if piece.next <= at or at >= stable:
+                continue
+            if piece.marker or piece.fate is _Fate.ABORTED:
+                at = piece.next
+                continue
+            if count >= max_records:
+                break
+            take = min(piece.next - at, max_records - count)
+            cut = self._batches.cut(piece.batch, at - piece.first, take)
+            found.append(self._batches.place(cut, at))
+            count, at = count + take, at + take
+        joined = self._batches.join(found)
+        return Fetched(topic, partition, joined, count, at, at >= stable)
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        """See `Log`."""
+        return self._partition(topic, partition).start
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """See `Log`."""
+        return self._partition(topic, partition).stable()
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """See `Log`."""
+        self._request("truncate")
+        held = self._partition(topic, partition)
+        held.start = max(held.start, min(before, held.stable()))
+        held.pieces = [piece for piece in held.pieces if piece.next > held.start]
+        self._effect("truncate")
+
+    # Positions and writers
+
+    def positions(self, group: str) -> dict[TopicPartition, int]:
+        """See `Log`. UnavailableError while an open transaction may still move them."""
+        self._request("positions")
+        if any(opened.group == group and opened.positions for opened in self._open):
+            raise UnavailableError(
+                f"The positions of group '{group}' are not stable: a transaction is open.",
+                code="E-NOT-STABLE",
+            )
+        return dict(self._positions.get(group, {}))
+
+    def forget_group(self, group: str) -> None:
+        """See `Log`."""
+        self._request("forget_group")
+        self._positions.pop(group, None)
+        self._effect("forget_group")
+
+    def writer(self, identity: str) -> SimulatedWriter[Batch]:
+        """See `Log`."""
+        self._request("writer")
+        epoch = self._epochs.get(identity, 0) + 1
+        self._epochs[identity] = epoch
+        for opened in [opened for opened in self._open if opened.identity == identity]:
+            self._settle(opened, _Fate.ABORTED)
+        self._effect("writer")
+        return SimulatedWriter(self, identity, epoch)
+
+    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after every append; returns what ends the calls."""
+        self._callbacks = (*self._callbacks, callback)
+
+        def cancel() -> None:
+            self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+
+        return cancel
+
+    def close(self) -> None:
+        """See `Log`. The records stay: this log stands for a broker."""
+
+    # Writing
+
+    def _request(self, name: str) -> None:
+        """Let a request that changes nothing in doubt fail or pass."""
+        if self._fault(name) is not Fault.NONE:
+            raise UnavailableError(f"Simulated: {name} was not answered.")
+
+    def write(self, identity: str, epoch: int, appended: Sequence[Appended[Batch]]) -> None:
+        """Append outside of a transaction, for `SimulatedWriter`."""
+        for append in appended:
+            self._partition(append.topic, append.partition)
+        self._effect("append")
+        fault = self._fault("append")
+        if fault is not Fault.REQUEST_LOST:
+            check_epoch(identity, epoch, self._epochs.get(identity, 0))
+            self._add(appended, None)
+            self._effect("append.done")
+        if fault is not Fault.NONE:
+            raise UnavailableError("Simulated: append was not answered.", code="E-LOG-UNKNOWN")
+        self._call_back()
+
+    def transact(
+        self,
+        identity: str,
+        epoch: int,
+        group: str,
+        appended: Sequence[Appended[Batch]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Outcome:
+        """Carry out a transaction, for `SimulatedWriter`."""
+        for topic, partition in [*positions, *((a.topic, a.partition) for a in appended)]:
+            self._partition(topic, partition)
+        self._effect("transact")
+        transaction = _Transaction(identity, group, dict(positions))
+        if self._fault("transact.write") is not Fault.NONE:
+            return Outcome.ABORTED
+        check_epoch(identity, epoch, self._epochs.get(identity, 0))
+        self._open.append(transaction)
+        self._add(appended, transaction)
+        self._effect("transact.write")
+        fault = self._fault("transact.commit")
+        if fault is Fault.REQUEST_LOST:
+            return Outcome.UNKNOWN
+        check_epoch(identity, epoch, self._epochs.get(identity, 0))
+        self._settle(transaction, _Fate.COMMITTED)
+        self._effect("transact.commit")
+        if fault is Fault.RESPONSE_LOST:
+            return Outcome.UNKNOWN
+        self._call_back()
+        return Outcome.COMMITTED
+
+    def _add(self, appended: Sequence[Appended[Batch]], transaction: _Transaction | None) -> None:
+        for append in appended:
+            if append.count:
+                held = self._partitions[append.topic, append.partition]
+                held.add(append.batch, append.count, transaction)
+
+    def _settle(self, transaction: _Transaction, fate: _Fate) -> None:
+        transaction.fate = fate
+        self._open.remove(transaction)
+        if fate is _Fate.COMMITTED:
+            group = self._positions.setdefault(transaction.group, {})
+            group.update(
+                {at: p for at, p in transaction.positions.items() if at in self._partitions}
+            )
+        for held in self._partitions.values():
+            touched = any(piece.transaction is transaction for piece in held.pieces)
+            if touched and self._markers:
+                held.mark(self._batches.join([]))
+            if fate is _Fate.ABORTED and not self._markers:
+                _undo(held, transaction)
+
+    def _call_back(self) -> None:
+        for callback in self._callbacks:
+            callback()
+
+
+def _undo(held: _Partition[Batch], transaction: _Transaction) -> None:
+    """Take an aborted transaction's offsets back where nothing follows them; where something does,
+    they stay as a gap."""
+    while held.pieces and held.pieces[-1].transaction is transaction:
+        held.next = held.pieces.pop().first
+
+
+class SimulatedWriter(Generic[Batch]):
+    """`Writer` of one identity on a `SimulatedLog`."""
+
+    def __init__(self, log: SimulatedLog[Batch], identity: str, epoch: int) -> None:
+        self._log = log
+        self._identity = identity
+        self._epoch = epoch
+        self._closed = False
+
+    def append(self, appended: Sequence[Appended[Batch]]) -> None:
+        """See `Writer`."""
+        self._require_open()
+        self._log.write(self._identity, self._epoch, appended)
+
+    def transact(
+        self,
+        group: str,
+        appended: Sequence[Appended[Batch]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Outcome:
+        """See `Writer`."""
+        self._require_open()
+        return self._log.transact(self._identity, self._epoch, group, appended, positions)
+
+    def close(self) -> None:
+        """See `Writer`."""
+        self._closed = True
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise closed(f"writer '{self._identity}'")
+
+
+__all__ = ["Fault", "SeededFaults", "SimulatedCrash", "SimulatedLog", "SimulatedWriter"]

@@ -1,0 +1,132 @@
+"""What an embedded log knows of its topics without asking DuckDB.
+
+Only one process can open the file, so offsets are counted in memory and published after a commit;
+at opening they are derived from the records themselves. Nothing but records is written per append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.log.log import Appended, Topic
+from millstream.model.batch import RAW_SCHEMA
+
+SEGMENT_BYTES = 256 << 20
+LARGE_SEGMENT_BYTES = 32 << 20
+LARGE_SEGMENT_RECORDS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One table of a topic's records, in append order.
+
+    `first` is the offset each partition had reached when the segment began. `headers` tells
+    whether any record of it has headers; `records` and `bytes` decide when it is full.
+    """
+
+    number: int
+    first: tuple[int, ...]
+    records: int = 0
+    bytes: int = 0
+    headers: bool = False
+
+    def full(self) -> bool:
+        """Whether the next append opens a new segment.
+
+        A checkpoint rewrites the unfinished row group (122,880 records) of a table, so a table of
+        large records (batches on repartition topics) is closed while it still is small.
+        """
+        if self.bytes >= SEGMENT_BYTES:
+            return True
+        return self.bytes >= LARGE_SEGMENT_BYTES and self.records <= LARGE_SEGMENT_RECORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A topic with its segments (oldest first) and the bounds of its partitions."""
+
+    id: int
+    topic: Topic
+    segments: tuple[Segment, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def relation(self, segment: Segment) -> str:
+        """The table that holds a segment."""
+        return f"log.records_{self.id}_{segment.number}"
+
+    def segments_between(self, partition: int, first: int, stop: int) -> tuple[Segment, ...]:
+        """The segments that hold any of a partition's offsets `first` to `stop` (exclusive)."""
+        bounds = [segment.first[partition] for segment in self.segments[1:]]
+        ends = [*bounds, self.ends[partition]]
+        return tuple(
+            segment
+            for segment, end in zip(self.segments, ends, strict=True)
+            if segment.first[partition] < stop and end > first
+        )
+
+    def dead_segments(self) -> tuple[Segment, ...]:
+        """Closed segments of which no partition retains anything, oldest first."""
+        dead = []
+        for segment, following in zip(self.segments, self.segments[1:], strict=False):
+            if any(f > s for f, s in zip(following.first, self.starts, strict=True)):
+                break
+            dead.append(segment)
+        return tuple(dead)
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """Rows to insert into one topic's last segment. `opened` and `marked` tell that the segment
+    is new, or holds its first headers; `before` and `after` are the topic around the append."""
+
+    before: Stored
+    after: Stored
+    rows: pa.Table
+    opened: bool
+    marked: bool
+    placed: tuple[tuple[int, int, pa.Table], ...]
+    """(partition, first offset, records) for readers that follow the end of the log."""
+
+
+def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> Insertion:
+    """Number the records of all appends to one topic and lay them out as rows."""
+    segment = stored.segments[-1]
+    opened = segment.full()
+    if opened:
+        segment = Segment(segment.number + 1, stored.ends)
+    ends = list(stored.ends)
+    pieces, placed = [], []
+    headers = False
+    for append in appended:
+        batch = append.batch.select(RAW_SCHEMA.names)
+        first, count = ends[append.partition], batch.num_rows
+        ends[append.partition] = first + count
+        batch = batch.set_column(
+            0, RAW_SCHEMA.field(0), pa.array(np.arange(first, first + count, dtype=np.int64))
+        ).cast(RAW_SCHEMA)
+        headers = headers or batch["headers"].null_count < count
+        part = pa.array(np.full(count, append.partition, dtype=np.int32))
+        pieces.append(batch.add_column(0, "part", part))
+        placed.append((append.partition, first, batch))
+    rows = pa.concat_tables(pieces)
+    grown = replace(
+        segment,
+        records=segment.records + rows.num_rows,
+        bytes=segment.bytes + rows.nbytes,
+        headers=segment.headers or headers,
+    )
+    kept = stored.segments if opened else stored.segments[:-1]
+    after = replace(stored, segments=(*kept, grown), ends=tuple(ends))
+    return Insertion(
+        before=stored,
+        after=after,
+        rows=rows if headers else rows.drop_columns(["headers"]),
+        opened=opened,
+        marked=headers and not segment.headers,
+        placed=tuple(placed),
+    )

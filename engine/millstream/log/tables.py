@@ -1,0 +1,260 @@
+"""The SQL of an embedded log: every statement it sends to DuckDB, as functions on a cursor.
+
+Keys and values are stored uncompressed: compressing them is two thirds of an append's cost, and
+older ranges are meant to leave the file as Parquet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from millstream.log.log import Topic, TopicPartition
+from millstream.log.stored import LARGE_SEGMENT_RECORDS, Insertion, Segment, Stored
+from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
+from millstream.model.errors import CorruptionError, UnavailableError
+
+VERSION = 1
+_TYPICAL_RECORD_BYTES = 200
+_CREATE = """
+CREATE SCHEMA log;
+CREATE TABLE log.about (version INTEGER, next_topic INTEGER);
+CREATE TABLE log.topics (
+    id INTEGER, name VARCHAR, partitions INTEGER, replicas INTEGER, config MAP(VARCHAR, VARCHAR));
+CREATE TABLE log.segments (topic INTEGER, number INTEGER, first BIGINT[], headers BOOLEAN);
+CREATE TABLE log.starts (topic INTEGER, part INTEGER, first BIGINT);
+CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
+CREATE TABLE log.writers (identity VARCHAR, epoch BIGINT);
+"""
+_CREATE_RECORDS = """
+CREATE TABLE {relation} (
+    part INTEGER, off BIGINT, ts BIGINT,
+    key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed,
+    headers STRUCT(key VARCHAR, value BLOB)[])
+"""
+_MOVE_POSITIONS = """
+UPDATE log.positions SET position = moved.position
+FROM (SELECT unnest(?::VARCHAR[]) AS topic, unnest(?::INTEGER[]) AS part,
+             unnest(?::BIGINT[]) AS position) AS moved
+WHERE grp = ? AND positions.topic = moved.topic AND positions.part = moved.part
+"""
+
+
+def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Create the log's own tables in a new file, or check that this version knows the file's."""
+    found = cursor.execute(
+        "SELECT 1 FROM duckdb_schemas() WHERE schema_name = 'log' "
+        "AND database_name = current_database()"
+    ).fetchone()
+    if found is None:
+        cursor.begin()
+        cursor.execute(_CREATE)
+        cursor.execute("INSERT INTO log.about VALUES (?, 1)", [VERSION])
+        cursor.commit()
+        cursor.execute("CHECKPOINT")
+        return
+    row = cursor.execute("SELECT version FROM log.about").fetchone()
+    if row is None or row[0] != VERSION:
+        raise UnavailableError(
+            f"The log '{path}' has format {row and row[0]}; this version of Millstream reads "
+            f"format {VERSION}.",
+            hint="Open it with the version that wrote it.",
+            code="E-VERSION",
+        )
+
+
+def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
+    """All topics, with their bounds derived from the records."""
+    loaded = {}
+    topics = cursor.execute("SELECT * FROM log.topics ORDER BY name").fetchall()
+    for topic_id, name, partitions, replicas, config in topics:
+        rows = cursor.execute(
+            "SELECT number, first, headers FROM log.segments WHERE topic = ? ORDER BY number",
+            [topic_id],
+        ).fetchall()
+        segments = [Segment(number, tuple(first), headers=has) for number, first, has in rows]
+        stored = Stored(
+            topic_id,
+            Topic(name, partitions, replicas, dict(config)),
+            tuple(segments),
+            starts=_starts(cursor, topic_id, partitions),
+            ends=segments[-1].first,
+        )
+        loaded[name] = _measure_last(cursor, stored)
+    return loaded
+
+
+def _starts(cursor: duckdb.DuckDBPyConnection, topic_id: int, partitions: int) -> tuple[int, ...]:
+    rows = cursor.execute(
+        "SELECT part, max(first) FROM log.starts WHERE topic = ? GROUP BY part", [topic_id]
+    ).fetchall()
+    starts = dict(rows)
+    return tuple(starts.get(partition, 0) for partition in range(partitions))
+
+
+def _measure_last(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> Stored:
+    last = stored.segments[-1]
+    relation = stored.relation(last)
+    rows = cursor.execute(
+        f"SELECT part, max(off) + 1, count(*) FROM {relation} GROUP BY part"
+    ).fetchall()
+    ends, records = list(last.first), 0
+    for part, end, count in rows:
+        if end - last.first[part] != count:
+            raise CorruptionError(
+                f"Topic '{stored.topic.name}', partition {part}: {count} records where the "
+                f"offsets {last.first[part]} to {end - 1} should be."
+            )
+        ends[part] = end
+        records += count
+    size = records * _TYPICAL_RECORD_BYTES
+    if records <= LARGE_SEGMENT_RECORDS:
+        row = cursor.execute(f"SELECT sum(octet_length(value)) FROM {relation}").fetchone()
+        size += int(row[0] or 0) if row else 0
+    measured = Segment(last.number, last.first, records, size, last.headers)
+    return Stored(
+        stored.id, stored.topic, (*stored.segments[:-1], measured), stored.starts, tuple(ends)
+    )
+
+
+def load_positions(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[TopicPartition, int]]:
+    """The committed positions of all groups."""
+    groups: dict[str, dict[TopicPartition, int]] = {}
+    rows = cursor.execute("SELECT grp, topic, part, position FROM log.positions").fetchall()
+    for group, topic, part, position in rows:
+        groups.setdefault(group, {})[topic, part] = position
+    return groups
+
+
+def load_epochs(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """The newest epoch of every writer identity."""
+    return dict(
+        cursor.execute("SELECT identity, max(epoch) FROM log.writers GROUP BY 1").fetchall()
+    )
+
+
+def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
+    """Create a topic's tables (inside the caller's transaction)."""
+    row = cursor.execute(
+        "UPDATE log.about SET next_topic = next_topic + 1 RETURNING next_topic - 1"
+    ).fetchone()
+    assert row is not None
+    zeros = (0,) * topic.partitions
+    stored = Stored(int(row[0]), topic, (Segment(0, zeros),), zeros, zeros)
+    cursor.execute(
+        "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]))",
+        [
+            stored.id,
+            topic.name,
+            topic.partitions,
+            topic.replicas,
+            list(topic.config.keys()),
+            list(topic.config.values()),
+        ],
+    )
+    _open_segment(cursor, stored, stored.segments[0])
+    return stored
+
+
+def _open_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
+    cursor.execute(_CREATE_RECORDS.format(relation=stored.relation(segment)))
+    cursor.execute(
+        "INSERT INTO log.segments VALUES (?, ?, ?, ?)",
+        [stored.id, segment.number, list(segment.first), segment.headers],
+    )
+
+
+def drop_topic(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> None:
+    """Drop a topic's tables and every position on it (inside the caller's transaction)."""
+    for segment in stored.segments:
+        cursor.execute(f"DROP TABLE {stored.relation(segment)}")
+    cursor.execute("DELETE FROM log.segments WHERE topic = ?", [stored.id])
+    cursor.execute("DELETE FROM log.starts WHERE topic = ?", [stored.id])
+    cursor.execute("DELETE FROM log.topics WHERE id = ?", [stored.id])
+    cursor.execute("DELETE FROM log.positions WHERE topic = ?", [stored.topic.name])
+
+
+def drop_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
+    """Drop one segment (inside the caller's transaction)."""
+    cursor.execute(f"DROP TABLE {stored.relation(segment)}")
+    cursor.execute(
+        "DELETE FROM log.segments WHERE topic = ? AND number = ?", [stored.id, segment.number]
+    )
+
+
+def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> None:
+    """Write the rows of one topic (inside the caller's transaction)."""
+    after = insertion.after
+    segment = after.segments[-1]
+    if insertion.opened:
+        _open_segment(cursor, after, segment)
+    elif insertion.marked:
+        cursor.execute(
+            "UPDATE log.segments SET headers = true WHERE topic = ? AND number = ?",
+            [after.id, segment.number],
+        )
+    headers = ", headers" if "headers" in insertion.rows.column_names else ""
+    cursor.register("millstream_appended", insertion.rows)
+    cursor.execute(
+        f"INSERT INTO {after.relation(segment)} (part, off, ts, key, value{headers}) "
+        f'SELECT part, "offset", timestamp, key, value{headers} FROM millstream_appended'
+    )
+    cursor.unregister("millstream_appended")
+
+
+def move_positions(
+    cursor: duckdb.DuckDBPyConnection,
+    group: str,
+    positions: Mapping[TopicPartition, int],
+    known: Mapping[TopicPartition, int],
+) -> None:
+    """Set a group's positions (inside the caller's transaction). `known` are the stored ones."""
+    changed = {at: position for at, position in positions.items() if known.get(at) != position}
+    moved = {at: position for at, position in changed.items() if at in known}
+    if moved:
+        cursor.execute(_MOVE_POSITIONS, [*_columns(moved), group])
+    added = {at: position for at, position in changed.items() if at not in known}
+    if added:
+        cursor.execute(
+            "INSERT INTO log.positions SELECT ?, unnest(?::VARCHAR[]), unnest(?::INTEGER[]), "
+            "unnest(?::BIGINT[])",
+            [group, *_columns(added)],
+        )
+
+
+def _columns(positions: Mapping[TopicPartition, int]) -> list[list[str] | list[int]]:
+    topics = [topic for topic, _ in positions]
+    return [topics, [partition for _, partition in positions], list(positions.values())]
+
+
+def read_segment(
+    cursor: duckdb.DuckDBPyConnection,
+    stored: Stored,
+    segment: Segment,
+    partition: int,
+    first: int,
+    stop: int,
+) -> pa.Table:
+    """The records of one segment with offsets in [first, stop), as RAW_SCHEMA.
+
+    Raises CorruptionError when any of them is missing. Rows of a partition lie in the order of
+    their offsets, so there is nothing to sort, and zone maps skip what lies outside the range.
+    """
+    headers = ", headers" if segment.headers else ""
+    rows = cursor.sql(
+        f'SELECT off AS "offset", ts AS timestamp, key, value{headers} '
+        f"FROM {stored.relation(segment)} "
+        f"WHERE part = {partition} AND off >= {first} AND off < {stop}"
+    ).to_arrow_table()
+    if not segment.headers:
+        rows = rows.append_column("headers", pa.nulls(rows.num_rows, HEADER_TYPE))
+    found = rows["offset"].to_numpy()
+    if len(found) != stop - first or not np.array_equal(found, np.arange(first, stop)):
+        raise CorruptionError(
+            f"Topic '{stored.topic.name}', partition {partition}: the records at offsets {first} "
+            f"to {stop - 1} are not all there."
+        )
+    return rows.cast(RAW_SCHEMA)
