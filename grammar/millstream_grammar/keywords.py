@@ -1,0 +1,42 @@
+"""The words of the language as data: what may be a name as it stands, and what must be quoted."""
+
+# ruff: noqa: SIM905 - a wall of quotes is harder to read than words
+
+from __future__ import annotations
+
+SOFT: frozenset[str] = frozenset(
+    """ADD ALTER ANALYZE ARRAY ASSERT CHANGES COLUMN COLUMNS DATE DAY DEFINE EMIT ESCAPE EXPLAIN
+    FINAL FUNCTION FUNCTIONS GRACE HEADER HEADERS HOUR ID IF INTEGER INTERVAL KEY MAP MINUTE MONTH
+    PARTITION PARTITIONS PERIOD PLUGINS PRIMARY REPLACE RESET SCHEMA SECOND SESSION SET SHOW SINK
+    SOURCE STRING STRUCT SUBJECT SYSTEM TABLES TIME TIMEOUT TIMESTAMP TYPE TYPES UNDEFINE VARIABLES
+    YEAR ZONE""".split()
+)
+"""Keywords that are also accepted as names without quotes."""
+
+HARD: frozenset[str] = frozenset(
+    """ADVANCE ALL AND AS AT BEGINNING BETWEEN BY CASE CAST CATALOG CONNECTOR CONNECTORS CREATE DAYS
+    DECIMAL DELETE DESCRIBE DISTINCT DROP ELSE END EXISTS EXPORT EXTENDED FALSE FROM FULL GROUP
+    HAVING HOPPING HOURS IN INNER INSERT INTO IS JOIN LEFT LIKE LIMIT LIST LOAD MATERIALIZED
+    MILLISECOND MILLISECONDS MINUTES MONTHS NAMESPACE NOT NULL ON OR OUTER PAUSE PRINT PROPERTIES
+    QUERIES QUERY RENAME RESUME RETENTION RIGHT RUN SAMPLE SCRIPT SECONDS SELECT SIZE STREAM STREAMS
+    TABLE TERMINATE THEN TO TOPIC TOPICS TRUE TUMBLING UNSET VALUES VIEW WHEN WHERE WINDOW WITH
+    WITHIN YEARS""".split()
+)
+"""Keywords that are names only between backticks or double quotes."""
+
+TIME_UNITS: dict[str, str] = {
+    "DAY": "DAYS",
+    "DAYS": "DAYS",
+    "HOUR": "HOURS",
+    "HOURS": "HOURS",
+    "MINUTE": "MINUTES",
+    "MINUTES": "MINUTES",
+    "SECOND": "SECONDS",
+    "SECONDS": "SECONDS",
+    "MILLISECOND": "MILLISECONDS",
+    "MILLISECONDS": "MILLISECONDS",
+}
+"""Every accepted spelling of a time unit -> its plural."""
+
+CALENDAR_UNITS: frozenset[str] = frozenset({"MONTH", "MONTHS", "YEAR", "YEARS"})
+"""Words that look like time units but have no fixed length, so no clause takes them."""

@@ -1,0 +1,221 @@
+"""A place in a list of tokens, and the few moves that every production is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlglot import exp
+
+from millstream_grammar.keywords import HARD, TIME_UNITS
+
+from .failure import SyntaxFailure
+from .statements import Span
+from .tokens import Kind, Lines, Token
+
+MAX_DEPTH = 128
+_SHOWN_ALTERNATIVES = 8
+_SHOWN_STATEMENT = 2_000
+
+T = TypeVar("T")
+E = TypeVar("E", bound=exp.Expression)
+
+
+@dataclass(slots=True)
+class Cursor:
+    """The only mutable thing in the parser: `at` moves over `tokens`, `depth` counts nesting."""
+
+    text: str
+    lines: Lines
+    tokens: list[Token]
+    at: int = 0
+    depth: int = 0
+    extended: bool = False
+    first: int = field(default=0)
+    """Index of the first token of the statement being read, for error messages."""
+
+    @property
+    def token(self) -> Token:
+        """The token under the cursor."""
+        return self.tokens[self.at]
+
+    def ahead(self, n: int) -> Token:
+        """The token n places further; END past the end."""
+        return self.tokens[min(self.at + n, len(self.tokens) - 1)]
+
+    def advance(self) -> Token:
+        """Step over the current token and return it."""
+        token = self.tokens[self.at]
+        if token.kind is not Kind.END:
+            self.at += 1
+        return token
+
+    def looking_at(self, *words: str) -> bool:
+        """Whether the next tokens are these keywords or symbols."""
+        return all(self.ahead(i).upper == word for i, word in enumerate(words))
+
+    def accept(self, *words: str) -> bool:
+        """Step over these keywords or symbols if all of them follow."""
+        if not self.looking_at(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def expect(self, *words: str) -> Token:
+        """Step over these keywords or symbols, or fail naming the first that is missing."""
+        token = self.token
+        for word in words:
+            if self.token.upper != word:
+                raise self.unexpected(f"'{word}'")
+            token = self.advance()
+        return token
+
+    def expect_one(self, *words: str) -> str:
+        """Step over one of these keywords and return it."""
+        if self.token.upper not in words:
+            raise self.unexpected(*(f"'{word}'" for word in words))
+        return self.advance().upper
+
+    def comma_list(self, item: Callable[[Cursor], T], closing: str) -> tuple[T, ...]:
+        """`item, item … closing`, at least one; the closing symbol is consumed."""
+        items = [item(self)]
+        while not self.accept(closing):
+            if not self.accept(","):
+                raise self.unexpected("','", f"'{closing}'")
+            items.append(item(self))
+        return tuple(items)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """One level deeper; fails past the limit, long before Python's stack would."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.too_deep()
+        yield
+        self.depth -= 1
+
+    # --- names and literals ------------------------------------------------------------------
+
+    def is_name(self, n: int = 0) -> bool:
+        """Whether the token n places further can be a name."""
+        token = self.ahead(n)
+        return token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.upper not in HARD)
+
+    def name(self, what: str = "identifier") -> str:
+        """A name as the engine knows it: folded to upper case unless quoted."""
+        if not self.is_name():
+            raise self.unexpected(what)
+        token = self.advance()
+        return token.upper or token.text
+
+    def name_or_string(self, what: str) -> str:
+        """A name or a string that keeps the case it was typed in (topics, subjects)."""
+        if self.token.kind is not Kind.STRING and not self.is_name():
+            raise self.unexpected(what, "STRING")
+        return self.advance().text
+
+    def string(self) -> str:
+        """A string literal."""
+        if self.token.kind is not Kind.STRING:
+            raise self.unexpected("STRING")
+        return self.advance().text
+
+    def integer(self) -> int:
+        """An integer literal without a sign, of at most 64 bits."""
+        token = self.token
+        if token.kind is not Kind.INTEGER:
+            raise self.unexpected("INTEGER_VALUE")
+        check_integer(self, token, negative=False)
+        return int(self.advance().text)
+
+    def time_unit(self) -> str:
+        """A time unit in the plural."""
+        unit = TIME_UNITS.get(self.token.upper)
+        if unit is None:
+            raise self.unexpected(*(f"'{u}'" for u in dict.fromkeys(TIME_UNITS.values())))
+        self.advance()
+        return unit
+
+    # --- places ------------------------------------------------------------------------------
+
+    def span_from(self, index: int) -> Span:
+        """The span from token `index` up to the cursor."""
+        last = self.tokens[max(self.at - 1, index)]
+        return self.lines.span(self.tokens[index].start, last.end)
+
+    def marked(self, node: E, index: int) -> E:
+        """The node with its character range noted."""
+        last = self.tokens[max(self.at - 1, index)]
+        node.meta["span"] = (self.tokens[index].start, last.end)
+        return node
+
+    # --- failures ----------------------------------------------------------------------------
+
+    def fail(self, reason: str, token: Token | None = None, hint: str = "") -> SyntaxFailure:
+        """The text is in the language but says something that can never be meant."""
+        token = token or self.token
+        failure = self.lines.failure(reason, token.start, token.end, hint)
+        failure.message = f"Failed to prepare statement: {failure.message}"
+        return failure
+
+    def too_deep(self, token: Token | None = None) -> SyntaxFailure:
+        """Nesting past the limit."""
+        return self.fail(
+            f"The expression is nested too deeply: the limit is {MAX_DEPTH} levels",
+            token,
+            "Split it with parentheses, or over several statements.",
+        )
+
+    def unexpected(self, *expected: str, hint: str = "") -> SyntaxFailure:
+        """The current token cannot stand here; `expected` are the things that could."""
+        token = self.token
+        span = self.lines.span(token.start, token.end)
+        shown = token.text if token.kind is Kind.END else self.text[token.start : token.end]
+        alternatives = ""
+        if expected and len(expected) <= _SHOWN_ALTERNATIVES:
+            listed = ", ".join(expected)
+            alternatives = f"Expecting {{{listed}}}" if len(expected) > 1 else f"Expecting {listed}"
+        reason = (
+            f"Syntax Error\n{alternatives}\nStatement: {self._statement()}\n"
+            f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
+        )
+        wants_name = any(not e.startswith("'") for e in expected) or not expected
+        return self.lines.failure(
+            reason, token.start, token.end, hint or _quoting_hint(token, wants_name)
+        )
+
+    def _statement(self) -> str:
+        """The text of the statement being read, up to and with its semicolon."""
+        start = self.tokens[min(self.first, len(self.tokens) - 1)].start
+        index = self.at
+        while self.tokens[index].kind is not Kind.END and self.tokens[index].upper != ";":
+            index += 1
+        text = self.text[start : self.tokens[index].end].strip()
+        return text if len(text) <= _SHOWN_STATEMENT else text[:_SHOWN_STATEMENT] + "…"
+
+
+def _quoting_hint(token: Token, wants_name: bool) -> str:
+    if token.kind is Kind.DIGIT_WORD:
+        return (
+            f"A name that starts with a digit must be quoted: write `{token.text}` in backticks"
+            " or double quotes."
+        )
+    if token.kind is Kind.VARIABLE:
+        return f"The variable {token.text} is not defined: DEFINE it first."
+    if wants_name and token.upper in HARD:
+        return (
+            f'"{token.text}" is a reserved keyword and cannot be used as a name as it stands:'
+            f" write `{token.text}` in backticks or double quotes."
+        )
+    return ""
+
+
+def check_integer(cursor: Cursor, token: Token, *, negative: bool) -> None:
+    """Refuse an integer literal that does not fit 64 bits."""
+    # Bounding the length first keeps int() from converting (or refusing) thousands of digits.
+    digits = token.text.lstrip("0")
+    if len(digits) > 19 or int(digits or "0") > 2**63 - (0 if negative else 1):
+        sign = "-" if negative else ""
+        raise cursor.fail(f"Invalid numeric literal: {sign}{token.text}", token)

@@ -1,0 +1,25 @@
+"""The one exception of the parser, with where it happened and what to do about it."""
+
+from __future__ import annotations
+
+from .statements import Span
+
+
+class SyntaxFailure(Exception):  # noqa: N818 - the public name in every error listing
+    """A script is not in the language.
+
+    `message` starts with `line L:C:`; `detail` shows the line with a caret below the offending
+    token; `hint` says what to change and may be empty.
+    """
+
+    code = "E-SYNTAX"
+
+    def __init__(self, message: str, span: Span, hint: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.hint = hint
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.message, self.detail, self.hint) if part)

@@ -1,0 +1,195 @@
+"""Scripts: statements one after the other, and which production reads which."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlglot import exp
+
+from .control import control_query, define_variable, run_script, set_property, spool
+from .cursor import Cursor
+from .data import copy, insert
+from .definitions import alter_source, create, drop
+from .expressions import expression
+from .failure import SyntaxFailure
+from .inspection import assertion, describe, is_query_id, print_topic, show
+from .queries import query, starts_query
+from .statements import Explain, SelectStatement, Statement
+from .tokens import Kind, Lines, tokenize
+from .types import data_type
+
+MAX_STATEMENTS = 500
+T = TypeVar("T")
+
+_STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
+
+
+def parse(text: str, *, extended_pull: bool = False) -> tuple[Statement, ...]:
+    """The statements of a script. The semicolon of the last one may be left out.
+
+    With `extended_pull`, a SELECT or WITH without EMIT that goes beyond the dialect is kept as
+    text for the pull engine. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens,
+    500 statements and 128 levels of nesting.
+    """
+    cursor = _cursor(text)
+    cursor.extended = extended_pull
+    found: list[Statement] = []
+    while cursor.token.kind is not Kind.END:
+        if cursor.accept(";"):
+            continue
+        if len(found) == MAX_STATEMENTS:
+            raise cursor.fail(f"The script has too many statements: the limit is {MAX_STATEMENTS}")
+        cursor.first = cursor.at
+        cursor.depth = 0
+        found.append(_extended(cursor) if extended_pull else statement(cursor))
+        _expect_end(cursor)
+    return tuple(found)
+
+
+def parse_expression(text: str) -> exp.Expression:
+    """One expression, as sqlglot tree (`expressions.py` lists the nodes). Raises SyntaxFailure."""
+    cursor = _cursor(text)
+    return _alone(cursor, expression(cursor))
+
+
+def parse_type(text: str) -> exp.DataType:
+    """One type, such as `MAP<STRING, DECIMAL(4, 2)>`. Raises SyntaxFailure."""
+    cursor = _cursor(text)
+    return _alone(cursor, data_type(cursor))
+
+
+def _cursor(text: str) -> Cursor:
+    lines = Lines.of(text)
+    return Cursor(text, lines, tokenize(text, lines))
+
+
+def _alone(cursor: Cursor, tree: T) -> T:
+    if cursor.token.kind is not Kind.END:
+        raise cursor.unexpected("<EOF>")
+    return tree
+
+
+def _expect_end(cursor: Cursor) -> None:
+    if cursor.token.kind is Kind.END or cursor.looking_at(";"):
+        return
+    raise cursor.unexpected()
+
+
+def statement(cursor: Cursor) -> Statement:
+    """`statement`, without its semicolon."""
+    word = cursor.token.upper if cursor.token.kind is Kind.WORD else ""
+    read = PRODUCTIONS.get(word)
+    if read is None:
+        raise _unknown(cursor)
+    return read(cursor)
+
+
+def _select(cursor: Cursor) -> SelectStatement:
+    start = cursor.at
+    body = query(cursor)
+    return SelectStatement(body, None, cursor.span_from(start))
+
+
+def _extended(cursor: Cursor) -> Statement:
+    """A statement, or a pull query in more SQL than the dialect has, kept as it was written."""
+    if not starts_query(cursor) and not cursor.looking_at("WITH"):
+        return statement(cursor)
+    start = cursor.at
+    end = start
+    emits = False
+    while cursor.tokens[end].kind is not Kind.END and cursor.tokens[end].upper != ";":
+        following = cursor.tokens[end + 1].upper
+        emits |= cursor.tokens[end].upper == "EMIT" and following in ("CHANGES", "FINAL")
+        end += 1
+    if emits:
+        return statement(cursor)
+    try:
+        found = statement(cursor)
+        if cursor.at == end:
+            return found
+    except SyntaxFailure:
+        pass  # More than the dialect: the pull engine reads it, and says what is wrong with it.
+    cursor.at = end
+    text = cursor.text[cursor.tokens[start].start : cursor.tokens[end - 1].end]
+    return SelectStatement(None, text, cursor.span_from(start))
+
+
+def _explain(cursor: Cursor) -> Explain:
+    """EXPLAIN [(stage)] of a statement or a query id."""
+    start = cursor.at
+    cursor.expect("EXPLAIN")
+    stage = None
+    if cursor.accept("("):
+        stage = cursor.expect_one(*_STAGES)
+        cursor.expect(")")
+    if is_query_id(cursor):
+        return Explain(None, cursor.name(), stage, cursor.span_from(start))
+    if cursor.looking_at("EXPLAIN"):
+        raise cursor.unexpected("statement", "query id")
+    inner = statement(cursor)
+    return Explain(inner, None, stage, cursor.span_from(start))
+
+
+def _alter(cursor: Cursor) -> Statement:
+    if cursor.looking_at("ALTER", "SYSTEM"):
+        return set_property(cursor)
+    if cursor.ahead(1).upper not in ("STREAM", "TABLE"):
+        cursor.advance()
+        raise cursor.unexpected("'STREAM'", "'TABLE'", "'SYSTEM'")
+    return alter_source(cursor)
+
+
+PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
+    "SELECT": _select,
+    "CREATE": create,
+    "DROP": drop,
+    "ALTER": _alter,
+    "INSERT": insert,
+    "COPY": copy,
+    "TERMINATE": control_query,
+    "PAUSE": control_query,
+    "RESUME": control_query,
+    "SET": set_property,
+    "UNSET": set_property,
+    "DEFINE": define_variable,
+    "UNDEFINE": define_variable,
+    "ASSERT": assertion,
+    "SHOW": show,
+    "LIST": show,
+    "DESCRIBE": describe,
+    "EXPLAIN": _explain,
+    "PRINT": print_topic,
+    "RUN": run_script,
+    "SPOOL": spool,
+}
+"""First word -> what reads the statement."""
+
+_OPENINGS = (
+    *("SELECT", "INSERT INTO", "COPY", "TERMINATE", "PAUSE", "RESUME", "SET", "UNSET"),
+    *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "RUN SCRIPT", "SPOOL"),
+    *("CREATE STREAM", "CREATE TABLE", "CREATE TYPE", "CREATE SOURCE CONNECTOR"),
+    *("CREATE SINK CONNECTOR", "DROP STREAM", "DROP TABLE", "DROP TYPE", "DROP CONNECTOR"),
+    *("ALTER STREAM", "ALTER TABLE", "ALTER SYSTEM", "ASSERT TOPIC", "ASSERT SCHEMA"),
+    *("SHOW STREAMS", "SHOW TABLES", "SHOW TOPICS", "SHOW QUERIES", "SHOW PROPERTIES"),
+    *("SHOW FUNCTIONS", "SHOW TYPES", "SHOW VARIABLES", "SHOW CONNECTORS"),
+    *("LIST STREAMS", "LIST TABLES", "LIST TOPICS", "LIST QUERIES"),
+)
+
+
+def _unknown(cursor: Cursor) -> SyntaxFailure:
+    """No statement starts like this: name the nearest ones."""
+    token = cursor.token
+    shown = token.text if token.kind is Kind.END else cursor.text[token.start : token.end]
+    words = f"{shown} {cursor.ahead(1).upper}".strip().upper()
+    near = difflib.get_close_matches(words, _OPENINGS, n=3, cutoff=0.6)
+    first = difflib.get_close_matches(shown.upper(), PRODUCTIONS, n=3, cutoff=0.6)
+    near += [word for word in first if not any(n.split()[0] == word for n in near)]
+    span = cursor.lines.span(token.start, token.end)
+    reason = (
+        f"Syntax Error\nUnknown statement '{shown}'\n"
+        f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
+    )
+    hint = f"Did you mean {', '.join(repr(n) for n in near[:3])}?" if near else ""
+    return cursor.lines.failure(reason, token.start, token.end, hint)

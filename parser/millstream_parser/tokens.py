@@ -1,0 +1,242 @@
+"""Text -> tokens: sqlglot's tokenizer, set up for this dialect, and what it leaves to be done.
+
+sqlglot decodes strings, quoted names, numbers, comments and operators. Left to us: words are not
+classified (keywords depend on where they stand), `1abc` becomes one token, `.5` a number, `${x}` a
+variable, and characters outside of the language are refused with their place.
+"""
+
+# ruff: noqa: RUF012 - the class attributes of a sqlglot tokenizer are declared there
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token as RawToken
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
+
+from .failure import SyntaxFailure
+from .statements import Span
+
+MAX_CHARACTERS = 1 << 20
+MAX_TOKENS = 20_000
+
+
+class Kind(Enum):
+    """What a token is, before its place in the statement gives it a meaning."""
+
+    WORD = "word"
+    QUOTED = "quoted name"
+    DIGIT_WORD = "name that starts with a digit"
+    VARIABLE = "variable"
+    STRING = "STRING"
+    INTEGER = "INTEGER_VALUE"
+    DECIMAL = "DECIMAL_VALUE"
+    FLOAT = "FLOATING_POINT_VALUE"
+    SYMBOL = "symbol"
+    END = "<EOF>"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`text` is decoded for strings and quoted names; `upper` is the text of words and symbols in
+    upper case and empty for every other kind, so that it can be compared with keywords."""
+
+    kind: Kind
+    text: str
+    upper: str
+    start: int
+    end: int
+
+
+class MillstreamTokenizer(Tokenizer):
+    """Every word is a VAR, and operators are only those of the dialect."""
+
+    IDENTIFIERS = ['"', "`"]
+    QUOTES = ["'"]
+    STRING_ESCAPES = ["'"]
+    COMMENTS = ["--", ("/*", "*/")]
+    NESTED_COMMENTS = False
+    VAR_SINGLE_TOKENS = {"@"}
+    COMMANDS = set()
+    KEYWORDS = {
+        "||": TokenType.DPIPE,
+        "<=": TokenType.LTE,
+        ">=": TokenType.GTE,
+        "<>": TokenType.NEQ,
+        "!=": TokenType.NEQ,
+        ":=": TokenType.COLON_EQ,
+        "->": TokenType.ARROW,
+        "=>": TokenType.FARROW,
+    }
+
+
+_SCAN = re.compile(
+    r"""'(?:[^']|'')*' | `(?:[^`]|``)*` | "(?:[^"]|"")*" | --[^\n\r]* | /\*.*?\*/
+      | (?P<open>['`"] | /\*) | (?P<token>[A-Za-z0-9_@$]+ | [^\s])""",
+    re.VERBOSE | re.DOTALL,
+)
+_GAP = re.compile(r"(?:\s+|--[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
+_SYMBOLS = frozenset("()[],.-+*/%=<>;") | frozenset(MillstreamTokenizer.KEYWORDS)
+_OPENED = {"'": "string", "`": "quoted name", '"': "quoted name", "/*": "comment"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Turns character offsets of one text into lines and columns."""
+
+    text: str
+    starts: tuple[int, ...]
+
+    @staticmethod
+    def of(text: str) -> Lines:
+        """Index the lines of a text."""
+        return Lines(text, (0, *(m.end() for m in re.finditer("\n", text))))
+
+    def span(self, start: int, end: int) -> Span:
+        """The span of a character range."""
+        row = bisect_right(self.starts, start)
+        return Span(row, start - self.starts[row - 1] + 1, start, end)
+
+    def caret(self, span: Span) -> str:
+        """The line of a span, shortened around it, with a caret below its first character."""
+        first = self.starts[span.line - 1]
+        last = self.starts[span.line] - 1 if span.line < len(self.starts) else len(self.text)
+        left = max(first, span.start - 80)
+        shown = self.text[left : min(last, span.start + 80)].rstrip()
+        indent = "".join(c if c == "\t" else " " for c in shown[: span.start - left])
+        width = max(1, min(span.end, left + len(shown)) - span.start)
+        return f"{shown}\n{indent.ljust(span.start - left)}{'^' * width}"
+
+    def failure(self, reason: str, start: int, end: int, hint: str = "") -> SyntaxFailure:
+        """An error at a character range: `line L:C: reason`."""
+        span = self.span(start, end)
+        message = f"line {span.line}:{span.column}: {reason}"
+        return SyntaxFailure(message, span, hint, self.caret(span))
+
+
+def tokenize(text: str, lines: Lines) -> list[Token]:
+    """The tokens of a script, ended by one END token. Raises SyntaxFailure."""
+    _check_size(text, lines)
+    try:
+        raw = MillstreamTokenizer().tokenize(text)
+    except TokenError as error:
+        raise lines.failure("Syntax Error: the text cannot be read", 0, 1) from error
+    result: list[Token] = []
+    at = 0
+    index = 0
+    while index < len(raw):
+        token, index = _next(text, raw, index, lines)
+        _check_gap(text, at, token.start, lines)
+        at = token.end
+        result.append(token)
+    _check_gap(text, at, len(text), lines)
+    result.append(Token(Kind.END, "<EOF>", "", len(text), len(text)))
+    return result
+
+
+def _check_size(text: str, lines: Lines) -> None:
+    """Refuse what is too large before any slow work, and find strings that never end."""
+    if len(text) > MAX_CHARACTERS or len(text.encode(errors="replace")) > MAX_CHARACTERS:
+        raise lines.failure(
+            f"The script is too long: the limit is {MAX_CHARACTERS} bytes",
+            0,
+            1,
+            "Send the statements in several requests.",
+        )
+    count = 0
+    for found in _SCAN.finditer(text):
+        opened = found.group("open")
+        if opened:
+            raise lines.failure(
+                f"Syntax Error: the {_OPENED[opened]} that starts here is never closed",
+                found.start(),
+                found.end(),
+                f"Close it with {'*/' if opened == '/*' else opened}",
+            )
+        count += not found.group().startswith(("--", "/*"))
+        if count > MAX_TOKENS:
+            raise lines.failure(
+                f"The script has too many words: the limit is {MAX_TOKENS} tokens",
+                found.start(),
+                found.end(),
+                "Send the statements in several requests.",
+            )
+
+
+def _check_gap(text: str, start: int, end: int, lines: Lines) -> None:
+    """Between two tokens only white space and comments may lie (sqlglot skips `{# … #}` too)."""
+    if start == end:
+        return
+    found = _GAP.match(text, start, end)
+    reached = found.end() if found else start
+    if reached < end:
+        raise _unexpected(text, reached, lines)
+
+
+def _unexpected(text: str, at: int, lines: Lines) -> SyntaxFailure:
+    return lines.failure(f"Syntax Error: unexpected character {text[at]!r}", at, at + 1)
+
+
+def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple[Token, int]:
+    """The token made of raw[index] and, where they belong together, its neighbours."""
+    token = raw[index]
+    start, end = token.start, token.end + 1
+    match token.token_type:
+        case TokenType.STRING:
+            return Token(Kind.STRING, token.text, "", start, end), index + 1
+        case TokenType.IDENTIFIER:
+            return Token(Kind.QUOTED, token.text, "", start, end), index + 1
+        case TokenType.NUMBER:
+            return _number(text, raw, index, start, lines)
+        case TokenType.NATIONAL_STRING:
+            # The dialect has no N'…': the word N followed by a string, which no production takes.
+            raise lines.failure("Syntax Error: a string may not follow a name", start + 1, end)
+    if token.text == "." and _is_leading_dot(text, raw, index):
+        return _number(text, raw, index + 1, start, lines)
+    if token.text == "$" and text.startswith("{", end):
+        closing = text.find("}", end)
+        if closing > 0 and _WORD.fullmatch(text, end + 1, closing):
+            index = next((i for i in range(index, len(raw)) if raw[i].start > closing), len(raw))
+            return Token(Kind.VARIABLE, text[start : closing + 1], "", start, closing + 1), index
+    if _WORD.fullmatch(token.text):
+        return Token(Kind.WORD, token.text, token.text.upper(), start, end), index + 1
+    if token.text not in _SYMBOLS:
+        odd = re.search(r"[^A-Za-z0-9_@]", token.text)
+        raise _unexpected(text, start + (odd.start() if odd else 0), lines)
+    return Token(Kind.SYMBOL, token.text, token.text, start, end), index + 1
+
+
+def _is_leading_dot(text: str, raw: Sequence[RawToken], index: int) -> bool:
+    """Whether the dot at `index` starts a number such as .5 rather than following a name."""
+    dot = raw[index]
+    if index + 1 >= len(raw) or raw[index + 1].token_type is not TokenType.NUMBER:
+        return False
+    before = text[dot.start - 1] if dot.start else " "
+    return raw[index + 1].start == dot.end + 1 and not re.match(r"[\w`\"\])]", before)
+
+
+def _number(
+    text: str, raw: Sequence[RawToken], index: int, start: int, lines: Lines
+) -> tuple[Token, int]:
+    """A number, or a digit identifier where letters follow at once."""
+    end = raw[index].end + 1
+    index += 1
+    tail = re.compile(r"[A-Za-z0-9_@]*").match(text, end)
+    written = text[start:end]
+    if (tail and tail.end() > end) or written[-1] in "eE":
+        end = tail.end() if tail else end
+        while index < len(raw) and raw[index].start < end:
+            index += 1
+        return Token(Kind.DIGIT_WORD, text[start:end], "", start, end), index
+    if written.isdigit():
+        kind = Kind.INTEGER
+    else:
+        kind = Kind.FLOAT if "e" in written.lower() else Kind.DECIMAL
+    return Token(kind, written, "", start, end), index
