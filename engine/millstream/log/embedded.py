@@ -39,11 +39,12 @@ TAIL_BYTES = 32 << 20
 class EmbeddedLog:
     """`Log` of Arrow tables over one DuckDB instance; see `open`."""
 
-    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection, tail_bytes: int) -> None:
         self._path = path
+        self._tail_bytes = tail_bytes
         self._connection = connection
         self._lock = threading.RLock()
-        self._tail = Tail(TAIL_BYTES)
+        self._tail = Tail(self._tail_bytes)
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._closed = False
         self._doubt = False
@@ -60,16 +61,18 @@ class EmbeddedLog:
         threads: int = 1,
         memory_limit: str | None = None,
         temp_directory: str | None = None,
+        tail_bytes: int = TAIL_BYTES,
     ) -> EmbeddedLog:
         """Open or create the log at `path`; ":memory:" makes one that lives with this object.
 
         `threads` and `memory_limit` ("2GB") are those of the DuckDB instance, which the state
-        shares. Raises UnavailableError (E-LOG-LOCKED) while another process has the file open,
+        shares; `tail_bytes` bounds the newest records kept in memory for those who follow the log.
+        Raises UnavailableError (E-LOG-LOCKED) while another process has the file open,
         ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no log.
         """
         connection = open_file(str(path), threads, memory_limit, temp_directory)
         try:
-            return EmbeddedLog(str(path), connection)
+            return EmbeddedLog(str(path), connection, tail_bytes)
         except duckdb.Error as error:
             connection.close()
             raise opening_error(str(path), error) from error
@@ -358,7 +361,7 @@ class EmbeddedLog:
                 self._positions = tables.load_positions(cursor)
         except duckdb.Error as error:
             raise _in_doubt(self._path, error) from error
-        self._tail = Tail(TAIL_BYTES)
+        self._tail = Tail(self._tail_bytes)
         self._doubt = False
 
     def write(

@@ -66,7 +66,7 @@ class Stored:
         return tuple(
             segment
             for segment, end in zip(self.segments, ends, strict=True)
-            if segment.first[partition] < stop and end > first
+            if max(segment.first[partition], first) < min(end, stop)
         )
 
     def dead_segments(self) -> tuple[Segment, ...]:

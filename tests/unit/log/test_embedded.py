@@ -1,0 +1,289 @@
+"""What only the embedded log promises: one file, one process, full disks, settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Outcome, Topic
+from millstream.log.stored import Segment, Stored, plan_insertion
+from millstream.model.batch import RAW_SCHEMA, raw_batch
+from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
+
+KILOBYTE = b"x" * 1000
+IN_ANOTHER_PROCESS = """
+import sys
+from millstream.log.embedded import EmbeddedLog
+from millstream.model.errors import UnavailableError
+try:
+    EmbeddedLog.open(sys.argv[1])
+except UnavailableError as error:
+    print(error.code, error)
+"""
+WITH_A_SIZE_LIMIT = """
+import resource, sys
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import UnavailableError
+
+log = EmbeddedLog.open(sys.argv[1])
+log.create_topic(Topic("t", 1))
+writer = log.writer("w")
+batch = raw_batch([(b"k", b"x" * 1000, 0)] * 200)
+appended = [Appended("t", 0, batch, 200)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))
+done = 0
+try:
+    while done < 100:
+        writer.transact("g", appended, {("t", 0): done + 1})
+        done += 1
+except UnavailableError as error:
+    print(error.code)
+assert 0 < done < 100
+assert log.end_offset("t", 0) == done * 200 and log.positions("g") == {("t", 0): done}
+assert log.read("t", 0, 0, 10**6).count == done * 200
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+writer.transact("g", appended, {("t", 0): done + 1})
+log.close()
+log = EmbeddedLog.open(sys.argv[1])
+assert log.end_offset("t", 0) == (done + 1) * 200
+assert log.positions("g") == {("t", 0): done + 1}
+print("again")
+"""
+
+
+def run(program: str, path: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def records(count: int, value: bytes = b"v") -> pa.Table:
+    return raw_batch([(b"k", value, 0)] * count)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    log = EmbeddedLog.open(path)
+    told = run(IN_ANOTHER_PROCESS, path)
+    assert told.startswith("E-LOG-LOCKED")
+    assert str(path) in told
+    assert "open in another process" in told
+    for threads in (1, 2):
+        with pytest.raises(ConflictError, match="open in this process"):
+            EmbeddedLog.open(path, threads=threads)
+    log.create_topic(Topic("t", 1))
+    log.close()
+    again = EmbeddedLog.open(path, threads=2)
+    assert again.topic("t") == Topic("t", 1)
+    again.close()
+    assert run(IN_ANOTHER_PROCESS, path) == ""
+
+
+def test_a_file_that_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"no log at all" * 1000)
+    with pytest.raises(CorruptionError, match="cannot be read as a log"):
+        EmbeddedLog.open(path)
+    with pytest.raises(UnavailableError, match="folder"):
+        EmbeddedLog.open(tmp_path / "missing" / "a.log")
+
+
+def test_a_file_of_a_later_version(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    EmbeddedLog.open(path).close()
+    with duckdb.connect(path) as other:
+        other.execute("UPDATE log.about SET version = 99")
+    with pytest.raises(UnavailableError, match="format 99"):
+        EmbeddedLog.open(path)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    assert run(WITH_A_SIZE_LIMIT, tmp_path / "a.log").split() == ["E-LOG-FULL", "again"]
+
+
+def test_missing_records_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    log = EmbeddedLog.open(path)
+    log.create_topic(Topic("t", 1))
+    log.writer("w").append([Appended("t", 0, records(10), 10)])
+    log.close()
+    with duckdb.connect(path) as other:
+        other.execute("DELETE FROM log.records_1_0 WHERE off = 4")
+    with pytest.raises(CorruptionError, match="9 records where"):
+        EmbeddedLog.open(path)
+
+
+@pytest.mark.parametrize("tail_bytes", [0, 1 << 20])
+def test_headers(tmp_path: Path, tail_bytes: int) -> None:
+    log = EmbeddedLog.open(tmp_path / "a.log", tail_bytes=tail_bytes)
+    log.create_topic(Topic("t", 1))
+    writer = log.writer("w")
+    given = [[{"key": "a", "value": b"\xff"}, {"key": "a", "value": None}], None, []]
+    with_headers = raw_batch([(None, None, -5), (b"", b"", 0), (b"k", b"v", 1)], given)
+    writer.append([Appended("t", 0, records(2), 2)])
+    assert log.read("t", 0, 0, 9).batch["headers"].null_count == 2
+    writer.append([Appended("t", 0, with_headers, 3)])
+    writer.append([Appended("t", 0, records(1), 1)])
+    for _ in range(2):
+        batch = log.read("t", 0, 0, 9).batch
+        assert batch.schema == RAW_SCHEMA
+        assert batch["headers"].to_pylist() == [None, None, *given, None]
+        assert batch["key"].to_pylist() == [b"k", b"k", None, b"", b"k", b"k"]
+        assert batch["timestamp"].to_pylist() == [0, 0, -5, 0, 1, 0]
+        log.close()
+        log = EmbeddedLog.open(tmp_path / "a.log", tail_bytes=tail_bytes)
+    log.close()
+
+
+def test_large_records_fill_segments_that_are_dropped_when_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    log = EmbeddedLog.open(path, tail_bytes=0)
+    log.create_topic(Topic("t", 2))
+    writer = log.writer("w")
+    large = records(4, b"x" * (2 << 20))
+    for _ in range(9):
+        writer.append([Appended("t", 0, large, 4), Appended("t", 1, records(1), 1)])
+    assert log.read("t", 0, 14, 6).count == 6
+
+    def segments() -> list[tuple[int]]:
+        sql = "SELECT number FROM log.segments ORDER BY 1"
+        return log.connection.cursor().execute(sql).fetchall()
+
+    assert segments() == [(0,), (1,), (2,)]
+    assert log.maintain()
+    log.truncate("t", 0, 21)
+    log.maintain()
+    assert segments() == [(0,), (1,), (2,)]
+    log.truncate("t", 1, 6)
+    log.maintain()
+    assert segments() == [(1,), (2,)]
+    log.close()
+    log = EmbeddedLog.open(path)
+    assert [log.start_offset("t", p) for p in (0, 1)] == [21, 6]
+    assert [log.end_offset("t", p) for p in (0, 1)] == [36, 9]
+    assert log.read("t", 0, 21, 99).count == 15
+    assert log.read("t", 1, 6, 99).count == 3
+    log.close()
+
+
+def test_segments_of_an_offset_range() -> None:
+    topic = Topic("t", 2)
+    segments = (Segment(0, (0, 0)), Segment(1, (10, 0)), Segment(2, (10, 7)))
+    stored = Stored(1, topic, segments, starts=(0, 0), ends=(20, 9))
+
+    def numbers(partition: int, first: int, stop: int) -> list[int]:
+        return [s.number for s in stored.segments_between(partition, first, stop)]
+
+    assert numbers(0, 0, 10) == [0]
+    assert numbers(0, 9, 11) == [0, 2]
+    assert numbers(1, 0, 7) == [1]
+    assert numbers(1, 6, 9) == [1, 2]
+    assert stored.dead_segments() == ()
+    dead = replace(stored, starts=(10, 3)).dead_segments()
+    assert [segment.number for segment in dead] == [0]
+
+
+def test_rows_of_an_insertion_carry_no_empty_headers() -> None:
+    stored = Stored(1, Topic("t", 2), (Segment(0, (0, 0)),), (0, 0), (0, 5))
+    appended = [Appended("t", 1, records(2), 2), Appended("t", 0, records(1), 1)]
+    insertion = plan_insertion(stored, [*appended, Appended("t", 1, records(1), 1)])
+    assert insertion.rows.column_names == ["part", "offset", "timestamp", "key", "value"]
+    assert insertion.rows["offset"].to_pylist() == [5, 6, 0, 7]
+    assert insertion.after.ends == (1, 8)
+
+
+def test_callbacks_follow_appends(tmp_path: Path) -> None:
+    log = EmbeddedLog.open(":memory:")
+    log.create_topic(Topic("t", 1))
+    writer = log.writer("w")
+    woken = threading.Event()
+    cancel = log.on_append(woken.set)
+    writer.transact("g", [], {("t", 0): 0})
+    assert not woken.is_set()
+    writer.append([Appended("t", 0, records(1), 1)])
+    assert woken.is_set()
+    woken.clear()
+    cancel()
+    writer.append([Appended("t", 0, records(1), 1)])
+    assert not woken.is_set()
+    log.close()
+
+
+def test_threads_append_and_read_at_once(tmp_path: Path) -> None:
+    log = EmbeddedLog.open(tmp_path / "a.log", tail_bytes=0)
+    log.create_topic(Topic("t", 1))
+
+    def write(identity: str) -> None:
+        writer = log.writer(identity)
+        for i in range(20):
+            writer.transact(identity, [Appended("t", 0, records(5), 5)], {("t", 0): i})
+
+    def follow() -> None:
+        offset = 0
+        while offset < 300:
+            offset = log.read("t", 0, offset, 50).next_offset
+
+    threads = [threading.Thread(target=write, args=(str(i),)) for i in range(3)]
+    threads.append(threading.Thread(target=follow, daemon=True))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert log.end_offset("t", 0) == 300
+    assert log.positions("2") == {("t", 0): 19}
+    log.close()
+
+
+def test_a_locked_instance_reaches_no_other_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    log = EmbeddedLog.open(tmp_path / "a.log", threads=2, memory_limit="1GB")
+    log.attach_state(tmp_path / "it's state.duckdb")
+    log.lock()
+    cursor = log.connection.cursor()
+    cursor.execute("CREATE TABLE state.t AS SELECT 1 AS a")
+    cursor.execute("CHECKPOINT state")
+    in_scope = pa.table({"a": [1]})
+    assert in_scope.num_rows == 1
+    for sql in (
+        f"SELECT * FROM read_csv('{secret}')",
+        f"COPY state.t TO '{tmp_path}/out.csv'",
+        f"ATTACH '{tmp_path}/other.duckdb'",
+        "SELECT * FROM in_scope",
+        "SET memory_limit = '10GB'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "SELECT getenv('HOME')",
+    ):
+        with pytest.raises(duckdb.Error):
+            cursor.execute(sql)
+    log.create_topic(Topic("t", 1))
+    assert log.writer("w").transact("g", [], {("t", 0): 1}) is Outcome.COMMITTED
+    log.close()
+    log = EmbeddedLog.open(tmp_path / "a.log")
+    log.attach_state(tmp_path / "it's state.duckdb")
+    assert log.connection.cursor().execute("SELECT a FROM state.t").fetchall() == [(1,)]
+    log.close()
+
+
+def test_a_closed_log_says_so(tmp_path: Path) -> None:
+    log = EmbeddedLog.open(":memory:")
+    writer = log.writer("w")
+    log.close()
+    for call in (log.topics, lambda: log.positions("g"), lambda: writer.append([])):
+        with pytest.raises(UnavailableError, match="closed"):
+            call()
+    assert log.maintain() is False
