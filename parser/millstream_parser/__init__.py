@@ -2,12 +2,19 @@
 
 from . import statements
 from .failure import SyntaxFailure
+from .print_expressions import print_expression, print_type
+from .printer import print_statement
 from .script import parse, parse_expression, parse_type
+from .variables import substitute
 
 __all__ = [
     "SyntaxFailure",
     "parse",
     "parse_expression",
     "parse_type",
+    "print_expression",
+    "print_statement",
+    "print_type",
     "statements",
+    "substitute",
 ]

@@ -151,10 +151,8 @@ def _starts_lambda(cursor: Cursor) -> bool:
 
 def _lambda(cursor: Cursor) -> exp.Expression:
     start = cursor.at
-    if cursor.accept("("):
-        parameters = cursor.comma_list(_parameter, ")")
-    else:
-        parameters = (_parameter(cursor),)
+    listed = cursor.accept("(")
+    parameters = cursor.comma_list(_parameter, ")") if listed else (_parameter(cursor),)
     cursor.expect("=>")
     body = expressions.expression(cursor)
     return cursor.marked(exp.Lambda(this=body, expressions=list(parameters)), start)
