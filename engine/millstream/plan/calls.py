@@ -1,0 +1,169 @@
+"""Typing of function calls: scalar, aggregate and table functions, with lambdas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from millstream.functions.signatures import Argument, LambdaArity, Resolution, resolve
+from millstream.model.errors import StatementError
+from millstream.model.expressions import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expression,
+    LambdaExpression,
+    LambdaRef,
+    Literal,
+    TableCall,
+    Value,
+)
+from millstream.model.types import BIGINT, Lambda, SqlType
+from millstream.plan.literals import coerce
+from millstream.plan.quoting import quoted
+from millstream.plan.scope import Scope, location, resolve_column
+
+Typer = Callable[[exp.Expression, Scope], Expression]
+
+
+def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer) -> Expression:
+    """A call of the function of that name; raises StatementError for unknown functions, functions
+    that may not stand here, and arguments that fit no signature."""
+    if name in scope.catalogue.aggregate:
+        return _aggregate(name, trees, scope, typer)
+    if name in scope.catalogue.table:
+        return _table(name, trees, scope, typer)
+    function = scope.catalogue.scalar.get(name)
+    if function is None:
+        raise StatementError(
+            f"Can't find any functions with the name '{name}'",
+            hint="SHOW FUNCTIONS lists them.",
+        )
+    trees = [tree for tree in trees if not isinstance(tree, exp.Star)]
+    resolution, arguments = _resolved(
+        name.lower(),
+        [variant.signature for variant in function.variants],
+        trees,
+        scope,
+        typer,
+        [variant.result for variant in function.variants],
+    )
+    return Call(name, resolution.variant, arguments, resolution.result)
+
+
+def _resolved(
+    shown: str,
+    signatures: Sequence[str],
+    trees: Sequence[exp.Expression],
+    scope: Scope,
+    typer: Typer,
+    results: Sequence[Callable[[Sequence[SqlType]], SqlType] | None] = (),
+) -> tuple[Resolution, tuple[Expression, ...]]:
+    typed = [None if isinstance(tree, exp.Lambda) else typer(tree, scope) for tree in trees]
+    shapes: list[Argument] = [
+        LambdaArity(len(tree.expressions)) if expression is None else expression.type
+        for tree, expression in zip(trees, typed, strict=True)
+    ]
+
+    def body(place: int, parameters: tuple[SqlType, ...]) -> SqlType:
+        return _lambda(trees[place], parameters, scope, typer).type
+
+    resolution = resolve(shown, signatures, shapes, bodies=body, results=results)
+    arguments = tuple(
+        _argument(tree, expression, kind, scope, typer)
+        for tree, expression, kind in zip(trees, typed, resolution.parameters, strict=True)
+    )
+    for place, literal in enumerate(resolution.literals):
+        if literal and not isinstance(arguments[place], Literal):
+            raise _no_literal(shown, place, trees[place], scope)
+    return resolution, arguments
+
+
+def _argument(
+    tree: exp.Expression,
+    expression: Expression | None,
+    kind: SqlType,
+    scope: Scope,
+    typer: Typer,
+) -> Expression:
+    if expression is not None:
+        return coerce(expression, kind)
+    assert isinstance(kind, Lambda)
+    made = _lambda(tree, kind.parameters, scope, typer)
+    return LambdaExpression(made.parameters, coerce(made.body, kind.result))
+
+
+def _lambda(
+    tree: exp.Expression, parameters: tuple[SqlType, ...], scope: Scope, typer: Typer
+) -> LambdaExpression:
+    names = [parameter.name for parameter in tree.expressions]
+    if len(set(names)) != len(names):
+        raise StatementError(f"Duplicate lambda arguments are not allowed: {', '.join(names)}")
+    refs = tuple(map(LambdaRef, names, parameters))
+    return LambdaExpression(refs, typer(tree.this, scope.within(refs)))
+
+
+def _aggregate(
+    name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer
+) -> AggregateCall:
+    if not scope.aggregates:
+        raise StatementError(
+            f"{scope.clause} does not support aggregate functions: {name} is an aggregate function."
+        )
+    function = scope.catalogue.aggregate[name]
+    inner = scope.inside_call()
+    signatures = [variant.signature for variant in function.variants]
+    given = [tree for tree in trees if not isinstance(tree, exp.Star)]
+    if not given:
+        return _over_rows(name, signatures, inner)
+    resolution, arguments = _resolved(name, signatures, given, inner, typer)
+    constants = max(function.variants[resolution.variant].constants, sum(resolution.literals), 0)
+    split = len(arguments) - constants
+    values: list[Value] = []
+    for place in range(split, len(arguments)):
+        argument = arguments[place]
+        if not isinstance(argument, Literal):
+            raise _no_literal(name, place, given[place], scope)
+        values.append(argument.value)
+    return AggregateCall(
+        name, resolution.variant, arguments[:split], tuple(values), resolution.result
+    )
+
+
+def _over_rows(name: str, signatures: Sequence[str], scope: Scope) -> AggregateCall:
+    """`f(*)` and `f()`: the aggregate of ROWTIME, which is never NULL; for COUNT any constant."""
+    argument: Expression = Literal(1, BIGINT)
+    if name != "COUNT":
+        column = resolve_column(exp.Column(this=exp.to_identifier("ROWTIME")), scope)
+        assert isinstance(column, ColumnRef)
+        argument = column
+    resolution = resolve(name, signatures, [argument.type])
+    return AggregateCall(
+        name,
+        resolution.variant,
+        (coerce(argument, resolution.parameters[0]),),
+        (),
+        resolution.result,
+    )
+
+
+def _table(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer) -> TableCall:
+    if not scope.tables:
+        raise StatementError(
+            f"Table functions cannot be used here: {name}",
+            hint="They stand in the SELECT list of a query on a stream, outside of other table "
+            "functions and aggregates.",
+        )
+    signatures = [text.strip() for text in scope.catalogue.table[name].signature.split(";")]
+    inner = scope.inside_call()
+    resolution, arguments = _resolved(name.lower(), signatures, trees, inner, typer)
+    return TableCall(name, resolution.variant, arguments, resolution.result)
+
+
+def _no_literal(name: str, place: int, tree: exp.Expression, scope: Scope) -> StatementError:
+    return StatementError(
+        f"Parameter {place + 1} passed to function {name} must be a literal constant, "
+        f"but was expression: '{quoted(tree, scope)}'",
+        span=location(tree, scope.text)[0],
+    )

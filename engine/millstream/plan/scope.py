@@ -1,0 +1,106 @@
+"""What the names in an expression may mean at the place where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from millstream.functions.function import Catalogue
+from millstream.model.errors import Span, StatementError
+from millstream.model.expressions import ColumnRef, LambdaRef
+from millstream.model.schema import Schema
+from millstream.model.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The visible columns, functions and types.
+
+    `sources` are (alias, schema) pairs, pseudo columns in use included in the schemas. `physical`
+    maps (alias, column) to the name of the column in the relation that the expression is
+    evaluated over, where that differs. `clause` is named in messages. `aggregates` and `tables`:
+    whether aggregate and table functions may be called here. `hidden` are columns that exist but
+    not here (window bounds before the aggregation). `text` is the script, for line numbers.
+    """
+
+    sources: tuple[tuple[str, Schema], ...]
+    catalogue: Catalogue
+    types: Mapping[str, SqlType] = field(default_factory=dict)
+    physical: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    clause: str = "SELECT"
+    aggregates: bool = False
+    tables: bool = False
+    hidden: frozenset[str] = frozenset()
+    text: str = ""
+    parameters: tuple[LambdaRef, ...] = ()
+
+    def within(self, parameters: tuple[LambdaRef, ...]) -> Scope:
+        """The scope of the body of a lambda."""
+        return replace(self, parameters=parameters + self.parameters)
+
+    def inside_call(self) -> Scope:
+        """The scope of the arguments of an aggregate or table function."""
+        return replace(self, aggregates=False, tables=False)
+
+
+def resolve_column(tree: exp.Column, scope: Scope) -> ColumnRef | LambdaRef:
+    """The column or lambda parameter that a name means; raises StatementError if none or many."""
+    name, qualifier = tree.name, tree.table
+    if not qualifier:
+        for parameter in scope.parameters:
+            if parameter.name == name:
+                return parameter
+    found = [
+        (alias, column)
+        for alias, schema in scope.sources
+        if not qualifier or alias == qualifier
+        for column in [schema.find(name)]
+        if column is not None
+    ]
+    if len(found) == 1:
+        alias, column = found[0]
+        return ColumnRef(scope.physical.get((alias, name), name), column.type)
+    span, place = location(tree, scope.text)
+    if found:
+        options = " or ".join(f"{alias}.{name}" for alias, _ in found)
+        raise StatementError(
+            f"{place}Column '{name}' is ambiguous. Could be {options}.",
+            hint="Put the name of the source before the column.",
+            span=span,
+        )
+    raise _unknown(name, qualifier, place, span, scope)
+
+
+def location(tree: exp.Expression, text: str) -> tuple[Span | None, str]:
+    """Where a tree stands in the script, also as the start of a message."""
+    offsets = tree.meta.get("span")
+    if offsets is None or not text:
+        return None, ""
+    start, end = offsets
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    return Span(line, column, start, end), f"Line: {line}, Col: {column}: "
+
+
+def _unknown(
+    name: str, qualifier: str, place: str, span: Span | None, scope: Scope
+) -> StatementError:
+    if name in scope.hidden and not qualifier:
+        return StatementError(f"Unknown column {name}.", span=span)
+    shown = f"{qualifier}.{name}" if qualifier else name
+    message = f"{place}{scope.clause} column '{shown}' cannot be resolved."
+    if scope.clause == "PARTITION BY":
+        message += (
+            f" '{shown}' must be a column in the source schema since PARTITION BY is applied on"
+            " the input."
+        )
+    similar = [
+        column.name
+        for _, schema in scope.sources
+        for column in schema.columns
+        if column.name.casefold() == name.casefold()
+    ]
+    hint = f"Did you mean `{similar[0]}`? Backquotes keep the case of a name." if similar else ""
+    return StatementError(message, hint=hint, span=span)

@@ -1,0 +1,83 @@
+"""Type names of the text -> types of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from millstream.model.errors import StatementError
+from millstream.model.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Map,
+    SqlType,
+    Struct,
+)
+
+_Type = exp.DataType.Type
+_PRIMITIVES: dict[object, SqlType] = {
+    _Type.BOOLEAN: BOOLEAN,
+    _Type.INT: INTEGER,
+    _Type.BIGINT: BIGINT,
+    _Type.DOUBLE: DOUBLE,
+    _Type.VARCHAR: STRING,
+    _Type.TEXT: STRING,
+    _Type.VARBINARY: BYTES,
+    _Type.DATE: DATE,
+    _Type.TIME: TIME,
+    _Type.TIMESTAMP: TIMESTAMP,
+}
+
+
+def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType:
+    """The type a tree of the parser names; custom types are expanded.
+
+    Raises StatementError for an unknown name and for impossible DECIMAL digits.
+    """
+    kind = tree.this
+    parts = tree.expressions
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    if kind == _Type.ARRAY:
+        return Array(sql_type(parts[0], custom_types))
+    if kind == _Type.MAP:
+        return Map(sql_type(parts[0], custom_types), sql_type(parts[1], custom_types))
+    if kind == _Type.STRUCT:
+        return Struct(tuple(_field(part, custom_types) for part in parts))
+    if kind == _Type.DECIMAL:
+        return _decimal([int(part.name) for part in parts])
+    name = str(tree.args.get("kind") or tree)
+    if name in custom_types:
+        return custom_types[name]
+    raise StatementError(
+        f"Cannot resolve unknown type: {name}",
+        hint="SHOW TYPES lists the custom types; CREATE TYPE makes one.",
+    )
+
+
+def _field(tree: exp.Expression, custom_types: Mapping[str, SqlType]) -> Field:
+    kind = tree.args["kind"]
+    assert isinstance(kind, exp.DataType)
+    return Field(tree.name, sql_type(kind, custom_types))
+
+
+def _decimal(digits: list[int]) -> Decimal:
+    precision, scale = (*digits, 0, 0)[:2]
+    if precision < 1:
+        raise StatementError(f"DECIMAL precision must be >= 1: DECIMAL({precision},{scale})")
+    if not 0 <= scale <= precision:
+        raise StatementError(
+            f"DECIMAL precision must be >= scale: DECIMAL({precision},{scale})",
+        )
+    return Decimal(precision, scale)

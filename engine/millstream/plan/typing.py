@@ -1,0 +1,352 @@
+"""Expressions of the parser -> typed expressions; every name is resolved, every type checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from millstream.model.errors import StatementError
+from millstream.model.expressions import (
+    Between,
+    Case,
+    Cast,
+    Expression,
+    FieldOf,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    MakeArray,
+    MakeMap,
+    MakeStruct,
+    Negate,
+    Not,
+    Subscript,
+)
+from millstream.model.types import (
+    BOOLEAN,
+    INTERVAL_UNIT,
+    NULL,
+    STRING,
+    Array,
+    Field,
+    Map,
+    SqlType,
+    Struct,
+    is_numeric,
+)
+from millstream.plan.calls import type_call
+from millstream.plan.casting import check_cast
+from millstream.plan.coercion import Item, unify
+from millstream.plan.literals import coerce, is_null, negated, number_literal
+from millstream.plan.operators import arithmetic, boolean, compare, timestamp_text
+from millstream.plan.quoting import quoted
+from millstream.plan.scope import Scope, resolve_column
+from millstream.plan.types import sql_type
+
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+}
+_ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+_ISSUES = "(see https://github.com/confluentinc/ksql/issues/4239)."
+
+
+def type_expression(tree: exp.Expression, scope: Scope) -> Expression:
+    """The typed form of an expression.
+
+    Raises StatementError for unknown names, types that do not fit and calls that may not stand
+    here. An untyped NULL keeps the type NULL.
+    """
+    kind = type(tree)
+    if kind in _COMPARISONS:
+        left, right = _item(tree.this, scope), _item(tree.expression, scope)
+        left = timestamp_text(_column_name(tree.expression), left)
+        right = timestamp_text(_column_name(tree.this), right)
+        return compare(_COMPARISONS[kind], left, right)
+    if kind in _ARITHMETIC:
+        left, right = _item(tree.this, scope), _item(tree.expression, scope)
+        return arithmetic(_ARITHMETIC[kind], left, right, quoted(tree, scope))
+    match tree:
+        case exp.Column():
+            return resolve_column(tree, scope)
+        case exp.Literal() if tree.is_string:
+            return Literal(str(tree.this), STRING)
+        case exp.Literal():
+            return number_literal(str(tree.this))
+        case exp.Boolean():
+            return Literal(bool(tree.this), BOOLEAN)
+        case exp.Null():
+            return Literal(None, NULL)
+        case exp.Var():
+            return Literal(str(tree.this), INTERVAL_UNIT)
+        case exp.Anonymous():
+            return type_call(str(tree.this), tree.expressions, scope, type_expression)
+        case exp.DPipe():
+            return type_call("CONCAT", [tree.this, tree.expression], scope, type_expression)
+        case exp.Paren():
+            return type_expression(tree.this, scope)
+        case exp.Cast():
+            return _cast(tree, scope)
+        case exp.Neg():
+            return _negate(tree, scope)
+        case exp.And() | exp.Or() | exp.Not() | exp.Is() | exp.Between() | exp.In():
+            return _predicate(tree, scope)
+        case exp.Like() | exp.Escape():
+            return _like(tree, scope)
+        case exp.Case():
+            return _case(tree, scope)
+        case exp.Array() | exp.Map() | exp.Struct():
+            return _constructor(tree, scope)
+        case exp.Bracket():
+            return _subscript(tree, scope)
+        case exp.Dot():
+            return _field(tree, scope)
+        case _:
+            raise _unsupported(tree, scope)
+
+
+def type_predicate(tree: exp.Expression, scope: Scope) -> Expression:
+    """The condition of WHERE or HAVING (`scope.clause`), which must be BOOLEAN."""
+    try:
+        typed = type_expression(tree, scope)
+    except StatementError as error:
+        if "cannot be resolved." in error.message:
+            raise
+        raise StatementError(
+            f"Error in {scope.clause} expression: {error.message}",
+            detail=error.detail,
+            hint=error.hint,
+            span=error.span,
+        ) from error
+    if is_null(typed):
+        return Literal(None, BOOLEAN)
+    if typed.type != BOOLEAN:
+        raise StatementError(
+            f"Type error in {scope.clause} expression: Should evaluate to boolean but is "
+            f"{quoted(tree, scope)} ({typed.type}) instead."
+        )
+    return typed
+
+
+def _item(tree: exp.Expression, scope: Scope) -> Item:
+    return Item(type_expression(tree, scope), quoted(tree, scope))
+
+
+def _column_name(tree: exp.Expression) -> str | None:
+    return tree.name if isinstance(tree, exp.Column) else None
+
+
+def _invalid(scope: Scope, error: StatementError) -> StatementError:
+    part = "Select" if scope.clause == "SELECT" else "Predicate"
+    return StatementError(
+        f"Invalid {part}: {error.message}", detail=error.detail, hint=error.hint, span=error.span
+    )
+
+
+def _cast(tree: exp.Cast, scope: Scope) -> Expression:
+    assert isinstance(tree.args["to"], exp.DataType)
+    target = sql_type(tree.args["to"], scope.types)
+    operand = type_expression(tree.this, scope)
+    try:
+        check_cast(operand.type, target)
+    except StatementError as error:
+        raise _invalid(scope, error) from error
+    if is_null(operand):
+        return Literal(None, target)
+    return operand if operand.type == target else Cast(operand, target)
+
+
+def _negate(tree: exp.Neg, scope: Scope) -> Expression:
+    if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
+        return number_literal(f"-{tree.this.this}")
+    operand = type_expression(tree.this, scope)
+    if isinstance(operand, Literal) and operand.value is not None:
+        return negated(operand)
+    if not is_numeric(operand.type):
+        raise StatementError(
+            f"Error processing expression: {quoted(tree, scope)}. "
+            f"Unary minus needs a number, not {operand.type}."
+        )
+    return Negate(operand, operand.type)
+
+
+def _predicate(tree: exp.Expression, scope: Scope) -> Expression:
+    match tree:
+        case exp.And() | exp.Or():
+            word = "AND" if isinstance(tree, exp.And) else "OR"
+            sides = [
+                boolean(_item(side, scope), f"Operand of {word}")
+                for side in (tree.this, tree.expression)
+            ]
+            return Logical(word, sides[0], sides[1])
+        case exp.Not():
+            inner = boolean(_item(tree.this, scope), "Operand of NOT")
+            if isinstance(inner, IsNull | In | Between | Like):
+                return replace(inner, negated=not inner.negated)
+            return Not(inner)
+        case exp.Is():
+            return IsNull(type_expression(tree.this, scope))
+        case exp.Between():
+            return _between(tree, scope)
+        case _:
+            items = [_item(option, scope) for option in (tree.this, *tree.expressions)]
+            try:
+                _, (operand, *options) = unify(items)
+            except StatementError as error:
+                raise _invalid(scope, error) from error
+            return In(operand, tuple(options))
+
+
+def _between(tree: exp.Between, scope: Scope) -> Expression:
+    column = _column_name(tree.this)
+    operand = _item(tree.this, scope)
+    low, high = (timestamp_text(column, _item(tree.args[end], scope)) for end in ("low", "high"))
+    lower, upper = compare(">=", operand, low), compare("<=", operand, high)
+    common = compare(">=", Item(lower.right, low.source), Item(upper.right, high.source)).left.type
+    return Between(*(coerce(item.expression, common) for item in (operand, low, high)))
+
+
+def _like(tree: exp.Expression, scope: Scope) -> Expression:
+    escape = None
+    if isinstance(tree, exp.Escape):
+        escape = str(tree.expression.this)
+        tree = tree.this
+        if len(escape) != 1:
+            raise StatementError(f"Expected exactly one character in ESCAPE clause, got: {escape}")
+    sides = [_item(side, scope) for side in (tree.this, tree.expression)]
+    for side in sides:
+        if side.expression.type != STRING:
+            raise StatementError(
+                f"Like condition must be between strings: {quoted(tree, scope)}, "
+                f"but {side.source} is {side.expression.type}."
+            )
+    return Like(sides[0].expression, sides[1].expression, escape)
+
+
+def _case(tree: exp.Case, scope: Scope) -> Expression:
+    if tree.this is not None:
+        raise StatementError(
+            "Only searched case is supported: CASE WHEN <condition> THEN …",
+        )
+    conditions = [
+        boolean(_item(branch.this, scope), "WHEN condition") for branch in tree.args["ifs"]
+    ]
+    results = [type_expression(branch.args["true"], scope) for branch in tree.args["ifs"]]
+    default = tree.args.get("default")
+    otherwise = None if default is None else type_expression(default, scope)
+    kinds = {result.type for result in results if not is_null(result)}
+    if len(kinds) > 1:
+        raise StatementError(
+            "Invalid Case expression. Type for all 'THEN' clauses should be the same.\n"
+            f"Found: {', '.join(str(result.type) for result in results)}."
+        )
+    if otherwise is not None and not is_null(otherwise):
+        if kinds and otherwise.type not in kinds:
+            raise StatementError(
+                "Invalid Case expression. Type for the default clause should be the same as for "
+                f"'THEN' clauses.\nTHEN type: {next(iter(kinds))}.\n"
+                f"DEFAULT type: {otherwise.type}."
+            )
+        kinds.add(otherwise.type)
+    if not kinds:
+        raise StatementError("Invalid Case expression. All case branches have NULL type")
+    kind = kinds.pop()
+    branches = zip(conditions, (coerce(result, kind) for result in results), strict=True)
+    return Case(tuple(branches), None if otherwise is None else coerce(otherwise, kind), kind)
+
+
+def _constructor(tree: exp.Expression, scope: Scope) -> Expression:
+    match tree:
+        case exp.Array():
+            if not tree.expressions:
+                raise StatementError(
+                    "Array constructor cannot be empty. "
+                    f"Please supply at least one element {_ISSUES}"
+                )
+            element, items = unify([_item(item, scope) for item in tree.expressions])
+            _some(element, "Cannot construct an array with all NULL elements")
+            return MakeArray(items, Array(element))
+        case exp.Map():
+            sides = [tree.args[side].expressions for side in ("keys", "values")]
+            if not sides[0]:
+                raise StatementError(
+                    "Map constructor cannot be empty. Please supply at least one key value pair "
+                    f"{_ISSUES}"
+                )
+            key, keys = unify([_item(item, scope) for item in sides[0]])
+            value, values = unify([_item(item, scope) for item in sides[1]])
+            _some(key, "Cannot construct a map with all NULL keys")
+            _some(value, "Cannot construct a map with all NULL values")
+            return MakeMap(tuple(zip(keys, values, strict=True)), Map(key, value))
+        case _:
+            fields = tuple(
+                (pair.this.name, type_expression(pair.expression, scope))
+                for pair in tree.expressions
+            )
+            names = [name for name, _ in fields]
+            if len(set(names)) != len(names):
+                raise StatementError(
+                    f"Duplicate field names found in STRUCT: {quoted(tree, scope)}"
+                )
+            return MakeStruct(
+                fields, Struct(tuple(Field(name, item.type) for name, item in fields))
+            )
+
+
+def _some(kind: SqlType, message: str) -> None:
+    if kind is NULL:
+        raise StatementError(f"{message}. Please cast one of them {_ISSUES}")
+
+
+def _subscript(tree: exp.Bracket, scope: Scope) -> Expression:
+    base = type_expression(tree.this, scope)
+    index = _item(tree.expressions[0], scope)
+    match base.type:
+        case Array(element):
+            if not is_numeric(index.expression.type) and not is_null(index.expression):
+                raise StatementError(
+                    f"Array index must be a number: {quoted(tree, scope)}, but {index.source} is "
+                    f"{index.expression.type}."
+                )
+            return Subscript(base, index.expression, element)
+        case Map(key, value):
+            _, converted = unify([Item(Literal(None, key), "key"), index])
+            return Subscript(base, converted[1], value)
+        case _:
+            raise StatementError(
+                f"Subscript expression {quoted(tree, scope)} needs an ARRAY or a MAP, but "
+                f"{quoted(tree.this, scope)} is {base.type}."
+            )
+
+
+def _field(tree: exp.Dot, scope: Scope) -> Expression:
+    base = type_expression(tree.this, scope)
+    if not isinstance(base.type, Struct):
+        raise StatementError(f"Expected STRUCT type, got: {base.type} in {quoted(tree, scope)}.")
+    name = tree.expression.name
+    field = base.type.field(name)
+    if field is None:
+        raise StatementError(
+            f"Could not find field '{name}' in '{quoted(tree.this, scope)}'.",
+            hint=f"It has the type {base.type}.",
+        )
+    return FieldOf(base, name, field.type)
+
+
+def _unsupported(tree: exp.Expression, scope: Scope) -> StatementError:
+    return StatementError(f"Expression is not supported here: {quoted(tree, scope)}")
