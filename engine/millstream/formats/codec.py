@@ -1,0 +1,299 @@
+"""Bytes to columns and back: the way into and out of every program.
+
+`decode` and `encode` know the record (key, value, headers, window, event time), the formats know
+one side of it each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.catalog.source import Format, TimestampColumn
+from millstream.formats.delimited import read_delimited, write_delimited
+from millstream.formats.event_time import event_times
+from millstream.formats.header_columns import header_column
+from millstream.formats.json import read_json
+from millstream.formats.json_text import write_json
+from millstream.formats.kafka import read_kafka, write_kafka
+from millstream.formats.none import read_none, write_none
+from millstream.formats.payload import Bytes, Layout, Read, one_array, present_rows
+from millstream.formats.window_keys import join_window, split_window
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME
+from millstream.model.errors import StatementError
+from millstream.model.physical import physical_names
+from millstream.model.problem import Problem
+from millstream.model.schema import Column, Role, Schema, WindowedKey
+
+OFFSET = "$offset"
+"""INT64: the offset of the record a decoded row comes from."""
+WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
+_SIDES = {Role.KEY: "key", Role.VALUE: "value"}
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeSpec:
+    """How to read a source. `columns` are pairs (name in the result, column or pseudo column):
+
+    ROWTIME, ROWPARTITION, ROWOFFSET, and WINDOWSTART, WINDOWEND of windowed keys. `schema` is the
+    source's full schema; columns that are not asked for are not decoded.
+    """
+
+    key_format: Format
+    value_format: Format
+    schema: Schema
+    columns: tuple[tuple[str, str], ...]
+    window: WindowedKey | None = None
+    timestamp: TimestampColumn | None = None
+    is_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The readable rows in order: the asked-for columns, `$part`, `$offset`, `$rowtime`, `$diff`
+    (0 where the value is NULL) and `$headers`; and what became of the others."""
+
+    table: pa.Table
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeSpec:
+    """How to write a sink. The table's columns have the physical names of `schema`'s, and for a
+    windowed key WINDOWSTART and WINDOWEND besides."""
+
+    key_format: Format
+    value_format: Format
+    schema: Schema
+    window: WindowedKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Key and value bytes of each row. Where `keep` is false the row cannot be written."""
+
+    key: Bytes
+    value: Bytes
+    keep: pa.Array
+    problems: tuple[Problem, ...] = ()
+
+
+def decode(
+    con: duckdb.DuckDBPyConnection,
+    raw: pa.Table,
+    spec: DecodeSpec,
+    topic: str,
+    partition_column: str = PART,
+) -> Decoded:
+    """Read a raw batch. Rows that cannot be used are left out and reported, never an error."""
+    partitions = one_array(raw[partition_column])
+    keys, values = one_array(raw["key"]), one_array(raw["value"])
+    log = _Log(topic, partitions, one_array(raw["offset"]), keys, values)
+    asked = {name for _, name in spec.columns} | (
+        set() if spec.timestamp is None else {spec.timestamp.name}
+    )
+    found: dict[str, pa.Array] = {}
+    bare = keys
+    if spec.window is not None:
+        bare, start, end, bad = split_window(keys, spec.window)
+        found |= dict(zip(WINDOW_BOUNDS, (start, end), strict=True))
+        log.refuse("DESERIALIZATION", bad)
+    valued = present_rows(values)
+    for role, format_, payload in (
+        (Role.KEY, spec.key_format, bare),
+        (Role.VALUE, spec.value_format, values),
+    ):
+        layout = _layout(spec.schema, role, format_, asked, spec.window)
+        read = read_payload(con, payload, layout, format_.name)
+        log.refuse("DESERIALIZATION", read.bad, _SIDES[role])
+        found |= {c.name: array for c, array in zip(layout.picked, read.columns, strict=True)}
+        if role is Role.VALUE and read.absent:
+            valued[list(read.absent)] = False
+        if role is Role.KEY and spec.is_table:
+            missing = ~present_rows(keys)
+            missing[list(read.absent)] = True
+            reason = "a row of a table needs a key"
+            log.refuse("NULL_KEY", dict.fromkeys(np.flatnonzero(missing).tolist(), reason))
+    times = _row_times(raw, spec, found, valued, log)
+    headers = one_array(raw["headers"])
+    known = found | {
+        column.name: header_column(headers, column)
+        for column in spec.schema.headers
+        if column.name in asked
+    }
+    pseudo = {
+        "ROWTIME": pa.array(times),
+        "ROWPARTITION": partitions,
+        "ROWOFFSET": log.offsets,
+    }
+    columns = {out: known[name] if name in known else pseudo[name] for out, name in spec.columns}
+    columns |= {PART: partitions, OFFSET: log.offsets, ROWTIME: pa.array(times)}
+    columns |= {DIFF: pa.array(valued.astype(np.int8)), HEADERS: headers}
+    table = pa.table(columns)
+    return Decoded(table if log.keep.all() else table.filter(pa.array(log.keep)), log.found())
+
+
+def encode(
+    con: duckdb.DuckDBPyConnection, table: pa.Table, spec: EncodeSpec, topic: str
+) -> Encoded:
+    """Write every row; the caller makes the values of deletions NULL.
+
+    A key of which all columns are NULL is a NULL key.
+    """
+    names = dict(zip(spec.schema.columns, physical_names(spec.schema.names), strict=True))
+    written = {}
+    keep = np.ones(table.num_rows, np.bool_)
+    problems: tuple[Problem, ...] = ()
+    for role, format_ in ((Role.KEY, spec.key_format), (Role.VALUE, spec.value_format)):
+        layout = _layout(spec.schema, role, format_, set(), spec.window)
+        columns = [one_array(table[names[column]]) for column in layout.columns]
+        written[role] = write_payload(con, columns, layout, format_.name, table.num_rows)
+        if role is Role.KEY and len(columns) > 1:
+            written[role] = _null_where_all_null(written[role], columns)
+    key = written[Role.KEY]
+    if spec.window is not None:
+        start, end = (one_array(table[name]) for name in WINDOW_BOUNDS)
+        key = join_window(key, start, end, spec.window)
+    return Encoded(key, written[Role.VALUE], pa.array(keep), problems)
+
+
+def read_payload(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout, name: str) -> Read:
+    """Read one side of the records in the named format."""
+    match name:
+        case "JSON":
+            return read_json(con, payload, layout)
+        case "KAFKA":
+            return read_kafka(payload, layout)
+        case "DELIMITED":
+            return read_delimited(con, payload, layout)
+        case "NONE":
+            return read_none(payload, layout)
+    raise _unknown(name)
+
+
+def write_payload(
+    con: duckdb.DuckDBPyConnection,
+    columns: list[pa.Array],
+    layout: Layout,
+    name: str,
+    rows: int,
+) -> Bytes:
+    """Write one side of the records in the named format."""
+    if name == "NONE" or (not layout.columns and name != "JSON"):
+        return write_none(rows)
+    match name:
+        case "JSON" if columns:
+            return write_json(con, columns, layout)
+        case "JSON":
+            return pa.array([b"{}"] * rows, pa.binary())
+        case "KAFKA":
+            return write_kafka(columns, layout)
+        case "DELIMITED":
+            return write_delimited(con, columns, layout)
+    raise _unknown(name)
+
+
+def is_wrapped(format_: Format, role: Role, columns: int) -> bool:
+    """Whether the columns lie in a record of their own (reference: wrapping of single fields)."""
+    if columns != 1:
+        return True
+    if format_.name == "PROTOBUF_NOSR":
+        return True
+    if role is Role.KEY or format_.name in ("KAFKA", "DELIMITED", "NONE"):
+        return False
+    return format_.wrap is not False
+
+
+@dataclass(slots=True)
+class _Log:
+    """Rows refused so far, of one batch."""
+
+    topic: str
+    partitions: pa.Array
+    offsets: pa.Array
+    keys: Bytes
+    values: Bytes
+    keep: npt.NDArray[np.bool_] = None  # type: ignore[assignment]
+    problems: list[tuple[int, Problem]] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.keep = np.ones(len(self.keys), np.bool_)
+        self.problems = []
+
+    def refuse(self, kind: str, reasons: Mapping[int, str], side: str = "") -> None:
+        """Leave rows out, each for the first reason that is found."""
+        for row, reason in reasons.items():
+            if not self.keep[row]:
+                continue
+            self.keep[row] = False
+            offset, partition = self.offsets[row].as_py(), self.partitions[row].as_py()
+            where = f"{self.topic}, partition {partition}, offset {offset}"
+            side_text = f" {side}" if side else ""
+            message = f"Cannot use the record's{side_text} bytes ({where}): {reason}"
+            if kind != "DESERIALIZATION":
+                message = f"Left out the record ({where}): {reason}"
+            key, value = self.keys[row].as_py(), self.values[row].as_py()
+            problem = Problem(
+                kind, message, self.topic, partition, offset, raw_key=key, raw_value=value
+            )
+            self.problems.append((row, problem))
+
+    def found(self) -> tuple[Problem, ...]:
+        """The problems in the order of the rows."""
+        return tuple(problem for _, problem in sorted(self.problems, key=lambda item: item[0]))
+
+
+def _layout(
+    schema: Schema, role: Role, format_: Format, asked: set[str], window: WindowedKey | None
+) -> Layout:
+    columns: tuple[Column, ...] = schema.key if role is Role.KEY else schema.value
+    if window is not None and role is Role.KEY:
+        columns = tuple(column for column in columns if column.name not in WINDOW_BOUNDS)
+    wanted = tuple(index for index, column in enumerate(columns) if column.name in asked)
+    wrapped = is_wrapped(format_, role, len(columns))
+    return Layout(columns, wanted, wrapped, format_.properties)
+
+
+def _row_times(
+    raw: pa.Table,
+    spec: DecodeSpec,
+    found: Mapping[str, pa.Array],
+    valued: npt.NDArray[np.bool_],
+    log: _Log,
+) -> npt.NDArray[np.int64]:
+    times = np.asarray(one_array(raw["timestamp"]).to_numpy(zero_copy_only=False), np.int64)
+    if spec.timestamp is not None:
+        column = spec.schema.find(spec.timestamp.name)
+        if column is None:
+            raise StatementError(
+                f"The TIMESTAMP column {spec.timestamp.name} is not a column of the source"
+            )
+        own = event_times(found[column.name], column.type, spec.timestamp)
+        # A record without a value has no column to look at: it keeps the time it was sent with.
+        times = np.where(valued | (column.role is Role.KEY), own, times)
+    late = np.flatnonzero((times < 0) & log.keep)
+    if len(late):
+        where = f"column {spec.timestamp.name}" if spec.timestamp else "the record's timestamp"
+        reason = f"{where} is not a time from 1970 on"
+        log.refuse("TIMESTAMP", dict.fromkeys(late.tolist(), reason))
+    return times
+
+
+def _null_where_all_null(keys: Bytes, columns: list[pa.Array]) -> Bytes:
+    import pyarrow.compute as pc
+
+    present = present_rows(columns[0])
+    for column in columns[1:]:
+        present |= present_rows(column)
+    if present.all():
+        return keys
+    return pc.if_else(pa.array(present), keys, pa.scalar(None, pa.binary()))
+
+
+def _unknown(name: str) -> StatementError:
+    return StatementError(f"Unknown format: {name}")

@@ -1,0 +1,90 @@
+"""Writing JSON: one SQL expression makes the text of a whole batch."""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+import pyarrow as pa
+
+from millstream.formats.java_text import double_text
+from millstream.formats.payload import Bytes, Layout, one_array
+from millstream.model.physical import physical_names
+from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
+
+
+def write_json(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: Layout) -> Bytes:
+    """The records as compact JSON: names as stored, NULL fields as `null`.
+
+    A single column that is not wrapped is the whole text, and NULL there a NULL payload.
+    """
+    names = [f"c{index}" for index in range(len(columns))]
+    rows = pa.table(columns, names=names)
+    types = [column.type for column in layout.columns]
+    if layout.wrapped:
+        fields = zip((column.name for column in layout.columns), names, types, strict=True)
+        text = _object([(name, sql, sql_type) for name, sql, sql_type in fields], 0)
+    else:
+        text = json_sql(names[0], types[0])
+    written = con.from_arrow(rows).project(f"{text} AS j").to_arrow_table()
+    return one_array(written["j"]).cast(pa.binary())
+
+
+def json_sql(value: str, sql_type: SqlType, depth: int = 0) -> str:
+    """SQL for the JSON text of a value given as SQL; NULL where the value is."""
+    match sql_type:
+        case Array(element):
+            item = f"v{depth}"
+            items = f"lambda {item}: coalesce({json_sql(item, element, depth + 1)}, 'null')"
+            return f"'[' || array_to_string(list_transform({value}, {items}), ',') || ']'"
+        case Map(_, member):
+            item = f"v{depth}"
+            entry = (
+                f"lambda {item}: coalesce(to_json({item}.key::VARCHAR)::VARCHAR, '\"null\"')"
+                f" || ':' || coalesce({json_sql(f'{item}.value', member, depth + 1)}, 'null')"
+            )
+            entries = f"list_transform(map_entries({value}), {entry})"
+            return f"'{{' || array_to_string({entries}, ',') || '}}'"
+        case Struct(members):
+            inner = physical_names(member.name for member in members)
+            fields = [
+                (member.name, f"struct_extract({value}, {_literal(name)})", member.type)
+                for name, member in zip(inner, members, strict=True)
+            ]
+            return f"CASE WHEN {value} IS NOT NULL THEN {_object(fields, depth)} END"
+    return _scalar(value, sql_type)
+
+
+def _scalar(value: str, sql_type: SqlType) -> str:
+    match sql_type:
+        case Primitive.STRING:
+            return f"to_json({value})::VARCHAR"
+        case Primitive.BYTES:
+            return f"'\"' || base64({value}) || '\"'"
+        case Primitive.DOUBLE:
+            text = double_text(value)
+            return f"if(isfinite({value}), {text}, '\"' || {text} || '\"')"
+        case Primitive.BOOLEAN | Primitive.INTEGER | Primitive.BIGINT | Decimal():
+            return f"{value}::VARCHAR"
+    return f"{temporal_sql(value, sql_type)}::VARCHAR"
+
+
+def temporal_sql(value: str, sql_type: SqlType) -> str:
+    """SQL for the number that stands for a DATE (days), TIME or TIMESTAMP (ms)."""
+    if sql_type is Primitive.DATE:
+        return f"({value} - DATE '1970-01-01')"
+    return f"epoch_ms({value})"
+
+
+def _object(fields: list[tuple[str, str, SqlType]], depth: int) -> str:
+    if not fields:
+        return "'{}'"
+    parts = []
+    for index, (name, value, sql_type) in enumerate(fields):
+        lead = ("{" if index == 0 else ",") + json.dumps(name, ensure_ascii=False) + ":"
+        parts.append(f"{_literal(lead)}, coalesce({json_sql(value, sql_type, depth)}, 'null')")
+    return f"concat({', '.join(parts)}, '}}')"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,93 @@
+"""What every format works on: one side (key or value) of the records of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.model.physical import arrow_type
+from millstream.model.schema import Column
+
+Bytes = pa.BinaryArray
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns one side of a record consists of, in order.
+
+    `wrapped` says whether a single column lies in a record of one field or is the whole payload.
+    `wanted` are the indices of the columns to read; writing takes all of them.
+    """
+
+    columns: tuple[Column, ...]
+    wanted: tuple[int, ...] = ()
+    wrapped: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def picked(self) -> tuple[Column, ...]:
+        """The wanted columns."""
+        return tuple(self.columns[index] for index in self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Columns in the order of `Layout.wanted`, NULL where the payload is.
+
+    `bad` tells for each row that cannot be read why; its columns mean nothing. `absent` are rows
+    whose payload has bytes but stands for no value at all (the JSON text `null`).
+    """
+
+    columns: tuple[pa.Array, ...]
+    bad: Mapping[int, str] = field(default_factory=dict)
+    absent: frozenset[int] = frozenset()
+
+
+def nothing_read(layout: Layout, rows: int) -> Read:
+    """All columns NULL."""
+    return Read(tuple(pa.nulls(rows, arrow_type(column.type)) for column in layout.picked))
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array without offset into its buffers."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
+    return pa.concat_arrays([array]) if array.offset == 0 else pc.take(array, row_numbers(array))
+
+
+def row_numbers(rows: Sequence[object]) -> pa.Array:
+    """0, 1, 2 … for each row."""
+    return pa.array(np.arange(len(rows)))
+
+
+def byte_content(array: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Where each value of a binary array starts (and the last ends), and the bytes of all."""
+    _, offsets, content = array.buffers()
+    starts = np.frombuffer(offsets, np.int32, len(array) + 1 + array.offset)[array.offset :]
+    filled = np.zeros(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)
+    return starts.astype(np.int64), filled
+
+
+def fixed_bytes(values: npt.NDArray[np.uint8], present: npt.NDArray[np.bool_]) -> Bytes:
+    """A binary array of the rows of a matrix; NULL where `present` is false."""
+    rows, width = values.shape
+    fixed = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), rows, [None, pa.py_buffer(np.ascontiguousarray(values))]
+    )
+    array = fixed.cast(pa.binary())
+    if present.all():
+        return array
+    return pc.if_else(pa.array(present), array, pa.scalar(None, pa.binary()))
+
+
+def present_rows(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where the array has a value."""
+    if array.null_count == 0:
+        return np.ones(len(array), np.bool_)
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
