@@ -15,15 +15,17 @@ from millstream.model.batch import RAW_SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Batches(Generic[Batch]):
-    """The three things a log does with a batch.
+    """What a log does with a batch.
 
     `cut(batch, start, count)` takes a run of records, `join` puts batches one after another (no
-    batches: the empty batch), `place(batch, first)` numbers the records from the offset `first`.
+    batches: the empty batch), `place(batch, first)` numbers the records from the offset `first`,
+    `size` is its approximate size in bytes.
     """
 
     cut: Callable[[Batch, int, int], Batch]
     join: Callable[[Sequence[Batch]], Batch]
     place: Callable[[Batch, int], Batch]
+    size: Callable[[Batch], int]
 
 
 def _join_tables(tables: Sequence[pa.Table]) -> pa.Table:
@@ -43,6 +45,7 @@ TABLES: Batches[pa.Table] = Batches(
     cut=lambda table, start, count: table.slice(start, count),
     join=_join_tables,
     place=_place_table,
+    size=lambda table: int(table.nbytes),
 )
 """Arrow tables of `RAW_SCHEMA`."""
 
@@ -50,5 +53,6 @@ LISTS: Batches[list[Any]] = Batches(
     cut=lambda records, start, count: records[start : start + count],
     join=_join_lists,
     place=lambda records, _first: records,
+    size=lambda records: 100 * len(records),
 )
 """Lists of anything; the records do not know their offsets."""

@@ -164,7 +164,7 @@ class EmbeddedLog:
             batch = self._tail.find((topic, partition), offset, stop) if stop > offset else None
         if batch is None:
             batch = self._read_tables(stored, partition, offset, stop)
-        return Fetched(topic, partition, batch, stop - offset, stop, stop == end)
+        return Fetched(topic, partition, batch, stop - offset, stop, stop == end, batch.nbytes)
 
     def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         if stop <= first:

@@ -199,7 +199,8 @@ class SimulatedLog(Generic[Batch]):
             found.append(self._batches.place(cut, at))
             count, at = count + take, at + take
         joined = self._batches.join(found)
-        return Fetched(topic, partition, joined, count, at, at >= stable)
+        size = self._batches.size(joined)
+        return Fetched(topic, partition, joined, count, at, at >= stable, size)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""

@@ -7,6 +7,7 @@ older ranges are meant to leave the file as Parquet.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -48,15 +49,15 @@ def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
     found = cursor.execute(
         "SELECT 1 FROM duckdb_schemas() WHERE schema_name = 'log' "
         "AND database_name = current_database()"
-    ).fetchone()
-    if found is None:
+    ).fetchall()
+    if not found:
         cursor.begin()
         cursor.execute(_CREATE)
         cursor.execute("INSERT INTO log.about VALUES (?, 1)", [VERSION])
         cursor.commit()
         cursor.execute("CHECKPOINT")
         return
-    row = cursor.execute("SELECT version FROM log.about").fetchone()
+    row = _first(cursor.execute("SELECT version FROM log.about"))
     if row is None or row[0] != VERSION:
         raise UnavailableError(
             f"The log '{path}' has format {row and row[0]}; this version of Millstream reads "
@@ -64,6 +65,12 @@ def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
             hint="Open it with the version that wrote it.",
             code="E-VERSION",
         )
+
+
+def _first(cursor: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
+    """The only row of a result; `fetchone` would leave the result open and the cursor blocked."""
+    rows = cursor.fetchall()
+    return rows[0] if rows else None
 
 
 def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
@@ -112,7 +119,7 @@ def _measure_last(cursor: duckdb.DuckDBPyConnection, stored: Stored) -> Stored:
         records += count
     size = records * _TYPICAL_RECORD_BYTES
     if records <= LARGE_SEGMENT_RECORDS:
-        row = cursor.execute(f"SELECT sum(octet_length(value)) FROM {relation}").fetchone()
+        row = _first(cursor.execute(f"SELECT sum(octet_length(value)) FROM {relation}"))
         size += int(row[0] or 0) if row else 0
     measured = Segment(last.number, last.first, records, size, last.headers)
     return Stored(
@@ -138,9 +145,9 @@ def load_epochs(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
 
 def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     """Create a topic's tables (inside the caller's transaction)."""
-    row = cursor.execute(
-        "UPDATE log.about SET next_topic = next_topic + 1 RETURNING next_topic - 1"
-    ).fetchone()
+    row = _first(
+        cursor.execute("UPDATE log.about SET next_topic = next_topic + 1 RETURNING next_topic - 1")
+    )
     assert row is not None
     zeros = (0,) * topic.partitions
     stored = Stored(int(row[0]), topic, (Segment(0, zeros),), zeros, zeros)
