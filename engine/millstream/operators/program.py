@@ -62,13 +62,20 @@ class Program:
     """Ordered steps over `in_<i>` relations and state tables, ending in the relation `out`.
 
     `exact` is the same program with guards (TRY, wrapping integers): run when a step of the fast
-    one fails on some row. `late` names relations counting dropped rows (partition, count).
+    one fails on some row.
     """
 
     steps: tuple[Step, ...]
     exact: tuple[Step, ...]
     tables: tuple[StateTable, ...]
     inputs: tuple[str, ...]
+    late: tuple[str, ...] = ()
+    """Relations that count dropped late rows (`$part`, `late`)."""
+    problems: tuple[str, ...] = ()
+    """Relations of the exact program that list failed rows (`$part`, `$seq`, `message`); `$seq`
+    is -1 where the input record is not known."""
+    upkeep: tuple[str, ...] = ()
+    """Statements that drop expired state; no result depends on when they run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""State changes as records: one Arrow IPC batch for each table, partition and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from millstream.formats.ipc import pack, unpack
+from millstream.log.log import Appended
+from millstream.model.batch import PART, raw_batch
+from millstream.operators.program import StateTable
+from millstream.state.store import DELETED, Session, columns_of
+
+_TABLE = b"millstream.table"
+_RUN = "$run"
+
+
+def latest(
+    con: duckdb.DuckDBPyConnection, table: StateTable, written: Sequence[pa.Table]
+) -> pa.Table:
+    """The last row of each key of several runs, each of which wrote a key at most once."""
+    pieces = [_complete(rows, table) for rows in written]
+    if len(pieces) == 1:
+        return pieces[0]
+    numbered = [
+        rows.append_column(_RUN, pa.array(np.full(rows.num_rows, run, np.int32)))
+        for run, rows in enumerate(pieces)
+    ]
+    rows = pa.concat_tables(numbered)
+    key = ", ".join(f't."{name}"' for name in (PART, *(name for name, _ in table.key)))
+    con.register("$written", rows)
+    kept = con.sql(
+        f'SELECT t.* EXCLUDE ("{_RUN}") FROM "$written" t '
+        f'QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY "{_RUN}" DESC) = 1'
+    ).to_arrow_table()
+    con.unregister("$written")
+    return kept
+
+
+def _complete(rows: pa.Table, table: StateTable) -> pa.Table:
+    """The table's columns, then `$deleted`."""
+    if DELETED not in rows.column_names:
+        rows = rows.append_column(DELETED, pa.array(np.zeros(rows.num_rows, np.bool_)))
+    return rows.select([*columns_of(table), DELETED])
+
+
+def changelog_records(
+    topic: str, changed: Mapping[str, pa.Table]
+) -> tuple[Appended[pa.Table], ...]:
+    """Records for each partition that has changes. Their time is 0: they are not events."""
+    result = []
+    for name, rows in changed.items():
+        parts = rows[PART].to_numpy()
+        for part in np.unique(parts).tolist():
+            own = rows if len(parts) == 0 else rows.filter(pa.array(parts == part))
+            named = own.replace_schema_metadata({_TABLE: name.encode()})
+            blob = pack(named)
+            batch = raw_batch([(None, blob, 0)])
+            result.append(Appended(topic, part, batch, 1, len(blob)))
+    return tuple(result)
+
+
+def apply(session: Session, partition: int, records: pa.Table) -> None:
+    """Write changelog records into the state tables, in order. Tables that the program no
+    longer has are passed over."""
+    for value in records["value"]:
+        rows = unpack(value.as_buffer())
+        name = (rows.schema.metadata or {}).get(_TABLE, b"").decode()
+        if name in session.tables:
+            own = pa.array(np.full(rows.num_rows, partition, np.int32))
+            rows = rows.set_column(rows.column_names.index(PART), PART, own)
+            session.upsert(name, rows.replace_schema_metadata(None))

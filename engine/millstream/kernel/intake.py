@@ -1,0 +1,258 @@
+"""From records of the log to the relations `in_<i>` of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.formats.codec import DecodeSpec, decode
+from millstream.formats.ipc import unpack
+from millstream.kernel.order import Ordered, Segment, order_rows
+from millstream.log.log import Fetched
+from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.physical import arrow_type, physical_names
+from millstream.model.problem import Problem
+from millstream.model.schema import SourceKind
+from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology
+
+_OFFSET = "$offset"
+_SKIP = "$index"
+_NEVER = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a task stands in one of its inputs: m (see `order`), and in a record that holds a
+    batch of rows and is consumed in part, how many of its rows are done."""
+
+    m: int = _NEVER
+    offset: int = -1
+    done: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What a run works on. `tables` has one relation per input, its rows numbered; `offsets`
+    the record offset of each row; `marks` the new marks by (partition, input)."""
+
+    tables: tuple[pa.Table, ...]
+    offsets: tuple[Any, ...]
+    consumed: Mapping[tuple[str, int], int]
+    marks: Mapping[tuple[int, int], Mark]
+    problems: tuple[Problem, ...]
+    headers: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows of all inputs together."""
+        return sum(table.num_rows for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    table: pa.Table
+    problems: tuple[Problem, ...] = field(default=())
+
+
+def decode_spec(source_input: SourceInput) -> DecodeSpec:
+    """How the records of a source become the columns of its Read node."""
+    read = source_input.read
+    columns = zip(physical_names(read.schema.names), read.columns, strict=True)
+    return DecodeSpec(
+        key_format=read.source.key_format,
+        value_format=read.source.value_format,
+        schema=read.source.schema,
+        columns=tuple(columns),
+        window=read.source.window,
+        timestamp=read.source.timestamp,
+        is_table=read.kind is SourceKind.TABLE,
+    )
+
+
+def take_in(
+    con: duckdb.DuckDBPyConnection,
+    sub: SubTopology,
+    specs: Sequence[DecodeSpec | None],
+    inputs: Sequence[Fetched[pa.Table]],
+    marks: Mapping[tuple[int, int], Mark],
+) -> Intake:
+    """Decode and order what was fetched; rows that must wait are left out of `consumed`."""
+    typed: list[_Typed] = []
+    segments: list[Segment] = []
+    origin: list[tuple[Fetched[pa.Table], int, int]] = []
+    for index, (source, spec) in enumerate(zip(sub.inputs, specs, strict=True)):
+        fetched = [item for item in inputs if item.topic == source.topic]
+        read = _read(con, source, spec, fetched, marks, index)
+        typed.append(read)
+        parts = read.table[PART].to_numpy()
+        times = read.table[ROWTIME].to_numpy()
+        pairs = read.table[_SKIP].to_numpy() if _SKIP in read.table.column_names else None
+        begin = 0
+        for item in fetched:
+            end = begin + int(np.searchsorted(parts[begin:], item.partition, side="right"))
+            segments.append(
+                Segment(
+                    index,
+                    item.partition,
+                    times[begin:end],
+                    item.end,
+                    marks.get((item.partition, index), Mark()).m,
+                    None if pairs is None else pairs[begin:end] < 0,
+                )
+            )
+            origin.append((item, begin, end))
+            begin = end
+    return _finish(sub, typed, segments, origin, order_rows(segments), marks)
+
+
+def _read(
+    con: duckdb.DuckDBPyConnection,
+    source: SourceInput | RepartitionInput,
+    spec: DecodeSpec | None,
+    fetched: Sequence[Fetched[pa.Table]],
+    marks: Mapping[tuple[int, int], Mark],
+    index: int,
+) -> _Typed:
+    if isinstance(source, RepartitionInput):
+        return _unpacked(source, fetched, marks, index)
+    assert spec is not None
+    raw = pa.concat_tables(
+        [item.batch.append_column(PART, _constant(item.partition, item.count)) for item in fetched]
+    )
+    decoded = decode(con, raw, spec, source.topic, PART)
+    return _Typed(decoded.table, tuple(decoded.problems))
+
+
+def _constant(value: int, count: int) -> pa.Array:
+    return pa.array(np.full(count, value, np.int32))
+
+
+def _unpacked(
+    source: RepartitionInput,
+    fetched: Sequence[Fetched[pa.Table]],
+    marks: Mapping[tuple[int, int], Mark],
+    index: int,
+) -> _Typed:
+    """All rows of the batches in the records; `_SKIP` is negative in the second row of a pair."""
+    schema = _repartition_schema(source)
+    pieces = []
+    for item in fetched:
+        mark = marks.get((item.partition, index), Mark())
+        offsets = item.batch["offset"].to_pylist()
+        for offset, blob in zip(offsets, item.batch["value"], strict=True):
+            rows = unpack(blob.as_buffer())
+            skipped = mark.done if offset == mark.offset else 0
+            pieces.append(_labelled(rows, schema, item.partition, offset, skipped))
+    return _Typed(pa.concat_tables(pieces) if pieces else schema.empty_table())
+
+
+def _repartition_schema(source: RepartitionInput) -> pa.Schema:
+    fields = [
+        pa.field(name, arrow_type(column.type))
+        for name, column in zip(
+            physical_names(source.schema.names), source.schema.columns, strict=True
+        )
+    ]
+    extra = [
+        pa.field(PART, pa.int32()),
+        pa.field(_OFFSET, pa.int64()),
+        pa.field(_SKIP, pa.int64()),
+        pa.field(ROWTIME, pa.int64()),
+        pa.field(DIFF, pa.int8()),
+        pa.field(HEADERS, HEADER_TYPE),
+    ]
+    return pa.schema([*fields, *extra])
+
+
+def _labelled(
+    rows: pa.Table, schema: pa.Schema, partition: int, offset: int, skipped: int
+) -> pa.Table:
+    """Rows of one record with the bookkeeping columns of `schema`; the first ones left out."""
+    count = rows.num_rows
+    index = np.arange(count)
+    if SEQ in rows.column_names:
+        seq = rows[SEQ].to_numpy()
+        index = np.where(np.concatenate([[False], seq[1:] == seq[:-1]]), ~index, index)
+    own = {
+        PART: _constant(partition, count),
+        _OFFSET: pa.array(np.full(count, offset, np.int64)),
+        _SKIP: pa.array(index),
+    }
+    if DIFF not in rows.column_names:
+        own[DIFF] = pa.array(np.ones(count, np.int8))
+    if HEADERS not in rows.column_names:
+        own[HEADERS] = pa.nulls(count, HEADER_TYPE)
+    columns = [own.get(f.name) if f.name in own else rows[f.name] for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema).slice(skipped)
+
+
+def _finish(
+    sub: SubTopology,
+    typed: Sequence[_Typed],
+    segments: Sequence[Segment],
+    origin: Sequence[tuple[Fetched[pa.Table], int, int]],
+    ordered: Ordered,
+    marks: Mapping[tuple[int, int], Mark],
+) -> Intake:
+    tables: list[pa.Table] = []
+    offsets: list[Any] = []
+    consumed: dict[tuple[str, int], int] = {}
+    moved: dict[tuple[int, int], Mark] = {}
+    for index, item in enumerate(typed):
+        own = [s for s, segment in enumerate(segments) if segment.input == index]
+        pieces, numbers = [], []
+        for s in own:
+            fetched, begin, end = origin[s]
+            stop = begin + ordered.accepted[s]
+            pieces.append(item.table.slice(begin, stop - begin))
+            numbers.append(ordered.seq[s])
+            mark = _mark(item.table, fetched, stop, end, ordered.m[s])
+            key = (fetched.topic, fetched.partition)
+            reached = mark.offset if mark.offset >= 0 else fetched.next_offset
+            consumed[key] = min(reached, consumed.get(key, reached))
+            if mark != marks.get((fetched.partition, index), Mark()):
+                moved[fetched.partition, index] = mark
+        whole = all(ordered.accepted[s] == origin[s][2] - origin[s][1] for s in own)
+        table = item.table if whole else pa.concat_tables(pieces)
+        seq = numbers[0] if len(numbers) == 1 else np.concatenate(numbers or [np.empty(0, int)])
+        offsets.append(table[_OFFSET])
+        tables.append(_numbered(table, seq))
+    headers = any(_has_headers(table) for table in tables)
+    problems = tuple(
+        problem
+        for item in typed
+        for problem in item.problems
+        if problem.offset < consumed.get((problem.topic, problem.partition), 1 << 62)
+    )
+    return Intake(tuple(tables), tuple(offsets), consumed, moved, problems, headers)
+
+
+def _mark(table: pa.Table, fetched: Fetched[pa.Table], stop: int, end: int, m: int) -> Mark:
+    """The mark behind the row before `stop`; with an offset only where rows were held back."""
+    if stop == end:
+        return Mark(m)
+    offset = table[_OFFSET][stop].as_py()
+    if _SKIP not in table.column_names:
+        return Mark(m, offset)
+    index = table[_SKIP][stop].as_py()
+    return Mark(m, offset, index if index >= 0 else ~index)
+
+
+def _numbered(table: pa.Table, seq: Any) -> pa.Table:
+    """The columns of a relation, `$seq` in its place."""
+    kept = [name for name in table.column_names if name not in (_OFFSET, _SKIP)]
+    at = kept.index(PART) + 1
+    return table.select(kept).add_column(at, SEQ, pa.array(seq))
+
+
+def _has_headers(table: pa.Table) -> bool:
+    column = table[HEADERS]
+    if column.null_count == len(column):
+        return False
+    return bool(pc.sum(pc.list_value_length(column)).as_py())

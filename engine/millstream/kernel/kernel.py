@@ -1,0 +1,254 @@
+"""The production kernel: a sub-topology's program on DuckDB, for all partitions of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from millstream.formats.codec import EncodeSpec
+from millstream.functions.function import Catalogue
+from millstream.kernel import changelog, emit
+from millstream.kernel.execution import Ready, output_of, ready, run_steps
+from millstream.kernel.intake import Intake, Mark, decode_spec, take_in
+from millstream.kernel.problems import failed_rows, late_rows, stopped
+from millstream.log.log import Appended, Fetched
+from millstream.model.batch import HEADERS
+from millstream.model.physical import physical_names
+from millstream.model.problem import Problem
+from millstream.model.schema import Role, SourceKind
+from millstream.operators.compile import compile_subtopology
+from millstream.operators.program import StateTable
+from millstream.plan.nodes import Deliver, Repartition, Write
+from millstream.runtime.ports import RunResult
+from millstream.state.store import Store
+from millstream.topology.topology import SourceInput, SubTopology
+
+MARKS = StateTable(
+    "$marks",
+    (("input", "INTEGER"),),
+    (("m", "BIGINT"), ("offset", "BIGINT"), ("done", "BIGINT")),
+    plain=True,
+)
+"""How far a task with several inputs has come in each of them (see `order`)."""
+_GUARDED_RUNS = 16
+"""After a failing row, so many runs use the exact program at once: failures come in swarms."""
+_UPKEEP_COMMITS = 16
+"""Expired state is looked for once in so many commits."""
+
+
+class DuckKernel:
+    """Implements `runtime.ports.Kernel` over Arrow tables.
+
+    `output_partitions`: of the topic that the root writes to. `cached`: intermediate revisions of
+    a key may be dropped between commits; outputs of a table sink then leave with `flush`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        query_id: str,
+        sub: SubTopology,
+        catalogue: Catalogue,
+        *,
+        output_partitions: int = 1,
+        cached: bool = False,
+    ) -> None:
+        self._sub = sub
+        self._catalogue = catalogue
+        self._output_partitions = output_partitions
+        self._cached = cached
+        self._programs: dict[bool, Ready] = {}
+        program = self._program(headers=False).program
+        tables = (*program.tables, *((MARKS,) if len(sub.inputs) > 1 else ()))
+        self._session = store.session(query_id, sub.index, tables)
+        self._work = store.cursor()
+        self._decode = tuple(
+            decode_spec(item) if isinstance(item, SourceInput) else None for item in sub.inputs
+        )
+        self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None
+        self._written: dict[str, list[pa.Table]] = {}
+        self._pending: list[pa.Table] = []
+        self._marks: dict[tuple[int, int], Mark] | None = None
+        self._moved: dict[tuple[int, int], Mark] = {}
+        self._open: set[int] = set()
+        self._guarded = 0
+        self._commits = 0
+
+    def open(self, partition: int) -> int:
+        """See `runtime.ports.Kernel`."""
+        self._open.add(partition)
+        self._marks = None
+        if not self._session.tables:
+            return 0
+        position = self._session.position(partition)
+        if position is None:
+            self._session.clear(partition)
+        return position or 0
+
+    def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
+        """See `runtime.ports.Kernel`."""
+        changelog.apply(self._session, partition, fetched.batch)
+        self._marks = None
+
+    def run(self, inputs: Sequence[Fetched[pa.Table]]) -> RunResult[pa.Table]:
+        """See `runtime.ports.Kernel`."""
+        taken = take_in(self._work, self._sub, self._decode, inputs, self._known_marks())
+        self._keep_marks(taken)
+        if taken.rows == 0:
+            return RunResult((), taken.consumed, taken.problems)
+        try:
+            out, problems = self._process(taken)
+            outputs, unwritten = self._emit(out)
+        except duckdb.Error as error:
+            raise stopped(error, self._sub) from error
+        return RunResult(outputs, taken.consumed, (*taken.problems, *problems, *unwritten))
+
+    def flush(self) -> tuple[Appended[pa.Table], ...]:
+        """See `runtime.ports.Kernel`."""
+        outputs: tuple[Appended[pa.Table], ...] = ()
+        if self._pending:
+            outputs, _ = self._records(self._coalesced())
+            self._pending = []
+        self._write_marks()
+        changed = {
+            name: changelog.latest(self._work, self._session.tables[name], written)
+            for name, written in self._written.items()
+        }
+        self._written = {name: [rows] for name, rows in changed.items()}
+        if self._sub.changelog is None:
+            return outputs
+        return (*outputs, *changelog.changelog_records(self._sub.changelog, changed))
+
+    def commit(self, changelog_positions: Mapping[int, int]) -> None:
+        """See `runtime.ports.Kernel`."""
+        self._commits += 1
+        if self._written and self._commits % _UPKEEP_COMMITS == 0:
+            for text in self._program(headers=False).program.upkeep:
+                self._session.begin()
+                self._session.connection.execute(text)
+        self._session.commit(changelog_positions)
+        self._written = {}
+
+    def discard(self) -> None:
+        """See `runtime.ports.Kernel`."""
+        self._session.rollback()
+        self._written, self._pending, self._moved = {}, [], {}
+        self._marks = None
+        self._open.clear()
+
+    def close(self) -> None:
+        """See `runtime.ports.Kernel`."""
+        self._session.close()
+        self._work.close()
+
+    def _program(self, *, headers: bool) -> Ready:
+        if headers not in self._programs:
+            program = compile_subtopology(
+                self._sub, self._catalogue, headers=headers, cached=self._cached
+            )
+            self._programs[headers] = ready(program)
+        return self._programs[headers]
+
+    def _process(self, taken: Intake) -> tuple[pa.Table, tuple[Problem, ...]]:
+        """Run the fast program, or, after a failure, the exact one."""
+        chosen = self._program(headers=taken.headers)
+        tables = (
+            taken.tables
+            if taken.headers
+            else tuple(table.drop_columns([HEADERS]) for table in taken.tables)
+        )
+        inputs = dict(zip(chosen.program.inputs, tables, strict=True))
+        problems: tuple[Problem, ...] = ()
+        if self._guarded == 0:
+            try:
+                relations, written = run_steps(self._session, chosen.fast, inputs)
+            except duckdb.Error:
+                self._guarded = _GUARDED_RUNS
+                self._replay()
+        if self._guarded:
+            self._guarded -= 1
+            relations, written = run_steps(self._session, chosen.exact, inputs)
+            problems = failed_rows(relations, chosen.program.problems, taken, self._sub)
+        for name, rows in written:
+            self._written.setdefault(name, []).append(rows)
+        return output_of(relations), (
+            *problems,
+            *late_rows(relations, chosen.program.late, self._sub),
+        )
+
+    def _replay(self) -> None:
+        """The failed statement has voided the transaction: write again what it held."""
+        self._session.rollback()
+        for name, written in self._written.items():
+            for rows in written:
+                self._session.upsert(name, rows)
+
+    def _emit(self, out: pa.Table) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
+        root = self._sub.root
+        match root:
+            case Repartition():
+                topic = str(self._sub.output)
+                return (
+                    emit.moved(self._work, out, root, topic, self._output_partitions),
+                    (),
+                )
+            case Write() | Deliver():
+                rows = emit.reduced(out, root.kind)
+                if self._cached and root.kind is SourceKind.TABLE:
+                    if rows.num_rows:
+                        self._pending.append(rows)
+                    return (), ()
+                return self._records(rows)
+        raise TypeError(f"a sub-topology cannot end in {type(root).__name__}")
+
+    def _records(
+        self, rows: pa.Table
+    ) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
+        root = self._sub.root
+        if isinstance(root, Write) and self._encode is not None:
+            return emit.records(self._work, rows, root, self._encode, self._output_partitions)
+        return emit.delivered(rows), ()
+
+    def _coalesced(self) -> pa.Table:
+        schema = self._sub.root.schema
+        pairs = zip(schema.columns, physical_names(schema.names), strict=True)
+        keys = [name for column, name in pairs if column.role is Role.KEY]
+        return emit.last_of_keys(self._work, self._pending, keys)
+
+    def _known_marks(self) -> Mapping[tuple[int, int], Mark]:
+        if self._marks is None:
+            self._marks = {}
+            if MARKS.name in self._session.tables:
+                found = self._session.connection.sql(
+                    f'SELECT "$part", input, m, "offset", done FROM "{MARKS.name}"'
+                ).fetchall()
+                self._marks = {(part, index): Mark(*rest) for part, index, *rest in found}
+            self._marks.update(self._moved)
+        return self._marks
+
+    def _keep_marks(self, taken: Intake) -> None:
+        if MARKS.name in self._session.tables and taken.marks and self._marks is not None:
+            self._marks.update(taken.marks)
+            self._moved.update(taken.marks)
+
+    def _write_marks(self) -> None:
+        if not self._moved:
+            return
+        rows = pa.table(
+            {
+                "$part": pa.array([part for part, _ in self._moved], pa.int32()),
+                "input": pa.array([index for _, index in self._moved], pa.int32()),
+                "m": pa.array([mark.m for mark in self._moved.values()], pa.int64()),
+                "offset": pa.array([mark.offset for mark in self._moved.values()], pa.int64()),
+                "done": pa.array([mark.done for mark in self._moved.values()], pa.int64()),
+            }
+        )
+        self._moved = {}
+        self._session.upsert(MARKS.name, rows)
+        self._written.setdefault(MARKS.name, []).append(rows)
+
+
+def _encode_spec(node: Write) -> EncodeSpec:
+    return EncodeSpec(node.key_format, node.value_format, node.schema, node.window)

@@ -1,0 +1,99 @@
+"""In what order the rows of a run are processed, and which have to wait.
+
+The order of a task's rows is (m, input, offset), m being the running maximum of event time within
+a source partition: what repeatedly taking the head with the lowest time gives, as a plain sort.
+A partition that may still bring more rows (not at its `end`) holds back all rows of its task that
+come after its last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The rows of one source partition in a run, in offset order. `carried`: m before them.
+    `joined[i]`: row i belongs to the same change as row i - 1 (None: no row does)."""
+
+    input: int
+    partition: int
+    rowtime: Ints
+    end: bool
+    carried: int = _NEVER
+    joined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """`accepted[s]` rows of each segment take part, `m[s]` is its running maximum behind them;
+    `seq[s]` are the dense numbers of the accepted rows, ascending in the order of processing."""
+
+    accepted: tuple[int, ...]
+    m: tuple[int, ...]
+    seq: tuple[Ints, ...]
+
+
+def order_rows(segments: Sequence[Segment]) -> Ordered:
+    """Order the rows of all segments, which are given by input, then partition."""
+    if len(segments) == 1 and segments[0].joined is None:
+        (only,) = segments
+        top = max(only.carried, int(only.rowtime.max(initial=_NEVER)))
+        return Ordered((len(only.rowtime),), (top,), (np.arange(len(only.rowtime)),))
+    running = [
+        np.maximum.accumulate(np.maximum(segment.rowtime, segment.carried)) for segment in segments
+    ]
+    accepted = _accepted(segments, running)
+    taken = [m[:count] for m, count in zip(running, accepted, strict=True)]
+    tops = tuple(
+        int(m[-1]) if len(m) else segment.carried
+        for m, segment in zip(taken, segments, strict=True)
+    )
+    return Ordered(accepted, tops, _numbers(segments, taken))
+
+
+def _accepted(segments: Sequence[Segment], running: Sequence[Ints]) -> tuple[int, ...]:
+    inputs = {segment.input for segment in segments}
+    if len(inputs) == 1:
+        return tuple(len(m) for m in running)
+    frontier: dict[int, tuple[int, int]] = {}
+    for segment, m in zip(segments, running, strict=True):
+        if not segment.end:
+            last = (int(m[-1]) if len(m) else segment.carried, segment.input)
+            frontier[segment.partition] = min(frontier.get(segment.partition, last), last)
+    result = []
+    for segment, m in zip(segments, running, strict=True):
+        if segment.partition not in frontier:
+            result.append(len(m))
+            continue
+        time, number = frontier[segment.partition]
+        side = "right" if segment.input <= number else "left"
+        count = int(np.searchsorted(m, time, side=side))
+        while segment.joined is not None and 0 < count < len(m) and segment.joined[count]:
+            count -= 1
+        result.append(count)
+    return tuple(result)
+
+
+def _numbers(segments: Sequence[Segment], taken: Sequence[Ints]) -> tuple[Ints, ...]:
+    """Dense numbers by a stable sort on m: ties stay in the order of the segments."""
+    every = np.concatenate(taken) if taken else np.empty(0, np.int64)
+    order = np.argsort(every, kind="stable")
+    first = np.ones(len(every), np.bool_)
+    if any(segment.joined is not None for segment in segments):
+        begins = [
+            np.ones(len(m), np.bool_) if segment.joined is None else ~segment.joined[: len(m)]
+            for segment, m in zip(segments, taken, strict=True)
+        ]
+        first = np.concatenate(begins)
+    seq = np.empty(len(every), np.int64)
+    seq[order] = np.cumsum(first[order]) - 1
+    cuts = np.cumsum([len(m) for m in taken])[:-1]
+    return tuple(np.split(seq, cuts))

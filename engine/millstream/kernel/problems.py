@@ -1,0 +1,61 @@
+"""What a run tells the processing log, and the error that stops a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.kernel.intake import Intake
+from millstream.model.batch import PART, SEQ
+from millstream.model.errors import MillstreamError, RecordError, UnavailableError
+from millstream.model.problem import Problem
+from millstream.topology.topology import SubTopology
+
+
+def failed_rows(
+    relations: Mapping[str, pa.Table], names: Sequence[str], taken: Intake, sub: SubTopology
+) -> tuple[Problem, ...]:
+    """A problem for each expression and row that failed, with the record it came from."""
+    result = []
+    for name in names:
+        for row in relations[name].to_pylist():
+            topic, offset = _origin(taken, sub, row[SEQ])
+            result.append(Problem("EXPRESSION", row["message"], topic, row[PART], offset))
+    return tuple(result)
+
+
+def _origin(taken: Intake, sub: SubTopology, seq: int) -> tuple[str, int]:
+    """Topic and offset of the record with this number."""
+    for source, table, offsets in zip(sub.inputs, taken.tables, taken.offsets, strict=True):
+        at = pc.index(table[SEQ], seq).as_py() if seq >= 0 else -1
+        if at >= 0:
+            return source.topic, offsets[at].as_py()
+    return sub.inputs[0].topic, -1
+
+
+def late_rows(
+    relations: Mapping[str, pa.Table], names: Sequence[str], sub: SubTopology
+) -> tuple[Problem, ...]:
+    """One problem for each partition and run in which rows came too late for their window."""
+    result = []
+    for name in names:
+        for row in relations[name].select([PART, "late"]).to_pylist():
+            if row["late"]:
+                message = f"{row['late']} row(s) came after their window had closed"
+                topic = sub.inputs[0].topic
+                result.append(Problem("LATE", message, topic, row[PART], count=row["late"]))
+    return tuple(result)
+
+
+def stopped(error: duckdb.Error, sub: SubTopology) -> MillstreamError:
+    """The error of the query when even the exact program fails."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    what = f"sub-topology {sub.index} could not process its input"
+    if isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException):
+        return UnavailableError(what, detail=text, hint="free memory or disk space")
+    if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
+        return RecordError(f"Numeric field overflow: {what}", detail=text)
+    return MillstreamError(what, detail=text)

@@ -1,0 +1,315 @@
+"""GROUP BY: one row per key, updated by each input row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.physical import duckdb_type
+from millstream.model.schema import SourceKind, WindowKind
+from millstream.model.types import Struct
+from millstream.operators.accumulators import (
+    Accumulator,
+    accumulator,
+    grouped_texts,
+    result_text,
+    running_texts,
+    state_columns,
+)
+from millstream.operators.folds import fold_step
+from millstream.operators.program import Sql, StateTable, Upsert
+from millstream.operators.relation import (
+    Part,
+    Setting,
+    aliased,
+    meta_names,
+    names,
+    nested,
+    quoted,
+    reported,
+    value_text,
+)
+from millstream.operators.sessions import compile_sessions
+from millstream.operators.sql import identifier
+from millstream.operators.windows import END, START, closed_windows, windowed_rows
+from millstream.plan.nodes import Aggregate
+
+P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the texts of one aggregation are made from. `keys`: quoted key columns, those of the
+    state table's primary key; `carried`: WINDOWEND, which the start determines."""
+
+    node: Aggregate
+    label: str
+    items: tuple[Accumulator, ...]
+    keys: tuple[str, ...]
+    carried: tuple[str, ...]
+    table: StateTable
+    undo: bool
+    old: bool
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The quoted state columns."""
+        return quoted(name for name, _ in state_columns(self.items))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Quoted key and carried columns."""
+        return (*self.keys, *self.carried)
+
+    @property
+    def partition(self) -> str:
+        """PARTITION BY or GROUP BY of a group."""
+        return ", ".join(f"b.{name}" for name in (P, *self.columns))
+
+    @property
+    def order(self) -> str:
+        """The order of the rows of a group: what leaves comes before what enters."""
+        return f"b.{SQ}, b.{DF}" if self.undo else f"b.{SQ}"
+
+
+def compile_aggregate(
+    node: Aggregate, given: Part, label: str, setting: Setting, *, old: bool
+) -> Part:
+    """`old`: each change is preceded by the row it replaces (-1)."""
+    undo = node.input.kind is SourceKind.TABLE
+    physical = dict(zip(node.schema.names, names(node.schema), strict=True))
+    items = tuple(
+        accumulator(physical[name], call, setting, undo=undo) for name, call in node.aggregates
+    )
+    part = _arguments(node, given, items, label, setting)
+    if node.window is not None and node.window.kind is WindowKind.SESSION:
+        return compile_sessions(node, part, items, label, setting, old=old)
+    windowed = node.window is not None
+    if node.window is not None:
+        part = windowed_rows(part, node.window, label, final=node.final)
+    plan = Plan(
+        node=node,
+        label=label,
+        items=items,
+        keys=(*_key_columns(node), *((START,) if windowed else ())),
+        carried=(END,) if windowed else (),
+        table=state_table(node, items, label),
+        undo=undo,
+        old=old,
+    )
+    part = _updated(plan, part, setting)
+    return _opened(plan, part, setting)
+
+
+def _key_columns(node: Aggregate) -> tuple[str, ...]:
+    columns = quoted(names(node.schema))
+    count = len(node.schema.key) - (2 if node.window is not None else 0)
+    return columns[:count]
+
+
+def state_table(node: Aggregate, items: Sequence[Accumulator], label: str) -> StateTable:
+    """Keyed by the grouping columns and the window's start."""
+    count = len(_key_columns(node))
+    listed = list(zip(node.schema.key, names(node.schema)[: len(node.schema.key)], strict=True))
+    pairs = tuple((name, duckdb_type(column.type)) for column, name in listed)
+    windowed = node.window is not None
+    return StateTable(
+        label,
+        pairs[: count + 1] if windowed else pairs,
+        (*(pairs[count + 1 :] if windowed else ()), *state_columns(items)),
+    )
+
+
+def _arguments(
+    node: Aggregate, given: Part, items: Sequence[Accumulator], label: str, setting: Setting
+) -> Part:
+    """The rows that count, with key columns and the arguments of all aggregates."""
+    part = nested(given, setting)
+    keys = _key_columns(node)
+    sources = quoted(names(part.schema))[: len(keys)]
+    checks = [
+        f"{name} IS NOT NULL"
+        for name, column in zip(sources, part.schema.columns, strict=False)
+        if not isinstance(column.type, Struct)
+    ]
+    present = f"{DF} <> 0"
+    where = (*part.where, *(c for c in (present, *checks) if c not in part.where))
+    part = replace(part, where=where)
+    arguments = [
+        (f"an argument of {item.call.function}", argument)
+        for item in items
+        for argument in item.call.arguments
+    ]
+    part = reported(part, label, arguments, setting)
+    texts = [aliased(source, key) for source, key in zip(sources, keys, strict=True)]
+    for item in items:
+        for name, argument in zip(item.arguments, item.call.arguments, strict=True):
+            text = value_text(argument, part.schema, setting)
+            texts.append(aliased(text, identifier(name)))
+    for name in quoted(meta_names(setting)):
+        texts.append(aliased(dict(part.meta).get(name, name), name))
+    text = f"SELECT {', '.join(texts)}\n  FROM {part.source}\n  WHERE {' AND '.join(part.where)}"
+    return replace(part, source=f"(\n  {text}\n)", columns=None, where=(), meta=())
+
+
+def _updated(plan: Plan, part: Part, setting: Setting) -> Part:
+    """Adds the steps that give the state after each row (or each group) and store the last."""
+    grouped = setting.cached or plan.node.final
+    by_row = not grouped or any(item.fold for item in plan.items)
+    rows, last = f"{plan.label}_rows", f"{plan.label}_last"
+    if not by_row:
+        steps = (Sql(last, _grouped_text(plan, part, setting)),)
+    else:
+        steps = _running_steps(plan, part, rows, setting)
+        kept = f'SELECT * EXCLUDE ("$last")\nFROM {identifier(rows)} WHERE "$last"'
+        if not grouped:
+            listed = ", ".join((P, *plan.columns, *plan.states, RT))
+            kept = f'SELECT {listed}\nFROM {identifier(rows)} WHERE "$last"'
+        steps = (*steps, Sql(last, kept))
+    return replace(
+        part,
+        source=identifier(last if grouped else rows),
+        steps=(*part.steps, *steps),
+        writes=(*part.writes, Upsert(plan.label, last)),
+        tables=(*part.tables, plan.table),
+    )
+
+
+def _stored(plan: Plan) -> str:
+    """The join with the stored states."""
+    types = dict(plan.table.key)
+    conditions = [f"s.{P} = b.{P}"]
+    for name in plan.keys:
+        nested_type = "STRUCT" in types.get(name.strip('"'), "")
+        conditions.append(f"s.{name} {'IS NOT DISTINCT FROM' if nested_type else '='} b.{name}")
+    return f"LEFT JOIN {identifier(plan.label)} s ON {' AND '.join(conditions)}"
+
+
+def _grouped_text(plan: Plan, part: Part, setting: Setting) -> str:
+    texts = [text for item in plan.items for text in grouped_texts(item, setting)]
+    extra = [
+        f"greatest(any_value(s.{RT}), max(b.{RT})) AS {RT}",
+        f"max(b.{SQ}) AS {SQ}",
+        f"1::TINYINT AS {DF}",
+    ]
+    if setting.headers:
+        extra.append(f"arg_max_null(b.{identifier(HEADERS)}, b.{SQ}) AS {identifier(HEADERS)}")
+    if plan.old:
+        extra += [
+            f"any_value(s.{state}) AS {identifier(f'$old{index}')}"
+            for index, state in enumerate(plan.states)
+        ]
+        extra.append(f'count(s.{P}) > 0 AS "$had"')
+    states = [f"{text} AS {name}" for text, name in zip(texts, plan.states, strict=True)]
+    listed = ",\n  ".join((plan.partition, *states, *extra))
+    return f"SELECT {listed}\nFROM {part.source} b {_stored(plan)}\nGROUP BY {plan.partition}"
+
+
+def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple[Sql, ...]:
+    folded = [item for item in plan.items if item.fold]
+    plain = [item for item in plan.items if not item.fold]
+    texts = [
+        f"{text} AS {identifier(name)}"
+        for item in plain
+        for text, (name, _) in zip(running_texts(item, setting), item.states, strict=True)
+    ]
+    extra = [
+        f"b.{SQ}",
+        f"b.{DF}",
+        f"greatest(s.{RT}, max(b.{RT}) OVER w) AS {RT}",
+        f'lead(b.{SQ}) OVER w IS NULL AS "$last"',
+    ]
+    if setting.headers:
+        extra.append(f"b.{identifier(HEADERS)}")
+    if plan.undo:
+        extra.append(f'lead(b.{SQ}) OVER w IS NOT DISTINCT FROM b.{SQ} AS "$more"')
+    if plan.old:
+        extra += [
+            f"s.{state} AS {identifier(f'$old{index}')}" for index, state in enumerate(plan.states)
+        ]
+        extra.append(f's.{P} IS NOT NULL AS "$had"')
+    for item in folded:
+        extra += [f"b.{name}" for name in quoted(item.arguments)]
+        extra += [
+            f"s.{identifier(name)} AS {identifier(name + '$seed')}" for name, _ in item.states
+        ]
+    window = f"w AS (PARTITION BY {plan.partition} ORDER BY {plan.order})"
+    listed = ",\n  ".join((plan.partition, *texts, *extra))
+    text = f"SELECT {listed}\nFROM {part.source} b {_stored(plan)}\nWINDOW {window}"
+    if not folded:
+        return (Sql(rows, text),)
+    sorting = f"{P}, {', '.join((*plan.columns, SQ, DF))}"
+    group = f"dense_rank() OVER (ORDER BY {', '.join((P, *plan.columns))}) - 1"
+    text = f'SELECT *, {group} AS "$group"\nFROM (\n{text}\n)\nORDER BY {sorting}'
+    return fold_step(folded, rows, text)
+
+
+def _opened(plan: Plan, part: Part, setting: Setting) -> Part:
+    """The result columns over the states; changes as the reader needs them."""
+    if plan.node.final:
+        part = closed_windows(plan, part, setting)
+    elif plan.undo and not setting.cached:
+        part = replace(part, source=f'(SELECT * FROM {part.source} WHERE NOT "$more")')
+    source = _with_old(plan, part, setting) if plan.old and not plan.node.final else part.source
+    results = {item.name: result_text(item) for item in plan.items}
+    known = names(plan.node.schema)
+    columns = tuple(
+        results.get(name, RT if column.name == "ROWTIME" else identifier(name))
+        for column, name in zip(plan.node.schema.columns, known, strict=True)
+    )
+    meta: tuple[tuple[str, str], ...] = ()
+    if not plan.node.final:
+        meta = _numbering(plan, setting)
+        diff = "1::TINYINT" if not plan.old else '"$change"'
+        meta = (*meta, (DF, diff))
+    return replace(
+        part,
+        schema=plan.node.schema,
+        source=source,
+        columns=columns,
+        where=(),
+        meta=meta,
+        traced=False,
+    )
+
+
+def _numbering(plan: Plan, setting: Setting) -> tuple[tuple[str, str], ...]:
+    """New numbers where one input row changes several groups, or one row stands for many."""
+    window = plan.node.window
+    hopping = window is not None and window.kind is WindowKind.HOPPING
+    if not (hopping or plan.undo or setting.cached):
+        return ()
+    order = [SQ]
+    if plan.undo:
+        order.append(DF)
+    if hopping:
+        order.append(START)
+    if setting.cached:
+        order += [P, *plan.columns]
+    return ((SQ, f"dense_rank() OVER (ORDER BY {', '.join(order)}) - 1"),)
+
+
+def _with_old(plan: Plan, part: Part, setting: Setting) -> str:
+    """Each change preceded by the row it replaces, if there was one; `$change` is its diff."""
+    olds = quoted(f"$old{index}" for index in range(len(plan.states)))
+    kept = ", ".join((P, *plan.columns, SQ, DF, RT))
+    if setting.headers:
+        kept += f", {identifier(HEADERS)}"
+    before = part.source
+    if not setting.cached:
+        window = f"w AS (PARTITION BY {plan.partition} ORDER BY {plan.order})"
+        lagged = [
+            f"lag(b.{state}, 1, b.{old}) OVER w AS {old}"
+            for state, old in zip(plan.states, olds, strict=True)
+        ]
+        lagged.append('lag(TRUE, 1, b."$had") OVER w AS "$had"')
+        before = (
+            f"(SELECT b.* REPLACE ({', '.join(lagged)})\n  FROM {part.source} b WINDOW {window})"
+        )
+    renamed = ", ".join(f"{old} AS {state}" for state, old in zip(plan.states, olds, strict=True))
+    current = ", ".join(plan.states)
+    return (
+        f'(\n  SELECT {kept}, {renamed}, -1::TINYINT AS "$change" FROM {before} WHERE "$had"\n'
+        f'  UNION ALL\n  SELECT {kept}, {current}, 1::TINYINT AS "$change" FROM {part.source}\n)'
+    )

@@ -1,0 +1,88 @@
+"""Stream-table join: each stream row with the table's row of its key at that moment."""
+
+from __future__ import annotations
+
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
+from millstream.operators.program import Sql, Upsert
+from millstream.operators.read import key_names, row_table
+from millstream.operators.relation import (
+    Part,
+    Setting,
+    materialised,
+    meta_names,
+    names,
+    nested,
+    quoted,
+)
+from millstream.operators.sql import identifier
+from millstream.plan.nodes import JoinKind, StreamTableJoin
+
+P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
+
+
+def compile_stream_table_join(
+    node: StreamTableJoin, left: Part, right: Part, label: str, setting: Setting
+) -> Part:
+    """ASOF join on `$seq` against the versions of the batch and the stored rows. Changes of the
+    table emit nothing; left rows without a value or key are dropped."""
+    rows, last = f"{label}_right", f"{label}_last"
+    changed = materialised(right, rows, setting)
+    left = nested(left, setting)
+    left_keys, right_keys = key_names(left.schema), key_names(right.schema)
+    table = row_table(label, right.schema)
+    columns = ", ".join(quoted(names(right.schema)))
+    partition = ", ".join((P, *right_keys))
+    kept = (
+        f'SELECT {P}, {columns}, {RT}, {DF} <> 1 AS "$deleted"\nFROM {identifier(rows)}\n'
+        f"QUALIFY row_number() OVER (PARTITION BY {partition} ORDER BY {SQ} DESC, {DF} DESC) = 1"
+    )
+    versions = (
+        f'SELECT {P}, {columns}, {SQ}, {DF} = 1 AS "$live" FROM {identifier(rows)}\n'
+        f"  {_one_per_seq(partition)}\n"
+        f"  UNION ALL\n  SELECT {P}, {columns}, -1, TRUE FROM {identifier(label)}"
+    )
+    same = [f"l.{P} = r.{P}"]
+    same += [f"l.{a} = r.{b}" for a, b in zip(left_keys, right_keys, strict=True)]
+    checks = [f"{DF} <> 0", *(f"{name} IS NOT NULL" for name in left_keys)]
+    where = " AND ".join(dict.fromkeys((*left.where, *checks)))
+    how = "" if node.join is JoinKind.INNER else "LEFT "
+    source = (
+        f"(SELECT * FROM {left.source} WHERE {where}) l\n"
+        f"ASOF {how}JOIN (\n  {versions}\n) r\n"
+        f"ON {' AND '.join(same)} AND l.{SQ} > r.{SQ}"
+    )
+    return Part(
+        schema=node.schema,
+        source=source,
+        columns=_columns(node, left, right),
+        where=('r."$live"',) if node.join is JoinKind.INNER else (),
+        meta=tuple((name, f"l.{name}") for name in _meta(setting)),
+        steps=(*left.steps, *changed.steps, Sql(last, kept)),
+        writes=(*left.writes, *changed.writes, Upsert(label, last)),
+        tables=(*left.tables, *changed.tables, table),
+        late=(*left.late, *changed.late),
+        problems=(*left.problems, *changed.problems),
+        upkeep=(*left.upkeep, *changed.upkeep),
+        traced=left.traced,
+    )
+
+
+def _one_per_seq(partition: str) -> str:
+    """Of a pair -1, +1 the version that counts is the +1."""
+    return f"QUALIFY row_number() OVER (PARTITION BY {partition}, {SQ} ORDER BY {DF} DESC) = 1"
+
+
+def _meta(setting: Setting) -> tuple[str, ...]:
+    return quoted(meta_names(setting))
+
+
+def _columns(node: StreamTableJoin, left: Part, right: Part) -> tuple[str, ...]:
+    """Where each column of the result comes from: by name, the key from the left."""
+    sides = dict(
+        zip(left.schema.names, (f"l.{n}" for n in quoted(names(left.schema))), strict=True)
+    )
+    for name, column in zip(right.schema.names, quoted(names(right.schema)), strict=True):
+        sides.setdefault(name, f'CASE WHEN r."$live" THEN r.{column} END')
+    for column, key in zip(node.schema.key, key_names(left.schema), strict=False):
+        sides.setdefault(column.name, f"l.{key}")
+    return tuple(sides[name] for name in node.schema.names)

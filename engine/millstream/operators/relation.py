@@ -1,0 +1,154 @@
+"""A relation in the making: one SELECT that grows as stateless neighbours fuse into it.
+
+An operator takes a `Part` and gives a `Part`: the SELECT so far, the steps that must run before
+it and the state writes that come at the end of a run (so that a failing expression never leaves
+half a run in the state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from millstream.operators.expressions import compile_expression
+
+from millstream.functions.function import Catalogue
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.expressions import ColumnRef, Expression, Literal
+from millstream.model.physical import physical_names
+from millstream.model.schema import Schema
+from millstream.operators.program import Sql, StateTable, Step
+from millstream.operators.sql import identifier, literal
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a program is compiled; see `compile_subtopology`. `exact`: with guards."""
+
+    catalogue: Catalogue
+    headers: bool
+    cached: bool
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`SELECT columns, meta FROM source WHERE where`, after `steps`.
+
+    `columns` holds the text of each column of `schema`, or is None when `source` has them under
+    their physical names. `meta` overrides the text of bookkeeping columns. `traced`: `$seq` is
+    still that of the input records.
+    """
+
+    schema: Schema
+    source: str
+    columns: tuple[str, ...] | None = None
+    where: tuple[str, ...] = ()
+    meta: tuple[tuple[str, str], ...] = ()
+    steps: tuple[Step, ...] = ()
+    writes: tuple[Step, ...] = ()
+    tables: tuple[StateTable, ...] = ()
+    late: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    upkeep: tuple[str, ...] = ()
+    traced: bool = True
+
+
+def names(schema: Schema) -> tuple[str, ...]:
+    """The physical names of a schema's columns."""
+    return physical_names(schema.names)
+
+
+def quoted(items: Iterable[str]) -> tuple[str, ...]:
+    """Names as SQL identifiers."""
+    return tuple(identifier(item) for item in items)
+
+
+def meta_names(setting: Setting) -> tuple[str, ...]:
+    """The bookkeeping columns of every relation, in order."""
+    return (PART, SEQ, ROWTIME, DIFF, *((HEADERS,) if setting.headers else ()))
+
+
+def select_text(part: Part, setting: Setting) -> str:
+    """The SELECT of a part: the schema's columns, then the bookkeeping ones."""
+    columns = quoted(names(part.schema))
+    texts = part.columns if part.columns is not None else columns
+    meta = dict(part.meta)
+    items = [aliased(text, name) for text, name in zip(texts, columns, strict=True)]
+    for name in quoted(meta_names(setting)):
+        items.append(aliased(meta.get(name, name), name))
+    where = f"\nWHERE {' AND '.join(part.where)}" if part.where else ""
+    return f"SELECT {', '.join(items)}\nFROM {part.source}{where}"
+
+
+def aliased(text: str, name: str) -> str:
+    """`text AS name`, or the name alone where they are the same."""
+    return name if text == name else f"{text} AS {name}"
+
+
+def nested(part: Part, setting: Setting) -> Part:
+    """The same relation, its columns plain names again."""
+    if part.columns is None and not part.meta:
+        return part
+    inner = select_text(part, setting).replace("\n", "\n  ")
+    return replace(part, source=f"(\n  {inner}\n)", columns=None, where=(), meta=())
+
+
+def materialised(part: Part, name: str, setting: Setting) -> Part:
+    """The same relation, run as a step under a name of its own."""
+    step = Sql(name, select_text(part, setting))
+    return replace(
+        part, source=identifier(name), columns=None, where=(), meta=(), steps=(*part.steps, step)
+    )
+
+
+def column_lookup(schema: Schema) -> Callable[[str], str]:
+    """From a column's logical name to SQL; ROWTIME is always there."""
+    known = dict(zip(schema.names, quoted(names(schema)), strict=True))
+
+    def lookup(name: str) -> str:
+        if name not in known and name == "ROWTIME":
+            return identifier(ROWTIME)
+        return known[name]
+
+    return lookup
+
+
+def value_text(expression: Expression, schema: Schema, setting: Setting) -> str:
+    """An expression as a value: in exact programs NULL where it fails."""
+    text = compile_expression(
+        expression, setting.catalogue, exact=setting.exact, columns=column_lookup(schema)
+    )
+    return text if cannot_fail(expression) or not setting.exact else f"TRY({text})"
+
+
+def cannot_fail(expression: Expression) -> bool:
+    """Columns and constants need no guard."""
+    return isinstance(expression, ColumnRef | Literal)
+
+
+def reported(
+    part: Part, label: str, expressions: Iterable[tuple[str, Expression]], setting: Setting
+) -> Part:
+    """In exact programs: adds a step that lists the rows in which one of the expressions, which
+    are over the columns of `part` as they stand, fails (`$part`, `$seq`, `message`)."""
+    checks = [(what, e) for what, e in expressions if not cannot_fail(e)]
+    if not setting.exact or not checks:
+        return part
+    lookup = column_lookup(part.schema)
+    seq = identifier(SEQ) if part.traced else "-1::BIGINT"
+    selects = []
+    for what, expression in checks:
+        text = compile_expression(expression, setting.catalogue, exact=True, columns=lookup)
+        where = " AND ".join((*part.where, f"TRY(({text}) IS NULL) IS NULL"))
+        message = literal(f"the expression of {what} failed")
+        selects.append(
+            f"SELECT {identifier(PART)}, {seq} AS {identifier(SEQ)}, {message} AS message\n"
+            f"FROM {part.source}\nWHERE {where}"
+        )
+    name = f"{label}_problems"
+    return replace(
+        part,
+        steps=(*part.steps, Sql(name, "\nUNION ALL\n".join(selects))),
+        problems=(*part.problems, name),
+    )

@@ -1,0 +1,146 @@
+"""Tumbling and hopping windows: late rows, closed windows, expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.schema import WindowKind
+from millstream.operators.program import Call, Sql, StateTable, Upsert
+from millstream.operators.relation import Part, Setting
+from millstream.operators.sql import identifier
+from millstream.plan.nodes import Window
+
+if TYPE_CHECKING:
+    from millstream.operators.aggregate import Plan
+
+START, END = '"WINDOWSTART"', '"WINDOWEND"'
+_DAY_MS = 24 * 60 * 60 * 1000
+P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
+
+
+def grace_of(window: Window, *, final: bool) -> int:
+    """The grace period in ms; by default a day less the window, none with EMIT FINAL."""
+    if window.grace_ms is not None:
+        return window.grace_ms
+    return 0 if final else max(_DAY_MS - window.size_ms, 0)
+
+
+def clock_table(label: str) -> StateTable:
+    """Stream time: the highest event time that a partition has seen here."""
+    return StateTable(f"{label}_clock", (), (("time", "BIGINT"),), plain=True)
+
+
+def timed_rows(part: Part, label: str) -> Part:
+    """Adds `$time`, the stream time at each row (its own time included). Rows before the epoch
+    are dropped."""
+    source, clock = f"{label}_input", f"{label}_clock"
+    rows = f"SELECT * FROM {part.source} WHERE {RT} >= 0"
+    stored = Sql(f"{clock}_stored", f"SELECT * FROM {identifier(clock)}")
+    call = Call(
+        f"{label}_timed",
+        "stream_time",
+        _stream_time(source, f"{clock}_stored"),
+        (source, f"{clock}_stored"),
+    )
+    return replace(
+        part,
+        source=identifier(f"{label}_timed"),
+        steps=(*part.steps, Sql(source, rows), stored, call),
+        tables=(*part.tables, clock_table(label)),
+    )
+
+
+def _stream_time(source: str, clock: str) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
+    def run(relations: Mapping[str, pa.Table]) -> pa.Table:
+        rows, stored = relations[source], relations[clock]
+        known = dict(zip(stored[PART].to_pylist(), stored["time"].to_pylist(), strict=True))
+        part, seq = rows[PART].to_numpy(), rows[SEQ].to_numpy()
+        times = rows[ROWTIME].to_numpy()
+        before = np.full(len(times), -1, np.int64)
+        result = np.empty(len(times), np.int64)
+        for number in np.unique(part).tolist():
+            own = np.flatnonzero(part == number)
+            if np.any(seq[own][1:] < seq[own][:-1]):
+                own = own[np.argsort(seq[own], kind="stable")]
+            start = known.get(number, -1)
+            result[own] = np.maximum.accumulate(np.maximum(times[own], start))
+            before[own] = start
+        return rows.append_column("$time", pa.array(result)).append_column(
+            "$before", pa.array(before)
+        )
+
+    return run
+
+
+def windowed_rows(part: Part, window: Window, label: str, *, final: bool) -> Part:
+    """Each row once for every window it falls into that is still open, with WINDOWSTART and
+    WINDOWEND; the stream time is stored, late rows are counted once for each window missed."""
+    part = timed_rows(part, label)
+    grace = grace_of(window, final=final)
+    size, advance = window.size_ms, window.advance_ms or window.size_ms
+    if window.kind is WindowKind.TUMBLING:
+        start = f"{RT} - {RT} % {size}"
+    else:
+        first = f"greatest({RT} - {size - advance}, 0) // {advance} * {advance}"
+        start = f"unnest(range({first}, {RT} + 1, {advance}))"
+    timed = f"(SELECT *, {start} AS {START} FROM {part.source})"
+    late = f'{START} + {size} <= "$time" - {grace}'
+    clock = (
+        f'SELECT {P}, max("$time") AS "time", any_value("$before") AS "before",\n'
+        f"  count(*) FILTER (WHERE {late}) AS late\nFROM {timed}\nGROUP BY {P}"
+    )
+    rows = f"(\n  SELECT *, {START} + {size} AS {END}\n  FROM {timed}\n  WHERE NOT ({late})\n)"
+    name = f"{label}_clock"
+    retention = max(size + grace, window.retention_ms or 0)
+    expired = (
+        f"DELETE FROM {identifier(label)} t USING {identifier(name)} c\n"
+        f'WHERE t.{P} = c.{P} AND t.{START} < c."time" - {retention}'
+    )
+    return replace(
+        part,
+        source=rows,
+        steps=(*part.steps, Sql(f"{name}_new", clock)),
+        writes=(*part.writes, Upsert(name, f"{name}_new")),
+        late=(*part.late, f"{name}_new"),
+        upkeep=(*part.upkeep, expired),
+        traced=False,
+    )
+
+
+def closed_windows(plan: Plan, part: Part, setting: Setting) -> Part:
+    """EMIT FINAL: the windows that the stream time has passed by in this run, each once, ordered
+    by start and key."""
+    window = plan.node.window
+    assert window is not None
+    grace = grace_of(window, final=True)
+    last, clock = identifier(f"{plan.label}_last"), identifier(f"{plan.label}_clock_new")
+    columns = ", ".join((P, *plan.columns, *plan.states, RT))
+    same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM l.{name}" for name in (P, *plan.keys))
+    every = (
+        f"SELECT {columns} FROM {last}\n  UNION ALL\n"
+        f"  SELECT {columns} FROM {identifier(plan.label)} s\n"
+        f"  WHERE NOT EXISTS (FROM {last} l WHERE {same})"
+    )
+    order = ", ".join((P, START, *(name for name in plan.keys if name != START)))
+    closed = (
+        f"(\n  SELECT x.*, row_number() OVER (ORDER BY {order}) - 1 AS {SQ}, 1::TINYINT AS {DF}"
+        f"{_closing_headers(plan, grace) if setting.headers else ''}\n"
+        f"  FROM (\n  {every}\n  ) x JOIN {clock} c USING ({P})\n"
+        f'  WHERE {END} + {grace} <= c."time" AND {END} + {grace} > c."before"\n)'
+    )
+    return replace(part, source=closed)
+
+
+def _closing_headers(plan: Plan, grace: int) -> str:
+    """The headers of the row that closes a window."""
+    timed = identifier(f"{plan.label}_timed")
+    return (
+        f",\n  (SELECT arg_min_null(t.{identifier(HEADERS)}, t.{SQ}) FROM {timed} t "
+        f'WHERE t.{P} = x.{P} AND t."$time" >= x.{END} + {grace}) AS {identifier(HEADERS)}'
+    )

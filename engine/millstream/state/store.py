@@ -1,0 +1,261 @@
+"""The physical store under all state: one DuckDB database, a schema for each sub-topology.
+
+Processing happens in sessions, one cursor and one open transaction each; everything else reads
+what is committed through cursors of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from millstream.model.batch import PART, ROWTIME
+from millstream.model.errors import CorruptionError, UnavailableError
+from millstream.operators.program import StateTable
+
+DELETED = "$deleted"
+"""BOOLEAN column of rows to write: TRUE removes the row of that key."""
+_POSITIONS = '"$positions"'
+_INDEXABLE = frozenset(
+    {"BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP"}
+)
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def schema_of(query_id: str, subtopology: int) -> str:
+    """The schema that holds the state tables of a sub-topology."""
+    return f"{query_id}_{subtopology}"
+
+
+class Store:
+    """A state database, attached to a DuckDB connection that also runs the programs.
+
+    >>> store = Store.open(":memory:")
+    >>> session = store.session("CTAS_T_1", 0, tables)
+    """
+
+    def __init__(self, root: duckdb.DuckDBPyConnection, database: str) -> None:
+        """`root`: an open connection; `database`: the name under which the state is attached."""
+        self._root = root
+        self.database = database
+        root.execute(
+            f"CREATE TABLE IF NOT EXISTS {quoted(database)}.main.{_POSITIONS} (query VARCHAR, "
+            "subtopology INTEGER, part INTEGER, position BIGINT, "
+            "PRIMARY KEY (query, subtopology, part))"
+        )
+
+    @staticmethod
+    def open(path: str | Path, *, threads: int = 1) -> Store:
+        """Open or create the state database at `path`, or one in memory for ":memory:".
+
+        `threads` is what one statement may use; processing threads bring their own.
+        """
+        root = duckdb.connect(":memory:")
+        try:
+            root.execute(f"SET threads = {threads}")
+            literal = str(path).replace("'", "''")
+            root.execute(f"ATTACH '{literal}' AS state")
+        except duckdb.IOException as error:
+            root.close()
+            raise UnavailableError(
+                f"the state database {path} could not be opened",
+                detail=str(error),
+                hint="close the other process that uses it, or check the disk",
+            ) from error
+        except duckdb.Error as error:
+            root.close()
+            raise CorruptionError(
+                f"the state database {path} is not readable",
+                detail=str(error),
+                hint="move it away; the state is rebuilt from the changelogs",
+            ) from error
+        return Store(root, "state")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection that sees committed state; the caller closes it."""
+        return self._root.cursor()
+
+    def table(self, query_id: str, subtopology: int, name: str) -> str:
+        """The full SQL name of a state table, for queries through `cursor`."""
+        return ".".join(map(quoted, (self.database, schema_of(query_id, subtopology), name)))
+
+    def session(self, query_id: str, subtopology: int, tables: Sequence[StateTable]) -> Session:
+        """The processing side of a sub-topology's state; makes its tables when absent."""
+        return Session(self, query_id, subtopology, tuple(tables))
+
+    def drop_query(self, query_id: str) -> None:
+        """Remove all state of a query; no error when there is none."""
+        cursor = self.cursor()
+        try:
+            found = cursor.sql(
+                "SELECT DISTINCT schema_name FROM duckdb_schemas() WHERE database_name = "
+                f"'{self.database}' AND regexp_matches(schema_name, '^' || "
+                f"regexp_escape('{query_id.replace(chr(39), chr(39) * 2)}') || '_[0-9]+$')"
+            ).fetchall()
+            for (schema,) in found:
+                cursor.execute(f"DROP SCHEMA {quoted(self.database)}.{quoted(schema)} CASCADE")
+            cursor.execute(
+                f"DELETE FROM {quoted(self.database)}.main.{_POSITIONS} WHERE query = ?", [query_id]
+            )
+        finally:
+            cursor.close()
+
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file; False when a transaction is open somewhere."""
+        try:
+            self._root.execute(f"CHECKPOINT {quoted(self.database)}")
+        except duckdb.TransactionException:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the database; idempotent."""
+        self._root.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Session:
+    """One sub-topology's tables, written in one transaction that `commit` ends.
+
+    `connection` resolves the tables by their bare names. A statement that fails aborts the
+    transaction (DuckDB has no savepoints): the caller rolls back and writes again what it kept.
+    """
+
+    def __init__(
+        self, store: Store, query_id: str, subtopology: int, tables: tuple[StateTable, ...]
+    ) -> None:
+        self.tables = {table.name: table for table in tables}
+        self.connection = store.cursor()
+        self._query = query_id
+        self._subtopology = subtopology
+        self._positions = f"{quoted(store.database)}.main.{_POSITIONS}"
+        self._open = False
+        if tables:
+            schema = f"{quoted(store.database)}.{quoted(schema_of(query_id, subtopology))}"
+            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            for table in tables:
+                self.connection.execute(_create_text(schema, table))
+            self.connection.execute(f"USE {schema}")
+
+    def begin(self) -> None:
+        """Open the transaction unless it is open."""
+        if not self._open and self.tables:
+            self.connection.execute("BEGIN")
+            self._open = True
+
+    def position(self, part: int) -> int | None:
+        """The committed changelog position of a partition; None when it was never committed."""
+        row = self.connection.execute(
+            f"SELECT position FROM {self._positions} "
+            "WHERE query = ? AND subtopology = ? AND part = ?",
+            [self._query, self._subtopology, part],
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def clear(self, part: int) -> None:
+        """Remove all rows of a partition."""
+        self.begin()
+        for name in self.tables:
+            self.connection.execute(f"DELETE FROM {quoted(name)} WHERE {quoted(PART)} = {part}")
+
+    def upsert(self, name: str, rows: pa.Table, registered: str | None = None) -> None:
+        """Write rows by key; those with `$deleted` = TRUE are removed. At most one row per key.
+
+        `registered`: the name under which `connection` knows `rows` already.
+        """
+        if rows.num_rows == 0:
+            return
+        self.begin()
+        table = self.tables[name]
+        source = registered or "$rows"
+        if registered is None:
+            self.connection.register(source, rows)
+        columns = ", ".join(map(quoted, columns_of(table)))
+        deleting = DELETED in rows.column_names
+        if deleting or not indexed(table):
+            self.connection.execute(_delete_text(table, source))
+        where = f" WHERE NOT {quoted(DELETED)}" if deleting else ""
+        self.connection.execute(
+            f"INSERT {'OR REPLACE ' if indexed(table) else ''}INTO {quoted(name)} ({columns}) "
+            f"SELECT {columns} FROM {quoted(source)}{where}"
+        )
+        if registered is None:
+            self.connection.unregister(source)
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Make everything durable, with the changelog position of each partition."""
+        if not self.tables:
+            return
+        self.begin()
+        values = ", ".join(
+            f"('{self._query.replace(chr(39), chr(39) * 2)}', {self._subtopology}, {part}, {at})"
+            for part, at in positions.items()
+        )
+        if values:
+            self.connection.execute(f"INSERT OR REPLACE INTO {self._positions} VALUES {values}")
+        self.connection.execute("COMMIT")
+        self._open = False
+
+    def rollback(self) -> None:
+        """Forget everything since the last commit."""
+        if self._open:
+            self._open = False
+            self.connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Roll back and close; idempotent."""
+        self._open = False
+        self.connection.close()
+
+
+def columns_of(table: StateTable) -> tuple[str, ...]:
+    """The columns of a state table in order."""
+    own = tuple(name for name, _ in (*table.key, *table.value))
+    return (PART, *own) if table.plain else (PART, *own, ROWTIME)
+
+
+def indexed(table: StateTable) -> bool:
+    """Whether the table has a primary key: DuckDB indexes no nested types, and decimals only
+    within 64 bits. Deciding by the type's text keeps tables of one program alike everywhere."""
+    return all(kind in _INDEXABLE for _, kind in table.key)
+
+
+def _create_text(schema: str, table: StateTable) -> str:
+    types: dict[str, Any] = dict((*table.key, *table.value))
+    columns = [f"{quoted(PART)} INTEGER"]
+    columns += [f"{quoted(name)} {kind}" for name, kind in types.items()]
+    if not table.plain:
+        columns.append(f"{quoted(ROWTIME)} BIGINT")
+    if indexed(table):
+        key = ", ".join(quoted(name) for name in (PART, *(name for name, _ in table.key)))
+        columns.append(f"PRIMARY KEY ({key})")
+    return f"CREATE TABLE IF NOT EXISTS {schema}.{quoted(table.name)} ({', '.join(columns)})"
+
+
+def _delete_text(table: StateTable, source: str) -> str:
+    same = " AND ".join(
+        f"t.{quoted(name)} {'=' if name == PART or kind in _INDEXABLE else 'IS NOT DISTINCT FROM'}"
+        f" r.{quoted(name)}"
+        for name, kind in ((PART, "INTEGER"), *table.key)
+    )
+    where = f" AND r.{quoted(DELETED)}" if indexed(table) else ""
+    return f"DELETE FROM {quoted(table.name)} t USING {quoted(source)} r WHERE {same}{where}"
