@@ -60,7 +60,9 @@ def arrow_type(sql_type: SqlType) -> pa.DataType:
         case Primitive():
             return _ARROW[sql_type]
         case Decimal(precision, scale):
-            return pa.decimal128(min(precision, MAX_DECIMAL_PRECISION), scale)
+            return pa.decimal128(
+                min(precision, MAX_DECIMAL_PRECISION), min(scale, MAX_DECIMAL_PRECISION)
+            )
         case Array(element):
             return pa.list_(arrow_type(element))
         case Map(key, value):
@@ -68,10 +70,7 @@ def arrow_type(sql_type: SqlType) -> pa.DataType:
         case Struct(fields):
             names = physical_names(field.name for field in fields)
             return pa.struct(
-                [
-                    pa.field(name, arrow_type(f.type))
-                    for name, f in zip(names, fields, strict=True)
-                ]
+                [pa.field(name, arrow_type(f.type)) for name, f in zip(names, fields, strict=True)]
             )
     raise TypeError(f"no Arrow type for {sql_type}")
 
@@ -82,7 +81,8 @@ def duckdb_type(sql_type: SqlType) -> str:
         case Primitive():
             return _DUCKDB.get(sql_type, sql_type.value)
         case Decimal(precision, scale):
-            return f"DECIMAL({min(precision, MAX_DECIMAL_PRECISION)}, {scale})"
+            digits = min(precision, MAX_DECIMAL_PRECISION)
+            return f"DECIMAL({digits}, {min(scale, MAX_DECIMAL_PRECISION)})"
         case Array(element):
             return f"{duckdb_type(element)}[]"
         case Map(key, value):

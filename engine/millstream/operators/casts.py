@@ -1,0 +1,229 @@
+"""CAST and implicit conversions as DuckDB text (reference: types and formats, section 3).
+
+Everything raises where the dialect has no value; `exact` gives the value where the fast text would
+raise although there is one (numbers that wrap or saturate).
+"""
+
+from __future__ import annotations
+
+from millstream.model.physical import physical_names
+from millstream.model.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Map,
+    SqlType,
+    Struct,
+)
+from millstream.operators.sql import call, cast, literal, struct
+from millstream.operators.udfs import JAVA_DOUBLE
+
+_EXACT_DOUBLE_DIGITS = 15
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_LONG_ZERO = "0000-01-01T00:00:00.000"
+
+
+def convert(text: str, source: SqlType, target: SqlType, *, exact: bool, depth: int = 0) -> str:
+    """`text`, of type `source`, as `target`. `depth` keeps the names of nested lambdas apart."""
+    if source == target:
+        return text
+    match source, target:
+        case Array(a), Array(b):
+            item = _item(depth)
+            inner = _guarded(convert(item, a, b, exact=exact, depth=depth + 1), exact)
+            return call("list_transform", text, f"lambda {item}: {inner}")
+        case Map(), Map():
+            return _map(text, source, target, exact, depth)
+        case Struct(), Struct():
+            return _struct(text, source, target, exact, depth)
+    if target == STRING:
+        return as_text(text, source, depth=depth)
+    if source == STRING:
+        return _from_text(text, target)
+    if target in (INTEGER, BIGINT):
+        return _integer(text, source, target, exact)
+    if source == DOUBLE and isinstance(target, Decimal):
+        return cast(cast(text, STRING), target)
+    if isinstance(source, Decimal) and target == DOUBLE:
+        # DuckDB divides two doubles, which rounds once only while both are exact.
+        return cast(
+            text if source.precision <= _EXACT_DOUBLE_DIGITS else cast(text, STRING), target
+        )
+    return cast(text, target)
+
+
+def wrap(text: str, target: SqlType) -> str:
+    """A whole number of any size as its low 32 or 64 bits."""
+    if target == INTEGER:
+        return cast(
+            f"(((CAST({text} AS HUGEINT) + 2147483648) & 4294967295::HUGEINT) - 2147483648)", target
+        )
+    return cast(
+        f"(((CAST({text} AS HUGEINT) + 9223372036854775808::HUGEINT) "
+        "& 18446744073709551615::HUGEINT) - 9223372036854775808::HUGEINT)",
+        target,
+    )
+
+
+def _guarded(text: str, exact: bool) -> str:
+    return f"TRY({text})" if exact else text
+
+
+def _item(depth: int) -> str:
+    return f"_c{depth}"
+
+
+def _integer(text: str, source: SqlType, target: SqlType, exact: bool) -> str:
+    if source == DOUBLE:
+        fast = cast(call("trunc", text), target)
+        if not exact:
+            return fast
+        low, high = (-(2**31), 2**31 - 1) if target == INTEGER else (-(2**63), 2**63 - 1)
+        return (
+            f"CASE WHEN isnan({text}) THEN {cast('0', target)} "
+            f"WHEN {text} >= {high}::DOUBLE THEN {cast(str(high), target)} "
+            f"WHEN {text} <= ({low})::DOUBLE THEN {cast(f'({low})', target)} ELSE {fast} END"
+        )
+    whole = call("trunc", text) if isinstance(source, Decimal) else text
+    narrows = isinstance(source, Decimal) or (source == BIGINT and target == INTEGER)
+    return wrap(whole, target) if exact and narrows else cast(whole, target)
+
+
+def _from_text(text: str, target: SqlType) -> str:
+    trimmed = call("trim", text)
+    if target == BOOLEAN:
+        folded = call("lower", trimmed)
+        return (
+            f"(length({folded}) > 0 AND (starts_with('true', {folded}) "
+            f"OR starts_with('yes', {folded})))"
+        )
+    if target == BYTES:
+        return call("from_base64", text)
+    if target in (INTEGER, BIGINT):
+        return _checked(trimmed, "[+-]?[0-9]+", trimmed, target)
+    if target == DOUBLE:
+        value = call("regexp_replace", trimmed, "'[dDfF]$'", "''")
+        number = _checked(trimmed, _NUMBER + "[dDfF]?", value, target)
+        # The text of a number too large becomes Infinity, which is refused like "Infinity" itself.
+        return f"CASE WHEN isinf({number}) THEN CAST('~' || {text} AS DOUBLE) ELSE {number} END"
+    if isinstance(target, Decimal):
+        return _checked(trimmed, _NUMBER, trimmed, target)
+    return _moment(trimmed, target)
+
+
+def _checked(text: str, pattern: str, value: str, target: SqlType) -> str:
+    """A cast of `value` that raises where `text` does not match; DuckDB itself takes more."""
+    return cast(
+        f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN {value} ELSE '~' || {text} END",
+        target,
+    )
+
+
+def _moment(text: str, target: SqlType) -> str:
+    if target == TIME:
+        pattern = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+        padded = f"CASE WHEN length({text}) = 5 THEN {text} || ':00' ELSE {text} END"
+        return _checked(text, pattern, padded, target)
+    date = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?"
+    rest = f"substr('{_LONG_ZERO}', length({text}) + 1)"
+    if target == DATE:
+        return _checked(text, date, f"{text} || substr({rest}, 1, 10 - length({text}))", target)
+    clock = r"(T([0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?)?)?)?"
+    zone = r"(Z|[+-][0-9]{2}:?[0-9]{2})"
+    bare = f"regexp_replace({text}, '{zone}$', '')"
+    # A date alone ends in what looks like a zone: 2020-01-01.
+    whole = f"CASE WHEN regexp_full_match({text}, '{date}') THEN {text} ELSE {bare} END"
+    local = f"({whole}) || substr('{_LONG_ZERO}', length({whole}) + 1)"
+    offset = (
+        f"CASE WHEN regexp_full_match({text}, '{date}') OR {text} LIKE '%Z' OR {whole} = {text} "
+        f"THEN 0 ELSE CAST(left(right(replace({text}, ':', ''), 5), 3) AS INTEGER) * 60 + "
+        f"CAST(left(right(replace({text}, ':', ''), 5), 1) || right({text}, 2) AS INTEGER) END"
+    )
+    moment = _checked(text, f"{date}{clock}{zone}?", local, target)
+    return f"({moment} - to_minutes({offset}))"
+
+
+def as_text(text: str, source: SqlType, *, depth: int = 0) -> str:
+    """A value as CAST(… AS STRING) shows it; NULL inside of collections is `null`."""
+    match source:
+        case Array(element):
+            return _joined(text, element, depth)
+        case Map(key, value):
+            item = _item(depth)
+            pair = (
+                _shown(f"{item}.key", key, depth)
+                + " || '=' || "
+                + _shown(f"{item}.value", value, depth)
+            )
+            pairs = call("list_transform", call("map_entries", text), f"lambda {item}: {pair}")
+            return f"'{{' || array_to_string({pairs}, ', ') || '}}'"
+        case Struct(fields):
+            names = physical_names(field.name for field in fields)
+            shown = [
+                f"{literal(f.name + '=')} || "
+                + as_text(f"struct_extract({text}, {literal(name)})", f.type, depth=depth)
+                for name, f in zip(names, fields, strict=True)
+            ]
+            body = f"concat_ws(',', {', '.join(shown)})" if shown else "''"
+            return f"CASE WHEN {text} IS NOT NULL THEN 'Struct{{' || {body} || '}}' END"
+    if source == DOUBLE:
+        plain = f"{text} = 0 OR (abs({text}) >= 0.001 AND abs({text}) < 10000000)"
+        return f"CASE WHEN {plain} THEN {cast(text, STRING)} ELSE {JAVA_DOUBLE}({text}) END"
+    if source == TIMESTAMP:
+        return call("strftime", text, "'%Y-%m-%dT%H:%M:%S.%g'")
+    if source == TIME:
+        seconds = f"strftime(DATE '1970-01-01' + {text}, '%H:%M:%S')"
+        millis = f"strftime(DATE '1970-01-01' + {text}, '.%g')"
+        return f"{seconds} || CASE WHEN {millis} = '.000' THEN '' ELSE {millis} END"
+    if source == BYTES:
+        return call("to_base64", text)
+    return cast(text, STRING)
+
+
+def _shown(text: str, kind: SqlType, depth: int) -> str:
+    return f"coalesce({as_text(text, kind, depth=depth + 1)}, 'null')"
+
+
+def _joined(text: str, element: SqlType, depth: int) -> str:
+    item = _item(depth)
+    items = call("list_transform", text, f"lambda {item}: {_shown(item, element, depth)}")
+    return f"'[' || array_to_string({items}, ', ') || ']'"
+
+
+def _map(text: str, source: Map, target: Map, exact: bool, depth: int) -> str:
+    item = _item(depth)
+    key = convert(f"{item}.key", source.key, target.key, exact=exact, depth=depth + 1)
+    value = convert(f"{item}.value", source.value, target.value, exact=exact, depth=depth + 1)
+    entry = struct([("key", key), ("value", _guarded(value, exact))])
+    entries = call("list_transform", call("map_entries", text), f"lambda {item}: {entry}")
+    return call("map_from_entries", entries)
+
+
+def _struct(text: str, source: Struct, target: Struct, exact: bool, depth: int) -> str:
+    """By exact name; fields the source lacks are NULL."""
+    sources = dict(
+        zip(
+            (field.name for field in source.fields),
+            physical_names(field.name for field in source.fields),
+            strict=True,
+        )
+    )
+    fields = []
+    names = physical_names(field.name for field in target.fields)
+    for name, wanted in zip(names, target.fields, strict=True):
+        given = source.field(wanted.name)
+        value = cast("NULL", wanted.type)
+        if given is not None:
+            member = f"struct_extract({text}, {literal(sources[wanted.name])})"
+            inner = convert(member, given.type, wanted.type, exact=exact, depth=depth)
+            value = _guarded(inner, exact) if inner != member else inner
+        fields.append((name, value))
+    return f"CASE WHEN {text} IS NOT NULL THEN {struct(fields)} END"

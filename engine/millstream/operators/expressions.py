@@ -1,0 +1,303 @@
+"""Typed expressions -> DuckDB text.
+
+Two texts for each expression: the *fast* one has the dialect's value or makes DuckDB raise, the
+*exact* one has the dialect's value wherever there is one, and raises only for rows whose value the
+dialect refuses; around it goes TRY(…).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from millstream.functions.function import Catalogue
+from millstream.model.expressions import (
+    AggregateCall,
+    Arithmetic,
+    Between,
+    Call,
+    Case,
+    Cast,
+    ColumnRef,
+    Compare,
+    Expression,
+    FieldOf,
+    In,
+    IsNull,
+    LambdaExpression,
+    LambdaRef,
+    Like,
+    Literal,
+    Logical,
+    MakeArray,
+    MakeMap,
+    MakeStruct,
+    Negate,
+    Not,
+    Subscript,
+    TableCall,
+)
+from millstream.model.physical import physical_name, physical_names
+from millstream.model.types import STRING, Array, Map, SqlType, Struct, contains_map
+from millstream.operators.arithmetic import arithmetic, negate
+from millstream.operators.casts import convert
+from millstream.operators.scalar import call_text
+from millstream.operators.sql import array, call, cast, literal, struct, typed_literal
+
+_NULL_SAFE = ("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    catalogue: Catalogue
+    exact: bool
+    columns: Callable[[str], str]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Lambda parameters in sight -> text."""
+    depth: int = 0
+    """How many lambdas are around; keeps their names apart."""
+
+
+def compile_expression(
+    expression: Expression,
+    catalogue: Catalogue,
+    *,
+    exact: bool,
+    columns: Callable[[str], str],
+) -> str:
+    """The value of an expression as DuckDB text, without TRY around it.
+
+    `columns` gives the SQL of a column. The connection needs `udfs.register_builtin` and the
+    functions of `scalar.python_functions`.
+    """
+    return _text(expression, _Setting(catalogue, exact, columns))
+
+
+def compile_predicate(
+    expression: Expression,
+    catalogue: Catalogue,
+    *,
+    exact: bool,
+    columns: Callable[[str], str],
+) -> str:
+    """A condition, NULL where it may as well be FALSE: for WHERE."""
+    return _condition(expression, _Setting(catalogue, exact, columns))
+
+
+def _text(expression: Expression, setting: _Setting) -> str:
+    match expression:
+        case ColumnRef(name):
+            return setting.columns(name)
+        case LambdaRef(name):
+            return setting.parameters[name]
+        case Literal():
+            return typed_literal(expression)
+        case Cast(operand, kind):
+            return convert(
+                _text(operand, setting),
+                operand.type,
+                kind,
+                exact=setting.exact,
+                depth=setting.depth,
+            )
+        case Arithmetic(operator, left, right, kind):
+            sides = [(_text(side, setting), side.type) for side in (left, right)]
+            return arithmetic(operator, sides[0], sides[1], kind, exact=setting.exact)
+        case Negate(operand, kind):
+            return negate(_text(operand, setting), kind, exact=setting.exact)
+        case Compare() | Between() | In() | Like() | IsNull() | Logical() | Not():
+            return _boolean(expression, setting)
+        case Case(branches, default, kind):
+            whens = (
+                f"WHEN {_condition(when, setting)} THEN {_text(then, setting)}"
+                for when, then in branches
+            )
+            otherwise = cast("NULL", kind) if default is None else _text(default, setting)
+            return f"CASE {' '.join(whens)} ELSE {otherwise} END"
+        case MakeArray(items):
+            return array([_text(item, setting) for item in items])
+        case MakeMap():
+            return _map(expression, setting)
+        case MakeStruct(fields):
+            names = physical_names(name for name, _ in fields)
+            texts = (_text(item, setting) for _, item in fields)
+            return struct(list(zip(names, texts, strict=True)))
+        case Subscript():
+            return _subscript(expression, setting)
+        case FieldOf(base, name):
+            assert isinstance(base.type, Struct)
+            physical = physical_name(name, [member.name for member in base.type.fields])
+            return call("struct_extract", _text(base, setting), literal(physical))
+        case Call():
+            arguments = [_argument(item, setting) for item in expression.arguments]
+            return call_text(expression, setting.catalogue, arguments, setting.exact, setting.depth)
+        case TableCall() | AggregateCall() | LambdaExpression():
+            raise TypeError(f"{expression} is computed by an operator, not by an expression")
+
+
+def _boolean(expression: Expression, setting: _Setting) -> str:
+    """Predicates, never NULL but for AND, OR and NOT of NULL."""
+    match expression:
+        case IsNull(operand, negated):
+            return f"({_text(operand, setting)} IS {'NOT ' if negated else ''}NULL)"
+        case Compare(operator) if operator in _NULL_SAFE:
+            return _condition(expression, setting)
+        case Between(negated=True) | In(negated=True) | Like(negated=True):
+            plain = _boolean(replace(expression, negated=False), setting)
+            return f"(NOT {plain})"
+        case Compare() | Between() | In() | Like():
+            return f"coalesce({_condition(expression, setting)}, FALSE)"
+        case Not(operand):
+            return f"(NOT {_text(operand, setting)})"
+        case Logical(operator, left, right):
+            a, b = _text(left, setting), _text(right, setting)
+            if _never_null(left) and _never_null(right):
+                return f"({a} {operator} {b})"
+            # A NULL operand is an error unless the other one is not looked at.
+            shortcut = f"WHEN {a} THEN TRUE WHEN NOT {a} THEN {b}"
+            if operator == "AND":
+                shortcut = f"WHEN NOT {a} THEN FALSE WHEN {a} THEN {b}"
+            return f"CASE {shortcut} END"
+        case _:
+            return _text(expression, setting)
+
+
+def _condition(expression: Expression, setting: _Setting) -> str:
+    """As `_boolean`, but NULL may stand for FALSE."""
+    match expression:
+        case Compare(operator, left, right):
+            return f"({_comparable(left, setting)} {operator} {_comparable(right, setting)})"
+        case Between(operand, low, high, False):
+            texts = [_text(item, setting) for item in (operand, low, high)]
+            return f"({texts[0]} BETWEEN {texts[1]} AND {texts[2]})"
+        case In(operand, options, False):
+            listed = ", ".join(_comparable(option, setting) for option in options)
+            return f"({_comparable(operand, setting)} IN ({listed}))"
+        case Like(operand, pattern, escape, False):
+            suffix = "" if escape is None else f" ESCAPE {literal(escape)}"
+            return f"({_text(operand, setting)} LIKE {_text(pattern, setting)}{suffix})"
+        case Logical(operator, left, right):
+            return f"({_condition(left, setting)} {operator} {_condition(right, setting)})"
+        case _:
+            return _boolean(expression, setting)
+
+
+def _never_null(expression: Expression) -> bool:
+    match expression:
+        case Compare() | Between() | In() | Like() | IsNull():
+            return True
+        case Logical(_, left, right):
+            return _never_null(left) and _never_null(right)
+        case Not(operand):
+            return _never_null(operand)
+        case Literal(value):
+            return value is not None
+        case _:
+            return False
+
+
+def _comparable(expression: Expression, setting: _Setting) -> str:
+    """The value in a form that DuckDB compares as the dialect does: maps have no order."""
+    text = _text(expression, setting)
+    return _unordered(text, expression.type, setting.depth)
+
+
+def _unordered(text: str, kind: SqlType, depth: int) -> str:
+    if not contains_map(kind):
+        return text
+    item = f"_m{depth}"
+    match kind:
+        case Array(element):
+            inner = _unordered(item, element, depth + 1)
+            return call("list_transform", text, f"lambda {item}: {inner}")
+        case Map(_, value):
+            entries = call("map_entries", text)
+            if contains_map(value):
+                entry = struct(
+                    [
+                        ("key", f"{item}.key"),
+                        ("value", _unordered(f"{item}.value", value, depth + 1)),
+                    ]
+                )
+                entries = call("list_transform", entries, f"lambda {item}: {entry}")
+            return call("list_sort", entries)
+        case Struct(fields):
+            names = physical_names(member.name for member in fields)
+            members = [
+                (name, _unordered(call("struct_extract", text, literal(name)), f.type, depth))
+                for name, f in zip(names, fields, strict=True)
+            ]
+            return f"CASE WHEN {text} IS NOT NULL THEN {struct(members)} END"
+    return text
+
+
+def _map(expression: MakeMap, setting: _Setting) -> str:
+    """The last of equal keys wins; a NULL key is the text `null`, as JSON shows it."""
+    assert isinstance(expression.type, Map)
+    keys, values = [], []
+    for key, value in expression.entries:
+        text = _text(key, setting)
+        if key.type == STRING and not (isinstance(key, Literal) and key.value is not None):
+            text = f"coalesce({text}, 'null')"
+        keys.append(text)
+        values.append(_text(value, setting))
+    if not setting.exact:
+        return call("map", array(keys), array(values))
+    item, place = f"_k{setting.depth}", f"_i{setting.depth}"
+    entries = array([struct([("key", k), ("value", v)]) for k, v in zip(keys, values, strict=True)])
+    later = f"list_contains({array(keys)}[{place} + 1:], {item}.key)"
+    kept = f"list_filter({entries}, lambda {item}, {place}: NOT {later})"
+    return call("map_from_entries", kept)
+
+
+def _subscript(expression: Subscript, setting: _Setting) -> str:
+    base, index = _text(expression.base, setting), _text(expression.index, setting)
+    if isinstance(expression.base.type, Array):
+        return f"({base})[CAST({index} AS BIGINT)]"
+    return f"({base})[{index}]"
+
+
+class LambdaText:
+    """A lambda argument in the template of a function.
+
+    `{1}` is `lambda a, b: body`. `{1[x;y]}` is the body with `x` for the first parameter and `y`
+    for the second, for shapes that DuckDB's lambdas do not have; `@` in them is the variable
+    `{v}` of the call.
+    """
+
+    __slots__ = ("_expression", "_setting", "_variable")
+
+    def __init__(self, expression: LambdaExpression, setting: _Setting, variable: str) -> None:
+        self._expression = expression
+        self._setting = setting
+        self._variable = variable
+
+    def __str__(self) -> str:
+        names = [
+            f"_p{self._setting.depth}_{place}" for place in range(len(self._expression.parameters))
+        ]
+        return f"lambda {', '.join(names)}: {self._body(names)}"
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __getitem__(self, texts: str) -> str:
+        return self._body([text.replace("@", self._variable) for text in texts.split(";")])
+
+    def _body(self, texts: list[str]) -> str:
+        given = {
+            parameter.name: text
+            for parameter, text in zip(self._expression.parameters, texts, strict=True)
+        }
+        inner = replace(
+            self._setting,
+            parameters={**self._setting.parameters, **given},
+            depth=self._setting.depth + 1,
+        )
+        return _text(self._expression.body, inner)
+
+
+def _argument(expression: Expression, setting: _Setting) -> str | LambdaText:
+    if isinstance(expression, LambdaExpression):
+        return LambdaText(expression, setting, f"_v{setting.depth}")
+    return _text(expression, setting)

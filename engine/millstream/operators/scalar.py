@@ -1,0 +1,111 @@
+"""Calls of scalar functions: templates filled in, Python functions named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from millstream.functions.function import Catalogue, ScalarFunction, Variant
+from millstream.model.expressions import Call, Expression, Literal, walk
+from millstream.model.physical import duckdb_type
+from millstream.model.types import INTERVAL_UNIT, Lambda
+from millstream.operators.sql import call
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A vectorised function to register with DuckDB (type="arrow", null_handling="special")
+    before a program runs; the types are DuckDB's."""
+
+    name: str
+    function: Callable[..., pa.Array]
+    parameters: tuple[str, ...]
+    result: str
+
+
+def call_text(
+    expression: Call,
+    catalogue: Catalogue,
+    arguments: Sequence[object],
+    exact: bool,
+    depth: int,
+) -> str:
+    """A call as DuckDB text. `arguments` are texts, or LambdaText for lambdas.
+
+    In templates `{v}` is a variable name no other lambda around uses, `{type}` the DuckDB type of
+    the result and `{types[0]}` that of an argument.
+    """
+    function, variant = _variant(expression, catalogue)
+    if variant.python is not None:
+        return _python_call(expression, function, [str(argument) for argument in arguments])
+    template = variant.exact if exact and variant.exact is not None else variant.sql
+    assert template is not None, f"{expression.function} has no way to be computed"
+    return (
+        "("
+        + template.format(
+            *arguments,
+            args=", ".join(map(str, arguments)),
+            v=f"_v{depth}",
+            type=duckdb_type(expression.type),
+            types=[_type_text(argument) for argument in expression.arguments],
+        )
+        + ")"
+    )
+
+
+def python_functions(expression: Expression, catalogue: Catalogue) -> set[PythonFunction]:
+    """The Python functions that the text of an expression calls."""
+    return {
+        PythonFunction(
+            _python_name(node),
+            variant.python,
+            tuple(map(_type_text, node.arguments)),
+            duckdb_type(node.type),
+        )
+        for node in walk(expression)
+        if isinstance(node, Call)
+        for _, variant in [_variant(node, catalogue)]
+        if variant.python is not None
+    }
+
+
+def is_volatile(expression: Expression, catalogue: Catalogue) -> bool:
+    """Whether it gives another value each time, for which DuckDB has no TRY."""
+    return any(
+        isinstance(node, Call) and not catalogue.scalar[node.function].deterministic
+        for node in walk(expression)
+    )
+
+
+def _variant(expression: Call, catalogue: Catalogue) -> tuple[ScalarFunction, Variant]:
+    function = catalogue.scalar[expression.function]
+    return function, function.variants[expression.variant]
+
+
+def _python_call(expression: Call, function: ScalarFunction, texts: Sequence[str]) -> str:
+    made = call(_python_name(expression), *texts)
+    checks = [
+        f"{text} IS NOT NULL"
+        for text, argument in zip(texts, expression.arguments, strict=True)
+        if not (isinstance(argument, Literal) and argument.value is not None)
+    ]
+    if not (function.null_propagates and checks):
+        return made
+    return f"CASE WHEN {' AND '.join(checks)} THEN {made} END"
+
+
+def _python_name(expression: Call) -> str:
+    """One name for each instance of a generic function."""
+    types = ", ".join(_type_text(item) for item in (*expression.arguments, expression))
+    digest = hashlib.sha256(types.encode()).hexdigest()[:8]
+    return f"ms_{expression.function.lower()}_{expression.variant}_{digest}"
+
+
+def _type_text(expression: Expression) -> str:
+    kind = expression.type
+    if kind is INTERVAL_UNIT or isinstance(kind, Lambda):
+        return "VARCHAR"
+    return duckdb_type(kind)

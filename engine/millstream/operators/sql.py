@@ -1,0 +1,77 @@
+"""Names and constants as DuckDB text: the one place where quoting and escaping happen."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from millstream.model.expressions import Literal, Value
+from millstream.model.physical import duckdb_type
+from millstream.model.types import BIGINT, INTERVAL_UNIT, NULL, SqlType
+
+
+def identifier(name: str) -> str:
+    """A name, quoted."""
+    return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+
+
+def literal(value: Value) -> str:
+    """A constant whose DuckDB type follows from the Python one; small integers are INTEGER."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value) if value >= 0 else f"({value})"
+        case float():
+            return f"CAST('{value!r}' AS DOUBLE)"
+        case decimal.Decimal():
+            return format(value, "f") if value >= 0 else f"({value:f})"
+        case str():
+            return exp.Literal.string(value).sql(dialect="duckdb")
+        case bytes():
+            return f"from_hex('{value.hex()}')"
+        case datetime.datetime():
+            return f"TIMESTAMP '{value.isoformat(' ')}'"
+        case datetime.date():
+            return f"DATE '{value.isoformat()}'"
+        case datetime.time():
+            return f"TIME '{value.isoformat()}'"
+
+
+def typed_literal(constant: Literal) -> str:
+    """A constant of exactly the DuckDB type that its SQL type has."""
+    value, kind = constant.value, constant.type
+    if kind is INTERVAL_UNIT:
+        return literal(value)
+    if value is None:
+        return "NULL" if kind is NULL else cast("NULL", kind)
+    if isinstance(value, decimal.Decimal):
+        return cast(f"'{value:f}'", kind)
+    if isinstance(value, int) and not isinstance(value, bool) and kind == BIGINT:
+        return cast(str(value), kind)
+    return literal(value)
+
+
+def cast(text: str, kind: SqlType) -> str:
+    """DuckDB's own conversion to the physical form of a type."""
+    return f"CAST({text} AS {duckdb_type(kind)})"
+
+
+def call(function: str, *arguments: str) -> str:
+    """A function call."""
+    return f"{function}({', '.join(arguments)})"
+
+
+def array(items: Sequence[str]) -> str:
+    """A list constructor."""
+    return f"[{', '.join(items)}]"
+
+
+def struct(fields: Sequence[tuple[str, str]]) -> str:
+    """A struct constructor from (physical name, text) pairs."""
+    return call("struct_pack", *(f"{identifier(name)} := {text}" for name, text in fields))
