@@ -84,7 +84,13 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Computes the columns of `schema`, one expression each, in order."""
+    """Computes the columns of `schema`, one expression each, in order.
+
+    It may change the key (PARTITION BY, or grouping by what is the key already): no rows move.
+    Where `$diff` is 0 there are no values: a key column whose expression reads a value column of
+    the input is NULL then, also where it would not be (COALESCE). Under a Deliver the schema is in
+    the order of the SELECT list, keys not first.
+    """
 
     input: Node
     expressions: tuple[Expression, ...]
@@ -212,15 +218,7 @@ class Deliver:
 
 
 Node = (
-    Read
-    | Filter
-    | Project
-    | Flatten
-    | Repartition
-    | Aggregate
-    | StreamTableJoin
-    | Write
-    | Deliver
+    Read | Filter | Project | Flatten | Repartition | Aggregate | StreamTableJoin | Write | Deliver
 )
 
 

@@ -1,0 +1,130 @@
+"""Every stream, table, type and persistent query that exists: an immutable snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TypeVar
+
+from millstream.catalog.source import Source
+from millstream.model.errors import ConflictError, StatementError
+from millstream.model.schema import SourceKind
+from millstream.model.types import SqlType
+
+_V = TypeVar("_V")
+
+
+class QueryKind(Enum):
+    """What made a persistent query: CREATE … AS, INSERT INTO … SELECT, or CREATE SOURCE TABLE."""
+
+    CREATE_AS = "CREATE_AS"
+    INSERT = "INSERT"
+    SOURCE_TABLE = "SOURCE_TABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A persistent query: `sources` are the names it reads, `sink` the one it writes into.
+
+    `properties` are the session's settings at the moment of its statement; they are its for life.
+    """
+
+    id: str
+    statement: str
+    kind: QueryKind
+    sources: tuple[str, ...]
+    sink: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """One state of the catalog. Changing it means making another: `with_…`, `without_…`."""
+
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    types: Mapping[str, SqlType] = field(default_factory=dict)
+    queries: Mapping[str, QueryRecord] = field(default_factory=dict)
+
+    def source(self, name: str) -> Source:
+        """The stream or table of this name; StatementError with a hint when there is none."""
+        if name in self.sources:
+            return self.sources[name]
+        raise StatementError(f"{name} does not exist.", hint=self.spelling_hint(name))
+
+    def spelling_hint(self, name: str) -> str:
+        """The advice for a name that differs from an existing one in case only, or nothing."""
+        match next((other for other in self.sources if other.upper() == name.upper()), None):
+            case None:
+                return ""
+            case other if other == other.upper():
+                advice = "Hint: try removing double quotes from the source name."
+                return f"Did you mean {other}? {advice}"
+            case other:
+                advice = "Hint: wrap the source name in double quotes to make it case-sensitive."
+                return f'Did you mean "{other}"? {advice}'
+
+    def readers(self, name: str) -> tuple[QueryRecord, ...]:
+        """The persistent queries that read a source."""
+        return tuple(query for query in self.queries.values() if name in query.sources)
+
+    def writers(self, name: str) -> tuple[QueryRecord, ...]:
+        """The persistent queries that write into a source."""
+        return tuple(query for query in self.queries.values() if query.sink == name)
+
+    def over_topic(self, topic: str) -> tuple[Source, ...]:
+        """The sources that read a topic."""
+        return tuple(source for source in self.sources.values() if source.topic == topic)
+
+    def with_source(self, source: Source, *, replacing: bool = False) -> Catalog:
+        """The catalog with one more source; ConflictError when the name is taken."""
+        taken = self.sources.get(source.name)
+        if taken is not None and not replacing:
+            raise already_exists(source.kind, source.name, taken.kind)
+        return replace(self, sources={**self.sources, source.name: source})
+
+    def without_source(self, name: str) -> Catalog:
+        """The catalog without a source; StatementError when there is none."""
+        self.source(name)
+        return replace(self, sources=_without(self.sources, name))
+
+    def with_type(self, name: str, sql_type: SqlType) -> Catalog:
+        """The catalog with one more custom type; ConflictError when the name is taken."""
+        if name in self.types:
+            raise ConflictError(
+                f"Cannot register custom type '{name}' since it is already registered with type: "
+                f"{self.types[name]}",
+                hint="Drop it first, or use CREATE TYPE IF NOT EXISTS.",
+            )
+        return replace(self, types={**self.types, name: sql_type})
+
+    def without_type(self, name: str) -> Catalog:
+        """The catalog without a custom type; sources that used it keep what it stood for."""
+        if name not in self.types:
+            raise StatementError(f"Type {name} does not exist.")
+        return replace(self, types=_without(self.types, name))
+
+    def with_query(self, query: QueryRecord, *, replacing: bool = False) -> Catalog:
+        """The catalog with one more persistent query; ConflictError when the id is taken."""
+        if query.id in self.queries and not replacing:
+            raise ConflictError(f"Query ID '{query.id}' already exists.")
+        return replace(self, queries={**self.queries, query.id: query})
+
+    def without_query(self, query_id: str) -> Catalog:
+        """The catalog without a persistent query; what it wrote stays."""
+        if query_id not in self.queries:
+            raise StatementError(f"Unknown queryId: {query_id}")
+        return replace(self, queries=_without(self.queries, query_id))
+
+
+def already_exists(kind: SourceKind, name: str, taken: SourceKind) -> ConflictError:
+    """The refusal to create a source under a name that is in use."""
+    noun, other = kind.value.lower(), taken.value.lower()
+    return ConflictError(
+        f"Cannot add {noun} '{name}': A {other} with the same name already exists",
+        hint=f"Use CREATE OR REPLACE, CREATE {kind.value} IF NOT EXISTS, or another name.",
+    )
+
+
+def _without(items: Mapping[str, _V], name: str) -> Mapping[str, _V]:
+    return {key: value for key, value in items.items() if key != name}

@@ -1,0 +1,301 @@
+"""The WITH clause: which properties a statement may have and what they mean (reference §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from millstream.catalog.source import Format
+from millstream.model.errors import StatementError
+from millstream.model.schema import WindowedKey, WindowKind
+
+DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
+DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
+DEFAULT_WRAP = "ksql.persistence.wrap.single.values"
+
+FORMATS = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
+INFERRING = ("AVRO", "JSON_SR", "PROTOBUF")
+"""Formats whose schemas a registry knows: columns may be left out."""
+WRAPPING = ("AVRO", "JSON", "JSON_SR")
+"""Formats that let WRAP_SINGLE_VALUE choose."""
+_SETTINGS = {
+    "DELIMITED": {"delimiter"},
+    "AVRO": {"fullSchemaName", "schemaId"},
+    "JSON_SR": {"fullSchemaName", "schemaId"},
+    "PROTOBUF": {"fullSchemaName", "schemaId", "nullableRepresentation"},
+    "PROTOBUF_NOSR": {"nullableRepresentation"},
+}
+_PART_SETTINGS = {
+    "DELIMITER": "delimiter",
+    "SCHEMA_ID": "schemaId",
+    "SCHEMA_FULL_NAME": "fullSchemaName",
+    "PROTOBUF_NULLABLE_REPRESENTATION": "nullableRepresentation",
+}
+_COMMON = {
+    "KAFKA_TOPIC",
+    "PARTITIONS",
+    "REPLICAS",
+    "RETENTION_MS",
+    "FORMAT",
+    "KEY_FORMAT",
+    "VALUE_FORMAT",
+    "WRAP_SINGLE_VALUE",
+    "TIMESTAMP",
+    "TIMESTAMP_FORMAT",
+    "VALUE_AVRO_SCHEMA_FULL_NAME",
+} | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
+_UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
+
+
+class Form(Enum):
+    """The kind of statement a WITH clause belongs to; `value` is the properties it knows."""
+
+    CREATE = frozenset(
+        _COMMON | {"WINDOW_TYPE", "WINDOW_SIZE", "SOURCED_BY_CONNECTOR", "SOURCE_CONNECTOR"}
+    )
+    CREATE_AS = frozenset(_COMMON)
+    INSERT = frozenset({"QUERY_ID"})
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """A WITH clause, read. None everywhere where the property was not given.
+
+    Format names are upper case and known; `…_settings` are named as in `Format.properties`.
+    """
+
+    topic: str | None = None
+    partitions: int | None = None
+    replicas: int | None = None
+    retention_ms: int | None = None
+    key_format: str | None = None
+    value_format: str | None = None
+    key_settings: Mapping[str, str] = field(default_factory=dict)
+    value_settings: Mapping[str, str] = field(default_factory=dict)
+    wrap: bool | None = None
+    timestamp: str | None = None
+    timestamp_format: str | None = None
+    window: WindowedKey | None = None
+    query_id: str | None = None
+
+
+def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Properties:
+    """The WITH clause of a statement; StatementError names the property that is wrong."""
+    items = _distinct(given)
+    unknown = sorted(set(items) - form.value)
+    if unknown:
+        raise StatementError(f"Invalid config variable(s) in the WITH clause: {','.join(unknown)}")
+    _refuse_format_with_parts(items)
+    both = _format(items, "FORMAT")
+    if "TIMESTAMP_FORMAT" in items and "TIMESTAMP" not in items:
+        raise StatementError("TIMESTAMP_FORMAT needs the TIMESTAMP property beside it.")
+    return Properties(
+        topic=_text(items, "KAFKA_TOPIC"),
+        partitions=_positive(items, "PARTITIONS"),
+        replicas=_positive(items, "REPLICAS", or_minus_one=True),
+        retention_ms=_integer(items, "RETENTION_MS"),
+        key_format=both or _format(items, "KEY_FORMAT"),
+        value_format=both or _format(items, "VALUE_FORMAT"),
+        key_settings=_settings(items, "KEY"),
+        value_settings=_settings(items, "VALUE"),
+        wrap=_boolean(items, "WRAP_SINGLE_VALUE"),
+        timestamp=_name(_text(items, "TIMESTAMP")),
+        timestamp_format=_text(items, "TIMESTAMP_FORMAT"),
+        window=_window(items),
+        query_id=_query_id(items),
+    )
+
+
+def make_format(name: str, settings: Mapping[str, str], wrap: bool | None = None) -> Format:
+    """A format with its settings; StatementError for settings that it does not have."""
+    foreign = sorted(set(settings) - _SETTINGS.get(name, set()))
+    if foreign:
+        raise StatementError(
+            f"{name} does not support the following configs: [{', '.join(foreign)}]"
+        )
+    return Format(name, wrap, dict(settings))
+
+
+def default_format(settings: Mapping[str, str], name: str) -> str | None:
+    """The server's or session's default format, checked; `name` is one of the two settings."""
+    text = settings.get(name) or None
+    return None if text is None else known_format(text)
+
+
+def known_format(text: str) -> str:
+    """The format's name in upper case; StatementError when there is no such format."""
+    name = text.strip().upper()
+    if name not in FORMATS:
+        raise StatementError(f"Unknown format: {name}")
+    return name
+
+
+def wrapping(
+    explicit: bool | None, settings: Mapping[str, str], format_name: str, value_columns: int
+) -> bool | None:
+    """Whether a single value is wrapped: as given, else the session's default where it applies."""
+    if explicit is not None:
+        if value_columns != 1:
+            raise StatementError(
+                "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas",
+                hint=f"The value has {value_columns} columns: leave the property out.",
+            )
+        return explicit
+    default = settings.get(DEFAULT_WRAP)
+    if default is None or value_columns != 1 or format_name not in WRAPPING:
+        return None
+    return default.strip().lower() == "true"
+
+
+def _distinct(given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    items: dict[str, Any] = {}
+    for name, value in given:
+        if name in items:
+            raise StatementError(f"The property {name} is given twice in the WITH clause.")
+        items[name] = value
+    return items
+
+
+def _refuse_format_with_parts(items: Mapping[str, Any]) -> None:
+    for part in ("KEY_FORMAT", "VALUE_FORMAT"):
+        if part in items and "FORMAT" in items:
+            raise StatementError(
+                f"Cannot supply both '{part}' and 'FORMAT' properties, as 'FORMAT' sets both key "
+                "and value formats. Either use just 'FORMAT', or use 'KEY_FORMAT' and "
+                "'VALUE_FORMAT'."
+            )
+
+
+def _text(items: Mapping[str, Any], name: str) -> str | None:
+    value = items.get(name)
+    if value is not None and not isinstance(value, str):
+        raise StatementError(f"Configuration {name} is invalid: expected a string, got {value}.")
+    return value
+
+
+def _integer(items: Mapping[str, Any], name: str) -> int | None:
+    value = items.get(name)
+    if value is None:
+        return None
+    try:
+        return int(value) if not isinstance(value, bool) else int("no")
+    except (ValueError, TypeError):
+        raise StatementError(
+            f"Configuration {name} is invalid: expected a whole number, got {value}."
+        ) from None
+
+
+def _positive(items: Mapping[str, Any], name: str, or_minus_one: bool = False) -> int | None:
+    value = _integer(items, name)
+    if value is None or value > 0 or (or_minus_one and value == -1):
+        return value
+    raise StatementError(f"Configuration {name} is invalid: {value} is not greater than 0.")
+
+
+def _boolean(items: Mapping[str, Any], name: str) -> bool | None:
+    value = items.get(name)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise StatementError(f"Configuration {name} is invalid: expected true or false, got {value}.")
+
+
+def _format(items: Mapping[str, Any], name: str) -> str | None:
+    text = _text(items, name)
+    return None if text is None else known_format(text)
+
+
+def _name(text: str | None) -> str | None:
+    """A column name as written inside a string: folded unless it is quoted there."""
+    if text is None:
+        return None
+    if len(text) > 1 and text[0] == text[-1] and text[0] in '`"':
+        return text[1:-1].replace(text[0] * 2, text[0])
+    return text.upper()
+
+
+def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
+    settings = {
+        setting: str(items[f"{part}_{name}"])
+        for name, setting in _PART_SETTINGS.items()
+        if f"{part}_{name}" in items
+    }
+    if part == "VALUE" and "VALUE_AVRO_SCHEMA_FULL_NAME" in items:
+        if "fullSchemaName" in settings:
+            raise StatementError(
+                "Cannot supply both 'VALUE_AVRO_SCHEMA_FULL_NAME' and 'VALUE_SCHEMA_FULL_NAME'."
+            )
+        settings["fullSchemaName"] = str(items["VALUE_AVRO_SCHEMA_FULL_NAME"])
+    if "delimiter" in settings:
+        settings["delimiter"] = _delimiter(settings["delimiter"], f"{part}_DELIMITER")
+    if not settings.get("fullSchemaName", "x").strip():
+        raise StatementError(
+            "fullSchemaName cannot be empty. Format configuration: {fullSchemaName=}"
+        )
+    return settings
+
+
+def _delimiter(text: str, name: str) -> str:
+    if not text.strip():
+        raise StatementError(
+            f"Configuration {name} is invalid: Delimiter cannot be empty, if you meant to have a "
+            "tab or space for delimiter, please use the special values 'TAB' or 'SPACE'\n"
+            "Example valid value: ';'"
+        )
+    word = {"TAB": "\t", "SPACE": " "}.get(text, text)
+    if len(word) != 1:
+        raise StatementError(
+            f"Configuration {name} is invalid: Invalid delimiter value: '{text}'. Delimiter must "
+            "be a single character or TAB,SPACE\nExample valid value: ';'"
+        )
+    return word
+
+
+def _window(items: Mapping[str, Any]) -> WindowedKey | None:
+    kind_text, size_text = _text(items, "WINDOW_TYPE"), _text(items, "WINDOW_SIZE")
+    if kind_text is None:
+        if size_text is not None:
+            raise StatementError("'WINDOW_SIZE' needs 'WINDOW_TYPE' beside it.")
+        return None
+    if kind_text.upper() not in WindowKind.__members__:
+        raise StatementError(
+            f"Configuration WINDOW_TYPE is invalid: Unknown window type: {kind_text}. "
+            f"Expected one of {', '.join(WindowKind.__members__)}."
+        )
+    kind = WindowKind[kind_text.upper()]
+    if kind is WindowKind.SESSION:
+        if size_text is not None:
+            raise StatementError("'WINDOW_SIZE' should not be set for SESSION windows.")
+        return WindowedKey(kind)
+    if size_text is None:
+        raise StatementError(
+            f"'WINDOW_SIZE' must be set for {kind.value} windows. Example: '10 SECONDS'."
+        )
+    return WindowedKey(kind, _duration(size_text, "WINDOW_SIZE"))
+
+
+def _duration(text: str, name: str) -> int:
+    wrong = f"Configuration {name} is invalid: Invalid duration: '{text}'. "
+    words = text.split()
+    if len(words) != 2 or not words[0].isdigit():
+        raise StatementError(wrong + "Expected a number and a unit, as in '10 SECONDS'.")
+    unit = words[1].upper()
+    for single, factor in (*_UNIT_MS.items(), ("MILLISECOND", 1)):
+        if unit in (single, single + "S"):
+            return int(words[0]) * factor
+    raise StatementError(wrong + f"Unknown time unit: '{unit}'")
+
+
+def _query_id(items: Mapping[str, Any]) -> str | None:
+    text = _text(items, "QUERY_ID")
+    if text is None:
+        return None
+    name = text.upper()
+    if not name.replace("_", "").isalnum() or not name.isascii():
+        raise StatementError(f"Query IDs may contain only letters, digits and '_': {text}")
+    if name.startswith(("INSERTQUERY_", "CTAS_", "CSAS_", "CST_")):
+        raise StatementError(f"Query IDs must not start with a reserved prefix: {text}")
+    return name

@@ -1,0 +1,280 @@
+"""From a query to its logical plan: `plan_query` is the room's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from millstream.catalog.catalog import Catalog
+from millstream.catalog.source import Source
+from millstream.functions.function import Catalogue
+from millstream.model.errors import StatementError
+from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
+from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
+from millstream.plan.aggregation import aggregate, check_clauses, is_aggregation
+from millstream.plan.joins import From, read_joined, read_source, refuse_kafka_grouping
+from millstream.plan.nodes import (
+    Aggregate,
+    Deliver,
+    Filter,
+    Flatten,
+    Node,
+    Read,
+    Write,
+    inputs,
+)
+from millstream.plan.projection import (
+    Key,
+    KeyColumn,
+    Selected,
+    expand,
+    project,
+    project_all,
+    with_expression,
+)
+from millstream.plan.prune import prune
+from millstream.plan.rewrite import substitute
+from millstream.plan.sinks import (
+    Client,
+    ExistingStream,
+    NewSource,
+    OutputTopic,
+    Target,
+    existing_sink,
+    fitted,
+    new_sink,
+)
+from millstream.plan.sources import Surroundings, functions_in, name_sources, unique
+from millstream_parser import statements
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A query ready for `split`.
+
+    `node` is a Write or (push query) a Deliver. `sources` are those it reads, left to right.
+    `sink` is the stream or table written to, None for a push query; `sink_topic` the topic to
+    make for it, None where it exists (INSERT INTO).
+    """
+
+    node: Write | Deliver
+    sources: tuple[Source, ...]
+    sink: Source | None = None
+    sink_topic: OutputTopic | None = None
+
+
+def plan_query(
+    query: statements.Query,
+    catalog: Catalog,
+    *,
+    target: Target,
+    properties: Mapping[str, str],
+    functions: Catalogue,
+    script: str = "",
+) -> Planned:
+    """The logical plan of a continuous query.
+
+    `properties` are the session's settings; `script` is the text that the spans in the query
+    refer to, for messages with a place. Raises StatementError (or ConflictError) for whatever is
+    wrong with the query; formats are not looked at.
+    """
+    persistent = not isinstance(target, Client)
+    existing = existing_sink(target, catalog) if isinstance(target, ExistingStream) else None
+    surroundings = Surroundings(
+        name_sources(query, catalog),
+        functions,
+        catalog.types,
+        windowed=query.window is not None,
+        script=script,
+    )
+    _check_shape(query, target, surroundings)
+    node, selected, key = _relation(query, surroundings, persistent=persistent)
+    sources = tuple(item.source for item in surroundings.sources)
+    if not persistent:
+        final = project_all(node, selected, key)
+        return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
+    name = target.name if isinstance(target, NewSource | ExistingStream) else ""
+    result = project(node, selected, key, properties, name)
+    if existing is not None:
+        result = fitted(result, existing, node.kind)
+        sink, topic = existing, None
+    else:
+        assert isinstance(target, NewSource)
+        window = _window_of(node)
+        made = new_sink(target, result.schema, node.kind, window, sources[0], properties)
+        sink, topic = made.source, made.topic
+    return Planned(_written(prune(_write(result, sink, existing))), sources, sink, topic)
+
+
+def _write(node: Node, sink: Source, existing: Source | None) -> Write:
+    return Write(
+        node,
+        sink.name,
+        sink.topic,
+        sink.key_format,
+        sink.value_format,
+        _window_of(node),
+        # a stream that takes its event time from a column does so when it is read
+        sink.timestamp if existing is None else None,
+    )
+
+
+def _written(node: Node) -> Write:
+    assert isinstance(node, Write)
+    return node
+
+
+def _delivered(node: Node) -> Deliver:
+    assert isinstance(node, Deliver)
+    return node
+
+
+def _check_shape(query: statements.Query, target: Target, surroundings: Surroundings) -> None:
+    match target:
+        case NewSource(kind):
+            _refuse_limit(query, f"CREATE {kind} AS SELECT")
+        case ExistingStream():
+            _refuse_limit(query, "INSERT INTO")
+    for item in surroundings.sources:
+        windowed_table = item.source.kind is SourceKind.TABLE and item.source.window is not None
+        if windowed_table and not isinstance(target, Client):
+            raise StatementError(
+                "KSQL does not support persistent queries on windowed tables: "
+                f"{item.source.name} is one.",
+                hint="Declare a stream with WINDOW_TYPE over its topic and query that.",
+            )
+    if query.window is not None and not query.group_by:
+        aggregates = surroundings.catalogue.aggregate
+        if not any(functions_in(item.expression, aggregates) for item in query.items):
+            raise StatementError("WINDOW clause requires a GROUP BY clause.")
+    windowed = any(item.source.window is not None for item in surroundings.sources)
+    if windowed and query.window is not None:
+        raise StatementError("WINDOW clause is not supported on sources that are windowed already.")
+    if query.group_by and query.partition_by:
+        raise StatementError("PARTITION BY cannot be combined with GROUP BY.")
+    if query.emit == "FINAL" and (query.window is None or not query.items):
+        raise StatementError("EMIT FINAL is only supported for windowed aggregations.")
+
+
+def _refuse_limit(query: statements.Query, form: str) -> None:
+    if query.limit is not None:
+        raise StatementError(f"{form} statements don't support LIMIT clause.")
+
+
+def _relation(
+    query: statements.Query, surroundings: Surroundings, *, persistent: bool
+) -> tuple[Node, tuple[Selected, ...], Key]:
+    """Everything below the last projection, the SELECT list over it, and its key."""
+    if query.group_by:
+        refuse_kafka_grouping(surroundings)
+    check_clauses(query, surroundings)
+    joined = len(surroundings.sources) > 1
+    start = read_joined(query, surroundings) if joined else read_source(surroundings.sources[0])
+    node = start.node
+    if query.where is not None:
+        node = _filtered(node, surroundings.predicate(query.where, "WHERE"))
+    selected = expand(query, surroundings, query.partition_by, persistent=persistent)
+    if is_aggregation(query, surroundings):
+        _refuse_table_functions(query, surroundings, "aggregation")
+        below = replace(start, node=node)
+        return _aggregated(query, surroundings, below, selected, persistent=persistent)
+    node, selected = _flattened(node, selected, surroundings)
+    key = _partitioned(query, surroundings, node) if query.partition_by else start.key
+    return node, selected, key
+
+
+def _filtered(node: Node, predicate: Expression) -> Filter:
+    """A filter; over a table it must see what a row was before, to take it back."""
+    if isinstance(node, Read) and node.kind is SourceKind.TABLE:
+        node = replace(node, materialised=True)
+    return Filter(node, predicate)
+
+
+def _aggregated(
+    query: statements.Query,
+    surroundings: Surroundings,
+    below: From,
+    selected: tuple[Selected, ...],
+    *,
+    persistent: bool,
+) -> tuple[Node, tuple[Selected, ...], Key]:
+    node = below.node
+    if isinstance(node, Read) and node.kind is SourceKind.TABLE:
+        node = replace(node, materialised=True)
+    return aggregate(query, surroundings, node, below.key, selected, persistent=persistent)
+
+
+def _refuse_table_functions(
+    query: statements.Query, surroundings: Surroundings, other: str
+) -> None:
+    known = surroundings.catalogue.table
+    used = [name for item in query.items for name in functions_in(item.expression, known)]
+    if used:
+        raise StatementError(
+            f"Table functions cannot be used with aggregations: {', '.join(used)} in a query "
+            f"with {other}."
+        )
+
+
+def _flattened(
+    node: Node, selected: tuple[Selected, ...], surroundings: Surroundings
+) -> tuple[Node, tuple[Selected, ...]]:
+    """Table functions are called in a step of their own; the SELECT list refers to its columns."""
+    calls: dict[TableCall, str] = {}
+    taken = set(node.schema.names)
+    for item in selected:
+        for part in walk(item.expression):
+            if isinstance(part, TableCall) and part not in calls:
+                calls[part] = unique(f"KSQL_SYNTH_{len(calls)}", taken)
+    if not calls:
+        return node, selected
+    if node.kind is SourceKind.TABLE:
+        raise StatementError("Table source is not supported with table functions")
+    added = tuple(Column(name, call.type) for call, name in calls.items())
+    schema = Schema(node.schema.columns + added)
+
+    def column(part: Expression) -> Expression | None:
+        return ColumnRef(calls[part], part.type) if isinstance(part, TableCall) else None
+
+    items = tuple(with_expression(i, substitute(i.expression, column)) for i in selected)
+    return Flatten(node, tuple(calls), schema), items
+
+
+def _partitioned(query: statements.Query, surroundings: Surroundings, node: Node) -> Key:
+    """The key that PARTITION BY gives. No rows move for it: the sink's topic is written by key."""
+    if node.kind is SourceKind.TABLE:
+        raise StatementError("PARTITION BY is only supported on streams, not on tables.")
+    if any(item.source.window is not None for item in surroundings.sources):
+        raise StatementError("PARTITION BY is not supported on windowed sources.")
+    trees = query.partition_by
+    if any(isinstance(tree, exp.Null) for tree in trees):
+        if len(trees) > 1:
+            raise StatementError("PARTITION BY NULL cannot be combined with other expressions.")
+        return Key(())
+    columns: list[KeyColumn] = []
+    for tree in trees:
+        expression = surroundings.typed(tree, "PARTITION BY")
+        if any(expression == column.value for column in columns):
+            text = surroundings.text(tree, qualified=True)
+            raise StatementError(f"Duplicate PARTITION BY expression: {text}")
+        name = expression.name if isinstance(expression, ColumnRef) else "KSQL_COL_0"
+        text = surroundings.text(tree, qualified=True)
+        columns.append(KeyColumn(name, expression, ((expression, text),)))
+    return Key(tuple(columns), "partitioning expression")
+
+
+def _window_of(node: Node) -> WindowedKey | None:
+    """The window that the keys of a relation carry."""
+    match node:
+        case Read(source):
+            return source.window
+        case Aggregate(_, _, window):
+            if window is None:
+                return None
+            size = None if window.kind is WindowKind.SESSION else window.size_ms
+            return WindowedKey(window.kind, size)
+        case _:
+            below = inputs(node)
+            return _window_of(below[0]) if below else None

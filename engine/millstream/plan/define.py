@@ -1,0 +1,193 @@
+"""CREATE, ALTER and DROP of streams, tables and types: from statement to catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millstream.catalog.catalog import Catalog, already_exists
+from millstream.catalog.properties import (
+    DEFAULT_KEY_FORMAT,
+    DEFAULT_VALUE_FORMAT,
+    INFERRING,
+    Form,
+    Properties,
+    default_format,
+    make_format,
+    read_properties,
+    wrapping,
+)
+from millstream.catalog.rules import Drop, check_alter, check_replace, check_source, drop_source
+from millstream.catalog.source import Source, TimestampColumn
+from millstream.model.errors import StatementError
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.types import SqlType
+from millstream.plan.types import sql_type
+from millstream_parser import statements
+from millstream_parser.statements import ColumnRole, Element
+
+
+def create_source(
+    statement: statements.CreateSource,
+    catalog: Catalog,
+    properties: Mapping[str, str],
+    *,
+    text: str = "",
+) -> Source:
+    """The stream or table that a CREATE with columns describes.
+
+    `properties` are the session's settings (default formats), `text` the statement for DESCRIBE.
+    Whether the formats can hold the columns is asked elsewhere (formats). An existing source of
+    the name is a ConflictError, or with OR REPLACE must be compatible; IF NOT EXISTS is for the
+    caller to look at first.
+    """
+    kind = SourceKind[statement.kind]
+    _refuse_replacing_read_only(statement, catalog)
+    given = read_properties(statement.properties, Form.CREATE)
+    if given.topic is None:
+        raise StatementError('Missing required property "KAFKA_TOPIC" which has no default value.')
+    key_format = given.key_format or default_format(properties, DEFAULT_KEY_FORMAT) or "KAFKA"
+    value_format = given.value_format or default_format(properties, DEFAULT_VALUE_FORMAT)
+    if value_format is None:
+        raise StatementError(
+            "Statement is missing the 'VALUE_FORMAT' property from the WITH clause.",
+            hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config.",
+        )
+    schema = _schema(statement, catalog.types)
+    _check_inference(schema, kind, given, key_format, value_format)
+    wrap = wrapping(given.wrap, properties, value_format, len(schema.value))
+    source = Source(
+        name=statement.name,
+        kind=kind,
+        schema=schema,
+        topic=given.topic,
+        key_format=make_format(key_format, given.key_settings),
+        value_format=make_format(value_format, given.value_settings, wrap),
+        window=given.window,
+        timestamp=_timestamp(given),
+        read_only=statement.read_only,
+        statement=text,
+    )
+    check_source(source)
+    _check_name(source, catalog, replacing=statement.or_replace)
+    return source
+
+
+def alter_source(statement: statements.AlterSource, catalog: Catalog) -> Source:
+    """The stream or table with the columns of ALTER … ADD COLUMN."""
+    source = catalog.source(statement.name)
+    added = tuple(Column(name, sql_type(tree, catalog.types)) for name, tree in statement.columns)
+    return check_alter(source, SourceKind[statement.kind], added)
+
+
+def drop(statement: statements.DropSource, catalog: Catalog) -> Drop:
+    """What DROP STREAM or DROP TABLE does."""
+    return drop_source(
+        catalog,
+        SourceKind[statement.kind],
+        statement.name,
+        if_exists=statement.if_exists,
+        delete_topic=statement.delete_topic,
+    )
+
+
+def create_type(statement: statements.CreateType, catalog: Catalog) -> Catalog:
+    """The catalog with the type of CREATE TYPE."""
+    if statement.if_not_exists and statement.name in catalog.types:
+        return catalog
+    return catalog.with_type(statement.name, sql_type(statement.type, catalog.types))
+
+
+def drop_type(statement: statements.DropType, catalog: Catalog) -> Catalog:
+    """The catalog without the type of DROP TYPE."""
+    if statement.if_exists and statement.name not in catalog.types:
+        return catalog
+    return catalog.without_type(statement.name)
+
+
+def check_new(source: Source, catalog: Catalog, *, replacing: bool) -> None:
+    """Refuse a sink of CREATE … AS whose name is taken, or that cannot replace what is there."""
+    check_source(source)
+    _check_name(source, catalog, replacing=replacing)
+
+
+def _check_name(source: Source, catalog: Catalog, *, replacing: bool) -> None:
+    taken = catalog.sources.get(source.name)
+    if taken is None:
+        return
+    if not replacing:
+        raise already_exists(source.kind, source.name, taken.kind)
+    check_replace(taken, source, catalog)
+
+
+def _refuse_replacing_read_only(statement: statements.CreateSource, catalog: Catalog) -> None:
+    taken = catalog.sources.get(statement.name)
+    if statement.or_replace and (statement.read_only or (taken is not None and taken.read_only)):
+        noun = statement.kind.lower()
+        raise StatementError(
+            f"Cannot add {noun} '{statement.name}': CREATE OR REPLACE is not supported on "
+            f"source {noun}s."
+        )
+
+
+def _schema(statement: statements.CreateSource, types: Mapping[str, SqlType]) -> Schema:
+    return Schema.of(_column(element, statement.kind, types) for element in statement.elements)
+
+
+def _column(element: Element, kind: str, types: Mapping[str, SqlType]) -> Column:
+    match element.role, kind:
+        case (ColumnRole.KEY, "TABLE"):
+            raise _wrong_marker(element, "KEY", "PRIMARY KEY", "tables")
+        case (ColumnRole.PRIMARY_KEY, "STREAM"):
+            raise _wrong_marker(element, "PRIMARY KEY", "KEY", "streams")
+        case (ColumnRole.KEY | ColumnRole.PRIMARY_KEY, _):
+            role = Role.KEY
+        case (ColumnRole.HEADER | ColumnRole.HEADERS, _):
+            role = Role.HEADERS
+        case _:
+            role = Role.VALUE
+    return Column(element.name, sql_type(element.type, types), role, element.header)
+
+
+def _wrong_marker(element: Element, given: str, right: str, kinds: str) -> StatementError:
+    place = f"Line: {element.span.line}, Col: {element.span.column}: " if element.span else ""
+    return StatementError(
+        f"{place}Column `{element.name}` is a '{given}' column: please use '{right}' for {kinds}."
+    )
+
+
+def _check_inference(
+    schema: Schema, kind: SourceKind, given: Properties, key_format: str, value_format: str
+) -> None:
+    """Refuse missing columns that no schema registry can tell, and columns it tells already."""
+    parts = (
+        ("KEY", key_format, given.key_settings, schema.key),
+        ("VALUE", value_format, given.value_settings, schema.value),
+    )
+    for part, name, settings, columns in parts:
+        if "schemaId" not in settings:
+            continue
+        if name not in INFERRING:
+            raise StatementError(
+                f"{part}_FORMAT should support schema inference when {part}_SCHEMA_ID is "
+                f"provided. Current format is {name}."
+            )
+        if columns:
+            raise StatementError(
+                f"Table elements and {part}_SCHEMA_ID cannot both exist for create statement."
+            )
+    if kind is SourceKind.TABLE and not schema.key and key_format not in INFERRING:
+        raise StatementError("Tables require a PRIMARY KEY. Please define the PRIMARY KEY.")
+    if not schema.value and not schema.headers and value_format in INFERRING:
+        raise StatementError(
+            f"Columns cannot be taken from a {value_format} schema yet: list them in the statement."
+        )
+    if not schema.columns:
+        raise StatementError(
+            "No columns supplied.", hint=f"The {value_format} format cannot tell them by itself."
+        )
+
+
+def _timestamp(given: Properties) -> TimestampColumn | None:
+    if given.timestamp is None:
+        return None
+    return TimestampColumn(given.timestamp, given.timestamp_format)

@@ -1,0 +1,88 @@
+"""Leaving out columns that no later step uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from millstream.model.expressions import Expression, column_names
+from millstream.model.schema import Role, Schema
+from millstream.plan.nodes import (
+    Aggregate,
+    Deliver,
+    Filter,
+    Flatten,
+    Node,
+    Project,
+    Read,
+    Repartition,
+    StreamTableJoin,
+    Write,
+)
+
+
+def prune(node: Node) -> Node:
+    """The same plan, reading and moving only the columns it needs. Keys always stay."""
+    return _pruned(node, node.schema.names)
+
+
+def _pruned(node: Node, needed: Collection[str]) -> Node:
+    match node:
+        case Read():
+            return _read(node, needed)
+        case Filter(below, predicate):
+            return replace(node, input=_pruned(below, _with(needed, (predicate,))))
+        case Project():
+            return _project(node, needed)
+        case Flatten(below, calls):
+            passed = _with([n for n in below.schema.names if n in needed], calls)
+            pruned = _pruned(below, passed)
+            added = node.schema.columns[len(below.schema.columns) :]
+            schema = Schema(pruned.schema.columns + added)
+            return replace(node, input=pruned, schema=schema)
+        case Repartition(below, keys):
+            schema = _kept(node.schema, needed)
+            values = [column.name for column in schema.value]
+            passed = _with(values, (key.expression for key in keys))
+            return replace(node, input=_pruned(below, passed), schema=schema)
+        case Aggregate(below, aggregates):
+            return replace(node, input=_pruned(below, _with((), (c for _, c in aggregates))))
+        case StreamTableJoin(left, right):
+            return _join(node, left, right, needed)
+        case Write() | Deliver():
+            return replace(node, input=_pruned(node.input, node.schema.names))
+
+
+def _read(node: Read, needed: Collection[str]) -> Read:
+    kept = [
+        (column, name)
+        for column, name in zip(node.schema.columns, node.columns, strict=True)
+        if column.role is Role.KEY or column.name in needed
+    ]
+    schema = Schema(tuple(column for column, _ in kept))
+    return replace(node, schema=schema, columns=tuple(name for _, name in kept))
+
+
+def _project(node: Project, needed: Collection[str]) -> Project:
+    kept = [
+        (column, expression)
+        for column, expression in zip(node.schema.columns, node.expressions, strict=True)
+        if column.role is Role.KEY or column.name in needed
+    ]
+    expressions = tuple(expression for _, expression in kept)
+    schema = Schema(tuple(column for column, _ in kept))
+    return Project(_pruned(node.input, _with((), expressions)), expressions, schema)
+
+
+def _join(node: StreamTableJoin, left: Node, right: Node, needed: Collection[str]) -> Node:
+    left, right = _pruned(left, needed), _pruned(right, needed)
+    columns = left.schema.columns + right.schema.value
+    return replace(node, left=left, right=right, schema=Schema(columns))
+
+
+def _kept(schema: Schema, needed: Collection[str]) -> Schema:
+    return Schema(tuple(c for c in schema.columns if c.role is Role.KEY or c.name in needed))
+
+
+def _with(names: Iterable[str], expressions: Iterable[Expression]) -> set[str]:
+    return {*names, *(name for e in expressions for name in column_names(e))}

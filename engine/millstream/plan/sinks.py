@@ -1,0 +1,221 @@
+"""What a query writes into: a new stream or table, an existing stream, or a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millstream.catalog.catalog import Catalog
+from millstream.catalog.properties import (
+    DEFAULT_KEY_FORMAT,
+    DEFAULT_VALUE_FORMAT,
+    Form,
+    Properties,
+    default_format,
+    make_format,
+    read_properties,
+    wrapping,
+)
+from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types, check_timestamp
+from millstream.catalog.source import Format, Source, TimestampColumn
+from millstream.model.errors import StatementError
+from millstream.model.expressions import Cast
+from millstream.model.schema import Schema, SourceKind, WindowedKey
+from millstream.plan.assignable import assignable
+from millstream.plan.nodes import Project
+from millstream_parser.statements import Properties as WithClause
+
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class NewSource:
+    """CREATE … AS SELECT: `kind` STREAM or TABLE as written, and its WITH clause."""
+
+    kind: str
+    name: str
+    properties: WithClause = ()
+    statement: str = ""
+    query_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingStream:
+    """INSERT INTO … SELECT."""
+
+    name: str
+    properties: WithClause = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A push query."""
+
+
+Target = NewSource | ExistingStream | Client
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTopic:
+    """The topic a query writes to. What is None is taken over from the topic `like`."""
+
+    name: str
+    like: str
+    partitions: int | None = None
+    replicas: int | None = None
+    retention_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A new stream or table with its topic."""
+
+    source: Source
+    topic: OutputTopic
+
+
+def check_kind(target: NewSource, kind: SourceKind) -> None:
+    """Refuse CREATE STREAM over what is a table, and the reverse."""
+    if target.kind != kind.value:
+        raise StatementError(
+            f"Invalid result type. Your SELECT query produces a {kind.value}. "
+            f"Please use CREATE {kind.value} AS SELECT statement instead."
+        )
+
+
+def new_sink(
+    target: NewSource,
+    result: Schema,
+    kind: SourceKind,
+    window: WindowedKey | None,
+    left: Source,
+    settings: Mapping[str, str],
+) -> Sink:
+    """The stream or table that CREATE … AS SELECT makes; formats come from the left source."""
+    check_kind(target, kind)
+    given = read_properties(target.properties, Form.CREATE_AS)
+    schema = Schema(tuple(c for c in result.columns if c not in _bounds(result)))
+    check_key_types(schema.key)
+    key_format = _key_format(given, schema, left.key_format, settings)
+    value_format = _value_format(given, schema, left.value_format, settings)
+    timestamp = None
+    if given.timestamp is not None:
+        timestamp = TimestampColumn(given.timestamp, given.timestamp_format)
+        check_timestamp(timestamp, schema)
+    topic = given.topic or settings.get(TOPIC_PREFIX, "") + target.name
+    _check_retention(given, kind, window)
+    source = Source(
+        name=target.name,
+        kind=kind,
+        schema=schema,
+        topic=topic,
+        key_format=key_format,
+        value_format=value_format,
+        window=window,
+        timestamp=timestamp,
+        statement=target.statement,
+        query_id=target.query_id,
+    )
+    partitions = given.partitions or _setting(settings, "ksql.sink.partitions")
+    replicas = given.replicas or _setting(settings, "ksql.sink.replicas")
+    return Sink(source, OutputTopic(topic, left.topic, partitions, replicas, given.retention_ms))
+
+
+def _bounds(schema: Schema) -> tuple[object, ...]:
+    return tuple(column for column in schema.key if column.name in WINDOW_BOUNDS)
+
+
+def _setting(settings: Mapping[str, str], name: str) -> int | None:
+    text = settings.get(name)
+    return int(text) if text is not None and str(text).strip().lstrip("-").isdigit() else None
+
+
+def _key_format(
+    given: Properties, schema: Schema, inherited: Format, settings: Mapping[str, str]
+) -> Format:
+    if not schema.key:
+        if given.key_format not in (None, "NONE"):
+            raise StatementError(
+                "Key format specified for stream without key columns.",
+                hint="Leave KEY_FORMAT out, or use VALUE_FORMAT instead of FORMAT.",
+            )
+        return Format("NONE")
+    if given.key_format is not None:
+        return _with_inherited(given.key_format, given.key_settings, inherited)
+    if inherited.name == "NONE":
+        name = default_format(settings, DEFAULT_KEY_FORMAT) or "KAFKA"
+        return make_format(name, given.key_settings)
+    return _with_inherited(inherited.name, given.key_settings, inherited)
+
+
+def _value_format(
+    given: Properties, schema: Schema, inherited: Format, settings: Mapping[str, str]
+) -> Format:
+    name = given.value_format or inherited.name
+    if name == "NONE":
+        name = default_format(settings, DEFAULT_VALUE_FORMAT) or name
+    wrap = wrapping(given.wrap, settings, name, len(schema.value))
+    return _with_inherited(name, given.value_settings, inherited, wrap)
+
+
+def _with_inherited(
+    name: str, settings: Mapping[str, str], inherited: Format, wrap: bool | None = None
+) -> Format:
+    kept = dict(inherited.properties) if inherited.name == name else {}
+    kept.pop("schemaId", None)
+    return make_format(name, {**kept, **settings}, wrap)
+
+
+def _check_retention(given: Properties, kind: SourceKind, window: WindowedKey | None) -> None:
+    if given.retention_ms is not None and kind is SourceKind.TABLE and window is None:
+        raise StatementError(
+            "RETENTION_MS cannot be set for a table without windows: its topic is compacted."
+        )
+
+
+def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:
+    """The stream that INSERT INTO … SELECT writes into; StatementError where that cannot be."""
+    read_properties(target.properties, Form.INSERT)
+    sink = catalog.sources.get(target.name)
+    if sink is None:
+        raise StatementError(
+            f"Sink does not exist for the INSERT INTO statement: {target.name}",
+            hint=catalog.spelling_hint(target.name),
+        )
+    if sink.kind is SourceKind.TABLE:
+        raise StatementError(
+            f"INSERT INTO can only be used to insert into a stream. {sink.name} is a table."
+        )
+    if sink.read_only:
+        raise StatementError(f"Cannot insert into read-only stream: {sink.name}")
+    if sink.schema.headers:
+        raise StatementError(f"Cannot insert into {sink.name} because it has header columns")
+    return sink
+
+
+def fitted(node: Project, sink: Source, kind: SourceKind) -> Project:
+    """The projection with its columns converted to those of an existing stream."""
+    if kind is SourceKind.TABLE:
+        raise StatementError(
+            "Incompatible data sink and query result. Data sink "
+            f"({sink.name}) type is {sink.kind.value} but select query result is {kind.value}."
+        )
+    ours = tuple(c for c in node.schema.columns if c not in _bounds(node.schema))
+    theirs = sink.schema.columns
+    same_shape = [(c.name, c.role) for c in ours] == [(c.name, c.role) for c in theirs]
+    if not same_shape or not all(
+        assignable(a.type, b.type) for a, b in zip(ours, theirs, strict=True)
+    ):
+        raise StatementError(
+            "Incompatible schema between results and sink.\n"
+            f"Result schema is {Schema(ours)}\nSink schema is {sink.schema}"
+        )
+    types = {column.name: column for column in theirs}
+    columns = tuple(types.get(column.name, column) for column in node.schema.columns)
+    expressions = tuple(
+        expression
+        if expression.type == column.type
+        else Cast(expression, column.type, implicit=True)
+        for expression, column in zip(node.expressions, columns, strict=True)
+    )
+    return Project(node.input, expressions, Schema(columns))

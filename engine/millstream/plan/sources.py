@@ -1,0 +1,261 @@
+"""The sources of a query and what its expressions can see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from millstream.catalog.catalog import Catalog
+from millstream.catalog.rules import PSEUDO_COLUMNS, WINDOW_BOUNDS
+from millstream.catalog.source import Source
+from millstream.functions.function import Catalogue
+from millstream.model.errors import StatementError
+from millstream.model.expressions import ColumnRef, Expression
+from millstream.model.schema import Column, Role, Schema
+from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
+from millstream.plan.nodes import Read
+from millstream.plan.scope import Scope, location
+from millstream.plan.typing import type_expression
+from millstream_parser import print_expression, statements
+
+PSEUDO_TYPES: Mapping[str, SqlType] = {
+    "ROWTIME": BIGINT,
+    "ROWPARTITION": INTEGER,
+    "ROWOFFSET": BIGINT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSource:
+    """A source of FROM or JOIN under its alias. In joins `prefix` keeps its columns apart."""
+
+    alias: str
+    source: Source
+    prefix: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All it offers under its own names: columns, window bounds, pseudo columns."""
+        declared = self.source.schema.columns
+        keys = tuple(column for column in declared if column.role is Role.KEY)
+        bounds = WINDOW_BOUNDS if self.source.window is not None else ()
+        return (
+            *keys,
+            *(Column(name, BIGINT, Role.KEY) for name in bounds),
+            *(Column(c.name, c.type) for c in declared if c.role is not Role.KEY),
+            *(Column(name, PSEUDO_TYPES[name]) for name in PSEUDO_COLUMNS),
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether an expression may name this column."""
+        return any(column.name == name for column in self.columns)
+
+    def read(self) -> Read:
+        """All of it as a relation; `prune` leaves out later what nobody uses."""
+        columns = self.columns
+        schema = Schema(tuple(Column(self.prefix + c.name, c.type, c.role) for c in columns))
+        names = tuple(column.name for column in columns)
+        return Read(self.source, self.prefix, schema, names, self.source.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the clauses of one query are read against.
+
+    `windowed` is whether the query has a WINDOW clause; `script` the text that the spans of
+    expressions refer to, or nothing.
+    """
+
+    sources: tuple[NamedSource, ...]
+    catalogue: Catalogue
+    types: Mapping[str, SqlType]
+    windowed: bool
+    script: str = ""
+
+    def scope(self, clause: str, *, window_bounds: bool) -> Scope:
+        """The columns in sight; window bounds of a windowed aggregation only where allowed."""
+        listed: list[tuple[str, Schema]] = []
+        physical: dict[tuple[str, str], str] = {}
+        for position, item in enumerate(self.sources):
+            columns = item.columns
+            if window_bounds and self.windowed and position == 0:
+                known = {column.name for column in columns}
+                columns += tuple(Column(n, BIGINT) for n in WINDOW_BOUNDS if n not in known)
+                physical |= {(item.alias, name): name for name in WINDOW_BOUNDS}
+            physical |= {(item.alias, c.name): item.prefix + c.name for c in item.columns}
+            listed.append((item.alias, Schema(columns)))
+        return Scope(
+            tuple(listed),
+            self.catalogue,
+            self.types,
+            physical,
+            clause,
+            aggregates=clause in ("SELECT", "HAVING"),
+            tables=clause == "SELECT",
+            text=self.script,
+        )
+
+    def typed(
+        self, tree: exp.Expression, clause: str, *, window_bounds: bool = False
+    ) -> Expression:
+        """A typed expression over the relation of all sources; errors name the clause."""
+        for column in columns_in(tree):
+            self.resolve(column, clause)
+        scope = self.scope(clause, window_bounds=window_bounds)
+        try:
+            return type_expression(tree, scope)
+        except StatementError as error:
+            start = _PREFIXES.get(clause, "")
+            if error.message.startswith(start):
+                raise
+            raise StatementError(
+                start + error.message, detail=error.detail, hint=error.hint, span=error.span
+            ) from error
+
+    def predicate(self, tree: exp.Expression, clause: str) -> Expression:
+        """The typed condition of WHERE or HAVING."""
+        result = self.typed(tree, clause)
+        if result.type != BOOLEAN:
+            raise StatementError(
+                f"Type error in {clause} expression: Should evaluate to boolean but is "
+                f"{print_expression(tree)} ({result.type}) instead."
+            )
+        return result
+
+    def resolve(self, column: exp.Column, clause: str) -> NamedSource:
+        """The source that a column belongs to; StatementError when none or several do."""
+        name, place = column.name, location(column, self.script)[1]
+        if column.table:
+            item = next((s for s in self.sources if s.alias == column.table), None)
+            if item is None:
+                raise StatementError(
+                    f"{place}'{column.table}' is not a valid stream/table name or alias."
+                )
+            if item.has(name) or self._is_bound(name):
+                return item
+            raise StatementError(
+                f"{place}{clause} column '{column.table}.{name}' cannot be resolved."
+            )
+        owners = [item for item in self.sources if item.has(name)]
+        if len(owners) > 1:
+            listed = " or ".join(f"{item.alias}.{name}" for item in owners)
+            raise StatementError(f"{place}Column '{name}' is ambiguous. Could be {listed}.")
+        if owners:
+            return owners[0]
+        if self._is_bound(name):
+            return self.sources[0]
+        raise StatementError(
+            f"{place}{clause} column '{name}' cannot be resolved.{_why(clause, name)}"
+        )
+
+    def text(self, tree: exp.Expression, *, qualified: bool) -> str:
+        """An expression as messages show it, every column with its source or without."""
+
+        def shown(node: exp.Expression) -> exp.Expression:
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                return node
+            owner = next((s for s in self.sources if not node.table and s.has(node.name)), None)
+            table = node.args.get("table") or (exp.to_identifier(owner.alias) if owner else None)
+            return exp.Column(this=node.this.copy(), table=table if qualified else None)
+
+        return print_expression(tree.copy().transform(shown))
+
+    def is_ambiguous(self, name: str) -> bool:
+        """Whether several sources have a column of this name."""
+        return sum(item.has(name) for item in self.sources) > 1
+
+    def _is_bound(self, name: str) -> bool:
+        return self.windowed and name in WINDOW_BOUNDS
+
+
+_PREFIXES = {
+    "WHERE": "Error in WHERE expression: ",
+    "HAVING": "Error in HAVING expression: ",
+    "SELECT": "Invalid Select: ",
+}
+
+
+def _why(clause: str, name: str) -> str:
+    if clause not in ("PARTITION BY", "GROUP BY"):
+        return ""
+    return (
+        f" '{name}' must be a column in the source schema since {clause} is applied on the input."
+    )
+
+
+def columns_in(
+    tree: exp.Expression, parameters: Collection[str] = frozenset()
+) -> Iterator[exp.Column]:
+    """The columns that an expression names, lambda parameters and stars left out."""
+    if isinstance(tree, exp.Column):
+        if tree.table or tree.name not in parameters:
+            yield tree
+        return
+    inner = parameters
+    if isinstance(tree, exp.Lambda):
+        inner = {*parameters, *(parameter.name for parameter in tree.expressions)}
+    for child in tree.iter_expressions():
+        if not isinstance(child, exp.Star | exp.DataType):
+            yield from columns_in(child, inner)
+
+
+def functions_in(tree: exp.Expression, known: Collection[str]) -> tuple[str, ...]:
+    """The names of those functions called in the expression, outermost first, each once."""
+    calls = (node.name.upper() for node in tree.walk() if isinstance(node, exp.Anonymous))
+    return tuple(dict.fromkeys(name for name in calls if name in known))
+
+
+def name_sources(query: statements.Query, catalog: Catalog) -> tuple[NamedSource, ...]:
+    """The sources of a query, left to right; refuses unknown and repeated ones."""
+    aliased = (query.source, *(join.source for join in query.joins))
+    joined = len(aliased) > 1
+    result: list[NamedSource] = []
+    for item in aliased:
+        source = catalog.source(item.name)
+        alias = item.alias or item.name
+        prefix = f"{alias}_" if joined else ""
+        _refuse_repeated(source, alias, tuple(result), len(aliased))
+        result.append(NamedSource(alias, source, prefix))
+    return tuple(result)
+
+
+def _refuse_repeated(
+    source: Source, alias: str, earlier: tuple[NamedSource, ...], total: int
+) -> None:
+    if any(item.source.name == source.name for item in earlier):
+        if total == 2:
+            raise StatementError(
+                f"Can not join '{source.name}' to '{source.name}': "
+                "self joins are not yet supported."
+            )
+        raise StatementError(
+            "N-way joins do not support multiple occurrences of the same source. "
+            f"Source: '{source.name}'"
+        )
+    if any(item.alias == alias for item in earlier):
+        raise StatementError(f"The alias {alias} is used for two sources of the query.")
+
+
+def column_reference(item: NamedSource, name: str) -> ColumnRef:
+    """A column of a source, as the relation of all sources has it."""
+    column = next(column for column in item.columns if column.name == name)
+    return ColumnRef(item.prefix + name, column.type)
+
+
+def column_tree(item: NamedSource, name: str) -> exp.Column:
+    """A column of a source as the parser would have read it, qualified."""
+    return exp.Column(
+        this=exp.to_identifier(name, quoted=True),
+        table=exp.to_identifier(item.alias, quoted=True),
+    )
+
+
+def unique(name: str, taken: Collection[str]) -> str:
+    """The name, or the first of `name_1`, `name_2`, … that is free."""
+    candidate, count = name, 0
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    return candidate

@@ -1,0 +1,140 @@
+"""Cutting a logical plan into sub-topologies where rows move to another partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from millstream.catalog.source import Source
+from millstream.model.errors import StatementError
+from millstream.plan.nodes import (
+    Aggregate,
+    Deliver,
+    Node,
+    Read,
+    Repartition,
+    StreamTableJoin,
+    Write,
+    inputs,
+)
+from millstream.topology.topology import (
+    Input,
+    InternalTopic,
+    RepartitionInput,
+    SourceInput,
+    SubTopology,
+    Topology,
+)
+
+Partitions = Callable[[str], int]
+"""The number of partitions of a topic that exists."""
+
+
+def split(
+    node: Write | Deliver, query_id: str, *, partitions: Partitions, prefix: str = ""
+) -> Topology:
+    """The topology of a plan: one sub-topology for each stretch between moves of rows.
+
+    Sub-topologies are numbered from the sources to the sink. Internal topics are named
+    `<prefix><query_id>-<sub-topology>-repartition|changelog`: a repartition topic after the
+    sub-topology that writes it. StatementError when the sources of one sub-topology differ in
+    their number of partitions.
+    """
+    subtopologies = tuple(_cut(node, f"{prefix}{query_id}", partitions, 0))
+    return Topology(
+        query_id,
+        subtopologies,
+        tuple(_internal_topics(subtopologies)),
+        tuple(_sources(subtopologies)),
+    )
+
+
+def _cut(root: Node, name: str, partitions: Partitions, first: int) -> list[SubTopology]:
+    """The sub-topologies of a tree, its own one last; numbers start at `first`."""
+    before: list[SubTopology] = []
+    found: list[Input] = []
+    for leaf in _leaves(root):
+        match leaf:
+            case Read(source):
+                found.append(SourceInput(leaf, source.topic))
+            case Repartition():
+                before += _cut(leaf, name, partitions, first + len(before))
+                topic = f"{name}-{before[-1].index}-repartition"
+                found.append(RepartitionInput(leaf, topic, leaf.schema))
+    count = _partitions(found, before, partitions)
+    index = first + len(before)
+    own = SubTopology(
+        index,
+        tuple(found),
+        root,
+        count,
+        _output(root, f"{name}-{index}"),
+        f"{name}-{index}-changelog" if _has_state(root) else None,
+    )
+    return [*before, own]
+
+
+def _leaves(root: Node) -> Iterator[Read | Repartition]:
+    for below in inputs(root):
+        if isinstance(below, Read | Repartition):
+            yield below
+        else:
+            yield from _leaves(below)
+
+
+def _partitions(found: list[Input], before: list[SubTopology], partitions: Partitions) -> int:
+    """Sources decide; where there are none, a repartition topic has as many as its writer."""
+    counts = {
+        item.read.source.name: partitions(item.topic)
+        for item in found
+        if isinstance(item, SourceInput)
+    }
+    if not counts:
+        topics = {item.topic for item in found}
+        return max(sub.partitions for sub in before if sub.output in topics)
+    if len(set(counts.values())) > 1:
+        left, right = list(counts)[:2]
+        listed = ". ".join(f"`{name}` partitions = {count}" for name, count in counts.items())
+        raise StatementError(
+            f"Can't join `{left}` with `{right}` since the number of partitions don't match. "
+            f"{listed}. Please repartition either one so that the number of partitions match."
+        )
+    return next(iter(counts.values()))
+
+
+def _output(root: Node, name: str) -> str | None:
+    match root:
+        case Write():
+            return root.topic
+        case Repartition():
+            return f"{name}-repartition"
+        case _:
+            return None
+
+
+def _has_state(root: Node) -> bool:
+    """Whether anything between the root and the leaves remembers rows."""
+    if isinstance(root, Aggregate | StreamTableJoin):
+        return True
+    return any(
+        below.materialised if isinstance(below, Read) else _has_state(below)
+        for below in inputs(root)
+        if not isinstance(below, Repartition)
+    )
+
+
+def _internal_topics(subtopologies: tuple[SubTopology, ...]) -> Iterator[InternalTopic]:
+    for sub in subtopologies:
+        for item in sub.inputs:
+            if isinstance(item, RepartitionInput):
+                yield InternalTopic(item.topic, sub.partitions, "repartition")
+        if sub.changelog is not None:
+            yield InternalTopic(sub.changelog, sub.partitions, "changelog")
+
+
+def _sources(subtopologies: tuple[SubTopology, ...]) -> Iterator[Source]:
+    seen: set[str] = set()
+    for sub in subtopologies:
+        for item in sub.inputs:
+            if isinstance(item, SourceInput) and item.read.source.name not in seen:
+                seen.add(item.read.source.name)
+                yield item.read.source
