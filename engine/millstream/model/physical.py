@@ -60,9 +60,7 @@ def arrow_type(sql_type: SqlType) -> pa.DataType:
         case Primitive():
             return _ARROW[sql_type]
         case Decimal(precision, scale):
-            return pa.decimal128(
-                min(precision, MAX_DECIMAL_PRECISION), min(scale, MAX_DECIMAL_PRECISION)
-            )
+            return pa.decimal128(*physical_digits(precision, scale))
         case Array(element):
             return pa.list_(arrow_type(element))
         case Map(key, value):
@@ -75,14 +73,22 @@ def arrow_type(sql_type: SqlType) -> pa.DataType:
     raise TypeError(f"no Arrow type for {sql_type}")
 
 
+def physical_digits(precision: int, scale: int) -> tuple[int, int]:
+    """Precision and scale within the 38 digits there are: digits before the point are given up
+    first while the scale fits, else digits after it."""
+    if scale > MAX_DECIMAL_PRECISION:
+        scale = max(0, MAX_DECIMAL_PRECISION - (precision - scale))
+    return min(precision, MAX_DECIMAL_PRECISION), scale
+
+
 def duckdb_type(sql_type: SqlType) -> str:
     """The DuckDB type of a column, as SQL text."""
     match sql_type:
         case Primitive():
             return _DUCKDB.get(sql_type, sql_type.value)
         case Decimal(precision, scale):
-            digits = min(precision, MAX_DECIMAL_PRECISION)
-            return f"DECIMAL({digits}, {min(scale, MAX_DECIMAL_PRECISION)})"
+            width, kept = physical_digits(precision, scale)
+            return f"DECIMAL({width}, {kept})"
         case Array(element):
             return f"{duckdb_type(element)}[]"
         case Map(key, value):

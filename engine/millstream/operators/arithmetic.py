@@ -6,7 +6,7 @@ only where the dialect has no value (reference: types and formats, section 4).
 
 from __future__ import annotations
 
-from millstream.model.physical import MAX_DECIMAL_PRECISION, duckdb_type
+from millstream.model.physical import MAX_DECIMAL_PRECISION, duckdb_type, physical_digits
 from millstream.model.types import BIGINT, DOUBLE, INTEGER, STRING, Decimal, SqlType
 from millstream.operators.casts import wrap
 from millstream.operators.sql import call, cast
@@ -115,6 +115,6 @@ def _power(exponent: int) -> str:
 
 
 def _rowwise(function: str, a: str, b: str, result: Decimal) -> str:
-    scale = min(result.scale, MAX_DECIMAL_PRECISION)
+    _, scale = physical_digits(result.precision, result.scale)
     made = call(function, f"CAST({a} AS VARCHAR)", f"CAST({b} AS VARCHAR)", str(scale))
     return f"CAST({made} AS {duckdb_type(result)})"

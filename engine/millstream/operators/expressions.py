@@ -129,8 +129,7 @@ def _text(expression: Expression, setting: _Setting) -> str:
             physical = physical_name(name, [member.name for member in base.type.fields])
             return call("struct_extract", _text(base, setting), literal(physical))
         case Call():
-            arguments = [_argument(item, setting) for item in expression.arguments]
-            return call_text(expression, setting.catalogue, arguments, setting.exact, setting.depth)
+            return _call(expression, setting)
         case TableCall() | AggregateCall() | LambdaExpression():
             raise TypeError(f"{expression} is computed by an operator, not by an expression")
 
@@ -257,47 +256,26 @@ def _subscript(expression: Subscript, setting: _Setting) -> str:
     return f"({base})[{index}]"
 
 
-class LambdaText:
-    """A lambda argument in the template of a function.
-
-    `{1}` is `lambda a, b: body`. `{1[x;y]}` is the body with `x` for the first parameter and `y`
-    for the second, for shapes that DuckDB's lambdas do not have; `@` in them is the variable
-    `{v}` of the call.
-    """
-
-    __slots__ = ("_expression", "_setting", "_variable")
-
-    def __init__(self, expression: LambdaExpression, setting: _Setting, variable: str) -> None:
-        self._expression = expression
-        self._setting = setting
-        self._variable = variable
-
-    def __str__(self) -> str:
-        names = [
-            f"_p{self._setting.depth}_{place}" for place in range(len(self._expression.parameters))
-        ]
-        return f"lambda {', '.join(names)}: {self._body(names)}"
-
-    def __format__(self, spec: str) -> str:
-        return str(self)
-
-    def __getitem__(self, texts: str) -> str:
-        return self._body([text.replace("@", self._variable) for text in texts.split(";")])
-
-    def _body(self, texts: list[str]) -> str:
-        given = {
-            parameter.name: text
-            for parameter, text in zip(self._expression.parameters, texts, strict=True)
-        }
-        inner = replace(
-            self._setting,
-            parameters={**self._setting.parameters, **given},
-            depth=self._setting.depth + 1,
-        )
-        return _text(self._expression.body, inner)
+def _call(expression: Call, setting: _Setting) -> str:
+    arguments: list[str] = []
+    parts: dict[str, str] = {}
+    for place, argument in enumerate(expression.arguments):
+        if isinstance(argument, LambdaExpression):
+            text, named = _lambda(argument, place, setting)
+            arguments.append(text)
+            parts.update(named)
+        else:
+            arguments.append(_text(argument, setting))
+    return call_text(expression, setting.catalogue, arguments, parts, exact=setting.exact)
 
 
-def _argument(expression: Expression, setting: _Setting) -> str | LambdaText:
-    if isinstance(expression, LambdaExpression):
-        return LambdaText(expression, setting, f"_v{setting.depth}")
-    return _text(expression, setting)
+def _lambda(
+    expression: LambdaExpression, place: int, setting: _Setting
+) -> tuple[str, dict[str, str]]:
+    """A lambda as DuckDB writes it, and its parts by the names that templates have for them."""
+    names = [f"_p{setting.depth}_{place}_{i}" for i in range(len(expression.parameters))]
+    given = {p.name: name for p, name in zip(expression.parameters, names, strict=True)}
+    inner = replace(setting, parameters={**setting.parameters, **given}, depth=setting.depth + 1)
+    body = _text(expression.body, inner)
+    parts = {f"p{place}_{i}": name for i, name in enumerate(names)} | {f"b{place}": body}
+    return f"lambda {', '.join(names)}: {body}", parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,31 +29,30 @@ class PythonFunction:
 def call_text(
     expression: Call,
     catalogue: Catalogue,
-    arguments: Sequence[object],
+    arguments: Sequence[str],
+    parts: Mapping[str, str],
+    *,
     exact: bool,
-    depth: int,
 ) -> str:
-    """A call as DuckDB text. `arguments` are texts, or LambdaText for lambdas.
+    """A call as DuckDB text, from the texts of its arguments and the parts of its lambdas.
 
-    In templates `{v}` is a variable name no other lambda around uses, `{type}` the DuckDB type of
-    the result and `{types[0]}` that of an argument.
+    What templates may name is told in `functions.function.Variant`.
     """
     function, variant = _variant(expression, catalogue)
     if variant.python is not None:
-        return _python_call(expression, function, [str(argument) for argument in arguments])
+        return _python_call(expression, function, arguments)
     template = variant.exact if exact and variant.exact is not None else variant.sql
     assert template is not None, f"{expression.function} has no way to be computed"
-    return (
-        "("
-        + template.format(
-            *arguments,
-            args=", ".join(map(str, arguments)),
-            v=f"_v{depth}",
-            type=duckdb_type(expression.type),
-            types=[_type_text(argument) for argument in expression.arguments],
-        )
-        + ")"
+    types = {f"t{place}": _type_text(item) for place, item in enumerate(expression.arguments)}
+    text = template.format(
+        *arguments,
+        args=", ".join(arguments),
+        rest=", ".join(arguments[1:]),
+        t=duckdb_type(expression.type),
+        **types,
+        **parts,
     )
+    return f"({text})"
 
 
 def python_functions(expression: Expression, catalogue: Catalogue) -> set[PythonFunction]:
