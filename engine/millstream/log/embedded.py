@@ -390,7 +390,8 @@ class EmbeddedLog:
             self._publish(insertions)
             if moves:
                 self._positions[group] = {**known, **moves}
-            if self._wal_bytes() >= 8 * CHECKPOINT_BYTES:
+            if self._wal_bytes() >= 2 * CHECKPOINT_BYTES:
+                # Nobody has called `maintain`, or it found a transaction open.
                 self.maintain()
             callbacks = self._callbacks if insertions else ()
         for callback in callbacks:

@@ -189,11 +189,11 @@ class SimulatedLog(Generic[Batch]):
         for piece in held.pieces:
             if piece.next <= at or at >= stable:
                 continue
+            if count >= max_records:
+                break
             if piece.marker or piece.fate is _Fate.ABORTED:
                 at = piece.next
                 continue
-            if count >= max_records:
-                break
             take = min(piece.next - at, max_records - count)
             cut = self._batches.cut(piece.batch, at - piece.first, take)
             found.append(self._batches.place(cut, at))

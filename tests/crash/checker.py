@@ -1,0 +1,181 @@
+"""Whether a log file holds what it must; shares no code with the engine.
+
+    python tests/crash/checker.py KIND PATH --acked N [--complete]
+
+Reads a copy of the file (and of its write-ahead log) with SQL of its own. Prints a line for each
+violation and a summary; exit status 1 when there is any. Without --complete a sink may lag behind
+its input, but may show nothing wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import duckdb
+
+Record = tuple[str, dict[str, int]]
+"""(key, value without case in its names)"""
+
+
+class Found:
+    """The records and positions of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.problems: list[str] = []
+        self.topics: dict[str, dict[int, list[Record]]] = {}
+        self.positions: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "copy.db"
+            shutil.copy(path, copy)
+            wal = Path(f"{path}.wal")
+            if wal.exists():
+                shutil.copy(wal, f"{copy}.wal")
+            with duckdb.connect(str(copy)) as connection:
+                self._read(connection)
+
+    def _read(self, connection: duckdb.DuckDBPyConnection) -> None:
+        topics = connection.execute("SELECT id, name, partitions FROM log.topics").fetchall()
+        for topic, name, partitions in topics:
+            self.topics[name] = {partition: [] for partition in range(partitions)}
+            tables = connection.execute(
+                "SELECT 'log.records_' || topic || '_' || number FROM log.segments "
+                "WHERE topic = ? ORDER BY number",
+                [topic],
+            ).fetchall()
+            for (table,) in tables:
+                rows = connection.execute(
+                    f"SELECT part, off, key, value FROM {table} ORDER BY off"
+                ).fetchall()
+                self._add(name, rows)
+        for group, topic, part, position in connection.execute(
+            "SELECT grp, topic, part, position FROM log.positions"
+        ).fetchall():
+            if (topic, part) in self.positions[group]:
+                self.problems.append(f"group {group} has two positions on {topic}-{part}")
+            self.positions[group][topic, part] = position
+
+    def _add(self, topic: str, rows: list[tuple[int, int, bytes, bytes]]) -> None:
+        for part, off, key, value in rows:
+            records = self.topics[topic][part]
+            if off != len(records):
+                self.problems.append(f"{topic}-{part}: offset {off} where {len(records)} should be")
+            records.append((_text(key), _value(value)))
+
+    def everything(self, topic: str) -> list[tuple[int, list[Record]]]:
+        return sorted(self.topics.get(topic, {}).items())
+
+
+def _text(key: bytes | None) -> str:
+    return (key or b"").decode(errors="replace")
+
+
+def _value(value: bytes | None) -> dict[str, int]:
+    try:
+        return {name.upper(): number for name, number in json.loads(value or b"{}").items()}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def check_input(found: Found, acked: int) -> list[str]:
+    """Every number up to the acknowledged one is there; every number there is there once."""
+    problems = []
+    seen: dict[int, int] = defaultdict(int)
+    for partition, records in found.everything("numbers"):
+        numbers = [value.get("N", -1) for _, value in records]
+        if numbers != sorted(numbers):
+            problems.append(f"numbers-{partition}: not in the order of insertion")
+        for number in numbers:
+            seen[number] += 1
+    problems += [
+        f"number {n} was acknowledged and is lost" for n in range(acked + 1) if not seen[n]
+    ]
+    problems += [f"number {n} is there {count} times" for n, count in seen.items() if count > 1]
+    return problems
+
+
+def check_copies(found: Found, group: str | None, divisor: int, complete: bool) -> list[str]:
+    """Each partition of `copies` is what its input gives, up to the group's position (if known)."""
+    problems = []
+    sources = dict(found.everything("numbers"))
+    for partition, copies in found.everything("copies"):
+        source = sources.get(partition, [])
+        if group is not None and not complete:
+            source = source[: found.positions[group].get(("numbers", partition), 0)]
+        expected = [record for record in source if divisor == 0 or record[1].get("N", 0) % divisor]
+        exact = complete or group is not None
+        got = [(key, {"N": value.get("N", -1)}) for key, value in copies]
+        if got != (expected if exact else expected[: len(got)]):
+            at = next(
+                (i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), -1
+            )
+            problems.append(
+                f"copies-{partition}: {len(got)} records where {len(expected)} should be, first "
+                f"difference at {at}"
+            )
+    return problems
+
+
+def check_counts(found: Found, complete: bool) -> list[str]:
+    """Each change of `counts` is the count and sum of a prefix of its key's rows, never the same
+    prefix twice, never an earlier one after a later one."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for _, records in found.everything("numbers"):
+        for key, value in records:
+            rows[key].append(value.get("N", 0))
+    reached: dict[str, int] = defaultdict(int)
+    problems = []
+    for partition, changes in found.everything("counts"):
+        for key, value in changes:
+            count, total = value.get("C", -1), value.get("S", -1)
+            if count <= reached[key]:
+                problems.append(f"counts-{partition}: {key} goes from {reached[key]} to {count}")
+            if count > len(rows[key]) or total != sum(rows[key][: max(count, 0)]):
+                problems.append(f"counts-{partition}: {key} has count {count} with sum {total}")
+            reached[key] = count
+    if complete:
+        problems += [
+            f"counts: {key} ends at {reached[key]} of {len(numbers)}"
+            for key, numbers in rows.items()
+            if reached[key] != len(numbers)
+        ]
+    return problems
+
+
+def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str], str]:
+    """The violations in a file, and a summary of what was looked at."""
+    found = Found(path)
+    problems = [*found.problems, *check_input(found, acked)]
+    if kind == "log":
+        problems += check_copies(found, "copying", 0, complete)
+    else:
+        problems += check_copies(found, None, 3, complete)
+        problems += check_counts(found, complete)
+    sizes = {
+        name: sum(len(records) for records in partitions.values())
+        for name, partitions in sorted(found.topics.items())
+    }
+    return problems, json.dumps(sizes)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("log", "engine"))
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--acked", type=int, default=-1)
+    parser.add_argument("--complete", action="store_true")
+    given = parser.parse_args()
+    problems, summary = check(given.kind, given.path, given.acked, given.complete)
+    for problem in problems[:50]:
+        sys.stdout.write(f"VIOLATION {problem}\n")
+    sys.stdout.write(summary + "\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The checker is checked: each forged history must be flagged, the true one must not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.crash.checker import check
+
+# The file's format is written down a second time here, on purpose.
+FORMAT = """
+CREATE SCHEMA log;
+CREATE TABLE log.topics (id INTEGER, name VARCHAR, partitions INTEGER);
+CREATE TABLE log.segments (topic INTEGER, number INTEGER);
+CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
+"""
+Rows = Sequence[tuple[int, str, str]]
+"""(offset, key, value)"""
+NUMBERS = [(i, "k", f'{{"N":{i}}}') for i in range(4)]
+COUNTS = [(i, "k", f'{{"C":{i + 1},"S":{i * (i + 1) // 2}}}') for i in range(4)]
+
+
+def forge(folder: Path, topics: dict[str, Rows], position: int | None = None) -> Path:
+    path = folder / "forged.db"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(FORMAT)
+        for number, (name, rows) in enumerate(topics.items()):
+            connection.execute("INSERT INTO log.topics VALUES (?, ?, 1)", [number, name])
+            connection.execute("INSERT INTO log.segments VALUES (?, 0)", [number])
+            table = f"log.records_{number}_0"
+            connection.execute(
+                f"CREATE TABLE {table} (part INTEGER, off BIGINT, key BLOB, value BLOB)"
+            )
+            for offset, key, value in rows:
+                connection.execute(
+                    f"INSERT INTO {table} VALUES (0, ?, ?, ?)",
+                    [offset, key.encode(), value.encode()],
+                )
+        if position is not None:
+            connection.execute(
+                "INSERT INTO log.positions VALUES ('copying', 'numbers', 0, ?)", [position]
+            )
+    return path
+
+
+def test_a_true_history_passes(tmp_path: Path) -> None:
+    path = forge(tmp_path, {"numbers": NUMBERS, "copies": NUMBERS}, 4)
+    assert check("log", path, 3, True)[0] == []
+    assert check("log", path, 2, False)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "copies", "position", "complete", "message"),
+    [
+        (NUMBERS[:3], NUMBERS[:3], 3, False, "number 3 was acknowledged and is lost"),
+        ([*NUMBERS, (4, "k", '{"N":3}')], NUMBERS, 4, False, "number 3 is there 2 times"),
+        (NUMBERS[:2] + NUMBERS[3:], [], 0, False, "offset 3 where 2"),
+        (NUMBERS, NUMBERS[:3], 4, False, "3 records where 4"),
+        (NUMBERS, NUMBERS, 3, False, "4 records where 3"),
+        (NUMBERS, [*NUMBERS[:3], (3, "k", '{"N":2}')], 4, False, "difference at 3"),
+        (NUMBERS, [(0, *NUMBERS[1][1:]), (1, *NUMBERS[0][1:])], 2, False, "difference at 0"),
+        (NUMBERS, NUMBERS[:3], 3, True, "3 records where 4"),
+    ],
+)
+def test_forged_copies_are_flagged(
+    tmp_path: Path, numbers: Rows, copies: Rows, position: int, complete: bool, message: str
+) -> None:
+    path = forge(tmp_path, {"numbers": numbers, "copies": copies}, position)
+    problems, _ = check("log", path, 3, complete)
+    assert any(message in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("counts", "complete", "message"),
+    [
+        (COUNTS[:3], True, "ends at 3 of 4"),
+        ([*COUNTS, (4, *COUNTS[3][1:])], False, "goes from 4 to 4"),
+        ([COUNTS[0], (1, *COUNTS[2][1:]), (2, *COUNTS[1][1:])], False, "goes from 3 to 2"),
+        ([*COUNTS, (4, "k", '{"C":5,"S":9}')], False, "count 5 with sum 9"),
+        ([(0, "k", '{"C":1,"S":1}')], False, "count 1 with sum 1"),
+    ],
+)
+def test_forged_counts_are_flagged(
+    tmp_path: Path, counts: Rows, complete: bool, message: str
+) -> None:
+    copies = [(i, *NUMBERS[n][1:]) for i, n in enumerate((1, 2))]
+    topics = {"numbers": NUMBERS, "copies": copies}
+    true = forge(tmp_path, {**topics, "counts": COUNTS})
+    assert check("engine", true, 3, True)[0] == []
+    true.unlink()
+    problems, _ = check("engine", forge(tmp_path, {**topics, "counts": counts}), 3, complete)
+    assert any(message in problem for problem in problems), problems

@@ -1,0 +1,133 @@
+"""The process that is killed: it works on a log until it dies and says what was acknowledged.
+
+    python -m tests.crash.workload KIND PATH [--finish]
+
+KIND is `log` (the log alone: appends, and a copying transaction) or `engine` (SQL). Standard
+output: `ready` once, then `acked N` when the record numbered N, and all before it, must never be
+lost. With --finish it inserts nothing, waits until all there is has been processed, and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import threading
+
+KEYS = 7
+PARTITIONS = 4
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def work_on_log(path: str, finish: bool) -> None:
+    """One thread appends numbered records to `numbers`, another copies them to `copies` in
+    transactions that move the positions of the group `copying`."""
+    from millstream.log.embedded import EmbeddedLog
+    from millstream.log.log import Appended, Outcome, Topic
+    from millstream.model.batch import raw_batch
+
+    log = EmbeddedLog.open(path)
+    for name in ("numbers", "copies"):
+        if log.topic(name) is None:
+            log.create_topic(Topic(name, PARTITIONS))
+    writer = log.writer("copier")
+
+    def copy() -> bool:
+        positions = {("numbers", p): 0 for p in range(PARTITIONS)} | log.positions("copying")
+        appended, moved = [], {}
+        for (topic, partition), position in positions.items():
+            fetched = log.read(topic, partition, position, 50)
+            if fetched.count:
+                appended.append(Appended("copies", partition, fetched.batch, fetched.count))
+                moved[topic, partition] = fetched.next_offset
+        if moved:
+            assert writer.transact("copying", appended, moved) is Outcome.COMMITTED
+        log.maintain()
+        return bool(moved)
+
+    if finish:
+        while copy():
+            pass
+        log.close()
+        return
+    woken = threading.Event()
+    log.on_append(woken.set)
+
+    def copy_for_ever() -> None:
+        while True:
+            woken.wait()
+            woken.clear()
+            while copy():
+                pass
+
+    threading.Thread(target=copy_for_ever, daemon=True).start()
+    client = log.writer("client")
+    number = sum(log.end_offset("numbers", p) for p in range(PARTITIONS))
+    rng = random.Random(number)
+    say("ready")
+    while True:
+        appended = []
+        for _ in range(rng.randint(1, 3)):
+            count = rng.choice((1, 2, 30))
+            values = range(number, number + count)
+            batch = raw_batch([(b"%d" % (n % KEYS), b'{"N":%d}' % n, n) for n in values])
+            appended.append(Appended("numbers", rng.randrange(PARTITIONS), batch, count))
+            number += count
+        client.append(appended)
+        say(f"acked {number - 1}")
+
+
+def work_on_engine(path: str, finish: bool) -> None:
+    """Insert numbered rows into a stream that a filter and a count read."""
+    import millstream
+
+    db = millstream.connect(path, properties={"auto.offset.reset": "earliest"})
+    if not any(topic.name == "counts" for topic in db.engine.log.topics()):
+        for sql in _DEFINITIONS:
+            try:
+                db.execute(sql)
+            except millstream.ConflictError:
+                continue
+            except millstream.StatementError as error:
+                if "exists" not in str(error):
+                    raise
+    if finish:
+        db.wait()
+        db.close()
+        return
+    log = db.engine.log
+    number = sum(log.end_offset("numbers", p) for p in range(PARTITIONS))
+    rng = random.Random(number)
+    say("ready")
+    while True:
+        for _ in range(rng.randint(1, 5)):
+            db.execute(f"INSERT INTO numbers (k, n) VALUES ('{number % KEYS}', {number});")
+            say(f"acked {number}")
+            number += 1
+
+
+_DEFINITIONS = (
+    "CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='numbers', "
+    f"value_format='JSON', partitions={PARTITIONS});",
+    "CREATE STREAM copies WITH (kafka_topic='copies') AS SELECT * FROM numbers WHERE n % 3 <> 0;",
+    "CREATE TABLE counts WITH (kafka_topic='counts') AS "
+    "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY k;",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("log", "engine"))
+    parser.add_argument("path")
+    parser.add_argument("--finish", action="store_true")
+    given = parser.parse_args()
+    work = work_on_log if given.kind == "log" else work_on_engine
+    work(given.path, given.finish)
+
+
+if __name__ == "__main__":
+    main()
