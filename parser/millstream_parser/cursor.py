@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from .tokens import Kind, Lines, Token
 MAX_DEPTH = 128
 _SHOWN_ALTERNATIVES = 8
 _SHOWN_STATEMENT = 2_000
+_SHOWN_TOKEN = 100
 
 T = TypeVar("T")
 E = TypeVar("E", bound=exp.Expression)
@@ -165,14 +167,14 @@ class Cursor:
         return self.fail(
             f"The expression is nested too deeply: the limit is {MAX_DEPTH} levels",
             token,
-            "Split it with parentheses, or over several statements.",
+            "Simplify it, or split it over several statements.",
         )
 
     def unexpected(self, *expected: str, hint: str = "") -> SyntaxFailure:
         """The current token cannot stand here; `expected` are the things that could."""
         token = self.token
         span = self.lines.span(token.start, token.end)
-        shown = token.text if token.kind is Kind.END else self.text[token.start : token.end]
+        shown = self.shown(token)
         alternatives = ""
         if expected and len(expected) <= _SHOWN_ALTERNATIVES:
             listed = ", ".join(expected)
@@ -181,10 +183,15 @@ class Cursor:
             f"Syntax Error\n{alternatives}\nStatement: {self._statement()}\n"
             f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
         )
-        wants_name = any(not e.startswith("'") for e in expected) or not expected
-        return self.lines.failure(
-            reason, token.start, token.end, hint or _quoting_hint(token, wants_name)
-        )
+        if not hint:
+            hint = _nearest_hint(token, expected) or _quoting_hint(token, expected)
+        return self.lines.failure(reason, token.start, token.end, hint)
+
+    def shown(self, token: Token) -> str:
+        """A token as it was written, shortened."""
+        if token.kind is Kind.END:
+            return token.text
+        return shortened(self.text[token.start : token.end], _SHOWN_TOKEN)
 
     def _statement(self) -> str:
         """The text of the statement being read, up to and with its semicolon."""
@@ -193,10 +200,22 @@ class Cursor:
         while self.tokens[index].kind is not Kind.END and self.tokens[index].upper != ";":
             index += 1
         text = self.text[start : self.tokens[index].end].strip()
-        return text if len(text) <= _SHOWN_STATEMENT else text[:_SHOWN_STATEMENT] + "…"
+        return shortened(text, _SHOWN_STATEMENT)
 
 
-def _quoting_hint(token: Token, wants_name: bool) -> str:
+def shortened(text: str, limit: int) -> str:
+    """A text of at most `limit` characters, with an ellipsis where it was cut."""
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _nearest_hint(token: Token, expected: tuple[str, ...]) -> str:
+    """A misspelt keyword: the most similar of those that could stand here."""
+    words = [e.strip("'") for e in expected if e[1:2].isalpha() and e.startswith("'")]
+    near = difflib.get_close_matches(token.upper, words, n=1, cutoff=0.7) if token.upper else []
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def _quoting_hint(token: Token, expected: tuple[str, ...]) -> str:
     if token.kind is Kind.DIGIT_WORD:
         return (
             f"A name that starts with a digit must be quoted: write `{token.text}` in backticks"
@@ -204,6 +223,7 @@ def _quoting_hint(token: Token, wants_name: bool) -> str:
         )
     if token.kind is Kind.VARIABLE:
         return f"The variable {token.text} is not defined: DEFINE it first."
+    wants_name = not expected or any(not e.startswith("'") for e in expected)
     if wants_name and token.upper in HARD:
         return (
             f'"{token.text}" is a reserved keyword and cannot be used as a name as it stands:'
@@ -218,4 +238,4 @@ def check_integer(cursor: Cursor, token: Token, *, negative: bool) -> None:
     digits = token.text.lstrip("0")
     if len(digits) > 19 or int(digits or "0") > 2**63 - (0 if negative else 1):
         sign = "-" if negative else ""
-        raise cursor.fail(f"Invalid numeric literal: {sign}{token.text}", token)
+        raise cursor.fail(f"Invalid numeric literal: {sign}{cursor.shown(token)}", token)

@@ -115,9 +115,9 @@ def _create_connector(cursor: Cursor, start: int) -> CreateConnector:
 
 def connector_name(cursor: Cursor) -> str:
     """A connector's name: a name, or a string as typed."""
-    if cursor.token.kind is Kind.STRING:
+    if cursor.token.kind is Kind.STRING and cursor.token.text:
         return cursor.string()
-    return cursor.name()
+    return cursor.name("connector name")
 
 
 def drop(cursor: Cursor) -> Statement:

@@ -54,6 +54,7 @@ _BINARY: dict[str, tuple[int, type[exp.Expression]]] = {
     "/": (_PRODUCT, exp.Div),
     "%": (_PRODUCT, exp.Mod),
 }
+_TRANSPARENT = (exp.Column, exp.ColumnDef, exp.If, exp.Lambda, exp.Map, exp.PropertyEQ)
 _NEGATABLE = ("BETWEEN", "IN", "LIKE")
 
 
@@ -99,14 +100,24 @@ def climb(cursor: Cursor, minimum: int) -> exp.Expression:
 
 
 def _check_height(cursor: Cursor, tree: exp.Expression, start: int) -> None:
-    """A chain such as a + b + … is as deep as it is long although nothing is nested in the text;
-    whatever walks the tree later relies on the limit. Without recursion itself."""
+    """A chain such as a + b + … is as deep as it is long although nothing is nested in the text,
+    and whatever walks the tree later relies on the limit. Measured is the nesting of the printed
+    text, so that a tree that was accepted is accepted again in print. Without recursion itself."""
     stack = [(tree, 1)]
     while stack:
         node, level = stack.pop()
-        if level > MAX_DEPTH + 2:
+        if level > MAX_DEPTH:
             raise cursor.too_deep(cursor.tokens[start])
-        stack.extend((child, level + 1) for child in node.iter_expressions())
+        stack.extend((child, level + _step(node, child)) for child in node.iter_expressions())
+
+
+def _step(node: exp.Expression, child: object) -> int:
+    """How much deeper a child is nested in print: operators come with parentheses of their own."""
+    if isinstance(node, _TRANSPARENT):
+        return 0
+    if isinstance(node, exp.Anonymous | exp.Bracket | exp.Dot | exp.DataType):
+        return 1
+    return 1 if isinstance(node, exp.Binary) and child is node.this else 2
 
 
 def _prefixed(cursor: Cursor, minimum: int) -> exp.Expression | None:
@@ -121,7 +132,7 @@ def _prefixed(cursor: Cursor, minimum: int) -> exp.Expression | None:
     if cursor.token.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT):
         # The lowest 64-bit integer is in range only with its sign.
         operand = primary(cursor, negative=True)
-        if cursor.looking_at("AT"):
+        while cursor.looking_at("AT"):
             operand = cursor.marked(_zoned(cursor, operand), start + 1)
     else:
         operand = climb(cursor, _SIGN)

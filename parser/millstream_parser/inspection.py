@@ -54,7 +54,8 @@ def show(cursor: Cursor) -> Show:
     elif cursor.token.upper in _PLAIN_LISTINGS:
         listing = Listing(cursor.advance().upper)
     else:
-        raise cursor.unexpected("what to list")
+        words = (*_PLAIN_LISTINGS, "ALL", "SOURCE", "SINK", "CONNECTOR")
+        raise cursor.unexpected(*(f"'{word}'" for word in words))
     extended = listing in _EXTENDABLE and cursor.accept("EXTENDED")
     return Show(listing, extended, everything, cursor.span_from(start))
 

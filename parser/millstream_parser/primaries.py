@@ -78,7 +78,7 @@ def _literal(cursor: Cursor, *, negative: bool) -> exp.Expression | None:
         case Kind.FLOAT:
             if math.isinf(float(token.text)):
                 sign = "-" if negative else ""
-                raise cursor.fail(f"Number overflows DOUBLE: {sign}{token.text}", token)
+                raise cursor.fail(f"Number overflows DOUBLE: {sign}{cursor.shown(token)}", token)
             tree = exp.Literal.number(token.text)
         case _:
             match token.upper:

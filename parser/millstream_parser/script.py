@@ -166,6 +166,7 @@ PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
 }
 """First word -> what reads the statement."""
 
+_ALL_WORDS = f"A statement starts with {', '.join(PRODUCTIONS)}."
 _OPENINGS = (
     *("SELECT", "INSERT INTO", "COPY", "TERMINATE", "PAUSE", "RESUME", "SET", "UNSET"),
     *("DEFINE", "UNDEFINE", "EXPLAIN", "DESCRIBE", "PRINT", "RUN SCRIPT", "SPOOL"),
@@ -181,7 +182,9 @@ _OPENINGS = (
 def _unknown(cursor: Cursor) -> SyntaxFailure:
     """No statement starts like this: name the nearest ones."""
     token = cursor.token
-    shown = token.text if token.kind is Kind.END else cursor.text[token.start : token.end]
+    if token.kind is Kind.END:
+        return cursor.unexpected("statement")
+    shown = cursor.shown(token)
     words = f"{shown} {cursor.ahead(1).upper}".strip().upper()
     near = difflib.get_close_matches(words, _OPENINGS, n=3, cutoff=0.6)
     first = difflib.get_close_matches(shown.upper(), PRODUCTIONS, n=3, cutoff=0.6)
@@ -191,5 +194,5 @@ def _unknown(cursor: Cursor) -> SyntaxFailure:
         f"Syntax Error\nUnknown statement '{shown}'\n"
         f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
     )
-    hint = f"Did you mean {', '.join(repr(n) for n in near[:3])}?" if near else ""
+    hint = f"Did you mean {', '.join(near[:3])}?" if near else _ALL_WORDS
     return cursor.lines.failure(reason, token.start, token.end, hint)

@@ -191,6 +191,8 @@ def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple
     match token.token_type:
         case TokenType.STRING:
             return Token(Kind.STRING, token.text, "", start, end), index + 1
+        case TokenType.IDENTIFIER if not token.text:
+            raise lines.failure("Syntax Error: a name may not be empty", start, end)
         case TokenType.IDENTIFIER:
             return Token(Kind.QUOTED, token.text, "", start, end), index + 1
         case TokenType.NUMBER:

@@ -34,7 +34,7 @@ def data_type(cursor: Cursor) -> exp.DataType:
             node = _array(cursor)
         elif cursor.looking_at("MAP", "<"):
             node = _map(cursor)
-        elif cursor.looking_at("STRUCT", "<"):
+        elif cursor.looking_at("STRUCT", "<") or cursor.looking_at("STRUCT", "<>"):
             node = _struct(cursor)
         else:
             node = _base(cursor)
@@ -58,7 +58,10 @@ def _map(cursor: Cursor) -> exp.DataType:
 
 
 def _struct(cursor: Cursor) -> exp.DataType:
-    cursor.expect("STRUCT", "<")
+    cursor.expect("STRUCT")
+    if cursor.accept("<>"):  # One token: it is an operator everywhere else.
+        return exp.DataType(this=_T.STRUCT, expressions=[], nested=True)
+    cursor.expect("<")
     fields = () if cursor.accept(">") else cursor.comma_list(_field, ">")
     return exp.DataType(this=_T.STRUCT, expressions=list(fields), nested=True)
 
