@@ -12,35 +12,26 @@ from millstream.model.expressions import (
     Case,
     Cast,
     Expression,
-    FieldOf,
     In,
     IsNull,
     Like,
     Literal,
     Logical,
-    MakeArray,
-    MakeMap,
-    MakeStruct,
     Negate,
     Not,
-    Subscript,
 )
 from millstream.model.types import (
     BOOLEAN,
     INTERVAL_UNIT,
     NULL,
     STRING,
-    Array,
-    Field,
-    Map,
-    SqlType,
-    Struct,
     is_numeric,
 )
 from millstream.plan.calls import type_call
 from millstream.plan.casting import check_cast
 from millstream.plan.coercion import Item, unify
 from millstream.plan.literals import coerce, is_null, negated, number_literal
+from millstream.plan.nested import field_of, make_array, make_map, make_struct, subscript
 from millstream.plan.operators import arithmetic, boolean, compare, timestamp_text
 from millstream.plan.quoting import quoted
 from millstream.plan.scope import Scope, resolve_column
@@ -63,7 +54,6 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Div: "/",
     exp.Mod: "%",
 }
-_ISSUES = "(see https://github.com/confluentinc/ksql/issues/4239)."
 
 
 def type_expression(tree: exp.Expression, scope: Scope) -> Expression:
@@ -113,34 +103,12 @@ def type_expression(tree: exp.Expression, scope: Scope) -> Expression:
         case exp.Array() | exp.Map() | exp.Struct():
             return _constructor(tree, scope)
         case exp.Bracket():
-            return _subscript(tree, scope)
+            base, index = _item(tree.this, scope), _item(tree.expressions[0], scope)
+            return subscript(base, index, quoted(tree, scope))
         case exp.Dot():
-            return _field(tree, scope)
+            return field_of(_item(tree.this, scope), tree.expression.name)
         case _:
             raise _unsupported(tree, scope)
-
-
-def type_predicate(tree: exp.Expression, scope: Scope) -> Expression:
-    """The condition of WHERE or HAVING (`scope.clause`), which must be BOOLEAN."""
-    try:
-        typed = type_expression(tree, scope)
-    except StatementError as error:
-        if "cannot be resolved." in error.message:
-            raise
-        raise StatementError(
-            f"Error in {scope.clause} expression: {error.message}",
-            detail=error.detail,
-            hint=error.hint,
-            span=error.span,
-        ) from error
-    if is_null(typed):
-        return Literal(None, BOOLEAN)
-    if typed.type != BOOLEAN:
-        raise StatementError(
-            f"Type error in {scope.clause} expression: Should evaluate to boolean but is "
-            f"{quoted(tree, scope)} ({typed.type}) instead."
-        )
-    return typed
 
 
 def _item(tree: exp.Expression, scope: Scope) -> Item:
@@ -218,7 +186,8 @@ def _between(tree: exp.Between, scope: Scope) -> Expression:
     low, high = (timestamp_text(column, _item(tree.args[end], scope)) for end in ("low", "high"))
     lower, upper = compare(">=", operand, low), compare("<=", operand, high)
     common = compare(">=", Item(lower.right, low.source), Item(upper.right, high.source)).left.type
-    return Between(*(coerce(item.expression, common) for item in (operand, low, high)))
+    first, second, third = (coerce(item.expression, common) for item in (operand, low, high))
+    return Between(first, second, third)
 
 
 def _like(tree: exp.Expression, scope: Scope) -> Expression:
@@ -273,79 +242,19 @@ def _case(tree: exp.Case, scope: Scope) -> Expression:
 def _constructor(tree: exp.Expression, scope: Scope) -> Expression:
     match tree:
         case exp.Array():
-            if not tree.expressions:
-                raise StatementError(
-                    "Array constructor cannot be empty. "
-                    f"Please supply at least one element {_ISSUES}"
-                )
-            element, items = unify([_item(item, scope) for item in tree.expressions])
-            _some(element, "Cannot construct an array with all NULL elements")
-            return MakeArray(items, Array(element))
+            return make_array([_item(item, scope) for item in tree.expressions])
         case exp.Map():
-            sides = [tree.args[side].expressions for side in ("keys", "values")]
-            if not sides[0]:
-                raise StatementError(
-                    "Map constructor cannot be empty. Please supply at least one key value pair "
-                    f"{_ISSUES}"
-                )
-            key, keys = unify([_item(item, scope) for item in sides[0]])
-            value, values = unify([_item(item, scope) for item in sides[1]])
-            _some(key, "Cannot construct a map with all NULL keys")
-            _some(value, "Cannot construct a map with all NULL values")
-            return MakeMap(tuple(zip(keys, values, strict=True)), Map(key, value))
+            keys, values = (
+                [_item(item, scope) for item in tree.args[side].expressions]
+                for side in ("keys", "values")
+            )
+            return make_map(keys, values)
         case _:
-            fields = tuple(
+            fields = [
                 (pair.this.name, type_expression(pair.expression, scope))
                 for pair in tree.expressions
-            )
-            names = [name for name, _ in fields]
-            if len(set(names)) != len(names):
-                raise StatementError(
-                    f"Duplicate field names found in STRUCT: {quoted(tree, scope)}"
-                )
-            return MakeStruct(
-                fields, Struct(tuple(Field(name, item.type) for name, item in fields))
-            )
-
-
-def _some(kind: SqlType, message: str) -> None:
-    if kind is NULL:
-        raise StatementError(f"{message}. Please cast one of them {_ISSUES}")
-
-
-def _subscript(tree: exp.Bracket, scope: Scope) -> Expression:
-    base = type_expression(tree.this, scope)
-    index = _item(tree.expressions[0], scope)
-    match base.type:
-        case Array(element):
-            if not is_numeric(index.expression.type) and not is_null(index.expression):
-                raise StatementError(
-                    f"Array index must be a number: {quoted(tree, scope)}, but {index.source} is "
-                    f"{index.expression.type}."
-                )
-            return Subscript(base, index.expression, element)
-        case Map(key, value):
-            _, converted = unify([Item(Literal(None, key), "key"), index])
-            return Subscript(base, converted[1], value)
-        case _:
-            raise StatementError(
-                f"Subscript expression {quoted(tree, scope)} needs an ARRAY or a MAP, but "
-                f"{quoted(tree.this, scope)} is {base.type}."
-            )
-
-
-def _field(tree: exp.Dot, scope: Scope) -> Expression:
-    base = type_expression(tree.this, scope)
-    if not isinstance(base.type, Struct):
-        raise StatementError(f"Expected STRUCT type, got: {base.type} in {quoted(tree, scope)}.")
-    name = tree.expression.name
-    field = base.type.field(name)
-    if field is None:
-        raise StatementError(
-            f"Could not find field '{name}' in '{quoted(tree.this, scope)}'.",
-            hint=f"It has the type {base.type}.",
-        )
-    return FieldOf(base, name, field.type)
+            ]
+            return make_struct(fields, quoted(tree, scope))
 
 
 def _unsupported(tree: exp.Expression, scope: Scope) -> StatementError:
