@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.catalog.source import Format, TimestampColumn
 from millstream.formats.delimited import read_delimited, write_delimited
@@ -285,8 +286,6 @@ def _row_times(
 
 
 def _null_where_all_null(keys: Bytes, columns: list[pa.Array]) -> Bytes:
-    import pyarrow.compute as pc
-
     present = present_rows(columns[0])
     for column in columns[1:]:
         present |= present_rows(column)

@@ -22,7 +22,8 @@ from millstream.model.errors import RecordError
 from millstream.model.physical import arrow_type
 from millstream.model.types import Decimal, Primitive, SqlType
 
-_NAMED = {"SPACE": " ", "TAB": "\t"}
+DELIMITER_NAMES = {"SPACE": " ", "TAB": "\t"}
+"""Delimiters that are given by a word."""
 _RANGES = {Primitive.INTEGER: 2**31}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -40,7 +41,7 @@ _PLAIN: Mapping[SqlType, str] = {
 def delimiter(properties: Mapping[str, str]) -> str:
     """The delimiter character of a format's properties."""
     name = properties.get("delimiter", ",")
-    return _NAMED.get(name.upper(), name)
+    return DELIMITER_NAMES.get(name.upper(), name)
 
 
 def read_delimited(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) -> Read:

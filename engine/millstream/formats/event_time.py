@@ -36,7 +36,7 @@ def event_times(
 def _from_text(column: pa.Array, text: str) -> pa.Array:
     pattern = compile_pattern(text)
     coded = column.dictionary_encode()
-    known = []
+    known: list[int | None] = []
     for value in coded.dictionary.to_pylist():
         try:
             known.append(parse_timestamp(pattern, value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
 
-Bytes = pa.BinaryArray
+Bytes: TypeAlias = pa.BinaryArray
+"""A binary array; the payloads of one side of a batch."""
 
 
 @dataclass(frozen=True, slots=True)

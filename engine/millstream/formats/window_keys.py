@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.formats.payload import Bytes, byte_content, fixed_bytes, present_rows
 from millstream.model.schema import WindowedKey, WindowKind
@@ -43,8 +44,6 @@ def split_window(
 
 def join_window(keys: Bytes, start: pa.Array, end: pa.Array, window: WindowedKey) -> Bytes:
     """The keys followed by their windows; NULL stays NULL."""
-    import pyarrow.compute as pc
-
     bounds = [end, start] if window.kind is WindowKind.SESSION else [start]
     numbers = [bound.fill_null(0).to_numpy(zero_copy_only=False) for bound in bounds]
     matrix = np.stack(numbers, axis=1).astype(">i8").view(np.uint8).reshape(len(keys), -1)

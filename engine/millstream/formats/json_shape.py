@@ -1,0 +1,261 @@
+"""Shapes of JSON records: what lets a whole batch be read at once without looking at each field.
+
+DuckDB reads JSON fast but leniently: it rounds 1.7 to 2, takes `true` for 1, and of equal fields
+the first. A *shape* is learnt from a sample record: the order and spelling of its fields, as a
+regular expression in which each field may hold only such text as DuckDB reads exactly. Records
+that match it are read by DuckDB, all others one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream.formats.payload import Layout
+from millstream.model.physical import MAX_DECIMAL_PRECISION, physical_names
+from millstream.model.schema import Column
+from millstream.model.types import Array, Decimal, Field, Map, Primitive, SqlType, Struct
+
+_GAP = r"[ \t\r\n]*"
+_UNICODE = r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
+_TEXT = rf'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|{_UNICODE})*"'
+_WHOLE = r"-?(?:0|[1-9][0-9]*)"
+_NUMBER = _WHOLE + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_ANY_SCALAR = f"(?:{_TEXT}|{_NUMBER}|true|false|null)"
+_TOKENS: Mapping[SqlType, str] = {
+    Primitive.BOOLEAN: "true|false",
+    Primitive.INTEGER: _WHOLE,
+    Primitive.BIGINT: _WHOLE,
+    Primitive.DOUBLE: _NUMBER,
+    Primitive.STRING: _TEXT,
+    Primitive.BYTES: r'"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?"',
+    Primitive.DATE: _WHOLE,
+    Primitive.TIME: _WHOLE,
+    Primitive.TIMESTAMP: _WHOLE,
+}
+_CARRIERS: Mapping[SqlType, str] = {
+    Primitive.BOOLEAN: "BOOLEAN",
+    Primitive.INTEGER: "INTEGER",
+    Primitive.BIGINT: "BIGINT",
+    Primitive.DOUBLE: "DOUBLE",
+    Primitive.STRING: "VARCHAR",
+    Primitive.BYTES: "VARCHAR",
+    Primitive.DATE: "INTEGER",
+    Primitive.TIME: "BIGINT",
+    Primitive.TIMESTAMP: "BIGINT",
+}
+_DEPTH_MAX = 3
+_VARIANTS_MAX = 6
+
+
+class Pairs(tuple[tuple[str, Any], ...]):
+    """A parsed JSON object: its fields in order, repeated ones included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which JSON field each column or STRUCT field is read from."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    inner: Mapping[str, Names] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Shapes that agree on the names of fields. `pattern` matches the records that have one."""
+
+    pattern: str
+    names: Names
+
+
+class _NoShapeError(Exception):
+    """A record that only the exact reader can be trusted with."""
+
+
+def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
+    """The shapes of sample records, None where none of them can be read fast."""
+    patterns: dict[str, None] = {}
+    names = Names()
+    for sample in samples:
+        try:
+            record = json.loads(sample, object_pairs_hook=Pairs)
+            if layout.wrapped:
+                pattern, found = _object(record, layout.columns, set(layout.wanted))
+            else:
+                pattern, found = _value(record, layout.columns[0].type)
+            names = _merge(names, found)
+        except (_NoShapeError, ValueError, RecursionError):
+            continue
+        patterns[pattern] = None
+        if len(patterns) == _VARIANTS_MAX:
+            break
+    if not patterns:
+        return None
+    return Shapes(f"^{_GAP}(?:{'|'.join(patterns)}){_GAP}$", names)
+
+
+def carrier(layout: Layout, names: Names) -> str | None:
+    """The structure `from_json_strict` reads the wanted columns with; None if it has none."""
+    try:
+        if not layout.wrapped:
+            return json.dumps(carrier_type(layout.columns[0].type, names))
+        columns = [column for column in layout.picked if column.name in names.fields]
+        spelt = _distinct([names.fields[column.name] for column in columns])
+        types = (
+            carrier_type(column.type, names.inner.get(column.name, Names())) for column in columns
+        )
+        return json.dumps(dict(zip(spelt, types, strict=True)))
+    except _NoShapeError:
+        return None
+
+
+def carrier_type(sql_type: SqlType, names: Names) -> str:
+    """The DuckDB type a value is read as: fields as they are spelt, times as plain numbers."""
+    match sql_type:
+        case Decimal(precision, scale):
+            return f"DECIMAL({precision}, {scale})"
+        case Array(element):
+            return f"{carrier_type(element, names)}[]"
+        case Map(_, member):
+            return f"MAP(VARCHAR, {carrier_type(member, names)})"
+        case Struct(members):
+            return f"STRUCT({', '.join(_carried_fields(members, names))})"
+    return _CARRIERS[sql_type]
+
+
+def _carried_fields(members: Sequence[Field], names: Names) -> Iterable[str]:
+    # A field that no sample had is none of the record's: any name does that is not there.
+    spelt = [names.fields.get(member.name, f"\x01{index}") for index, member in enumerate(members)]
+    for member, name in zip(members, _distinct(spelt), strict=True):
+        yield f'"{name}" {carrier_type(member.type, names.inner.get(member.name, Names()))}'
+
+
+def _distinct(spelt: Sequence[str]) -> Sequence[str]:
+    # DuckDB's structs take names that differ only by case for one.
+    if not spelt or physical_names(spelt) != tuple(spelt):
+        raise _NoShapeError
+    return spelt
+
+
+def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) -> tuple[str, Names]:
+    if not isinstance(record, Pairs):
+        raise _NoShapeError
+    keys = [key for key, _ in record]
+    spelt = {name: index for index, name in enumerate(keys)}
+    upper = {name.upper(): index for index, name in enumerate(keys)}
+    places: dict[int, Column | Field] = {}
+    for index in sorted(wanted):
+        column = columns[index]
+        matches = [key for key in keys if column.name in (key, key.upper())]
+        if len(matches) > 1:
+            raise _NoShapeError
+        if matches:
+            places[spelt.get(column.name, upper.get(column.name, 0))] = column
+    if len(set(keys)) != len(keys):
+        raise _NoShapeError
+    fields, inner, parts = {}, {}, []
+    for index, (key, value) in enumerate(record):
+        if index in places:
+            column = places[index]
+            pattern, inside = _value(value, column.type)
+            fields[column.name], inner[column.name] = key, inside
+        else:
+            pattern = _anything(value)
+        parts.append(f"{_key(key)}{_GAP}:{_GAP}{pattern}")
+    between = f"{_GAP},{_GAP}"
+    return rf"\{{{_GAP}{between.join(parts)}{_GAP}\}}", Names(fields, inner)
+
+
+def _value(value: Any, sql_type: SqlType) -> tuple[str, Names]:
+    match sql_type:
+        case Struct(members):
+            if value is None:
+                return "null", Names()
+            pattern, names = _object(value, members, set(range(len(members))))
+            return f"(?:null|{pattern})", names
+        case Array(element):
+            if value is not None and (not isinstance(value, list) or isinstance(value, Pairs)):
+                raise _NoShapeError
+            pattern, names = _members(value or (), element)
+            return f"(?:null|{_list(pattern)})", names
+        case Map(_, member):
+            if value is not None and not isinstance(value, Pairs):
+                raise _NoShapeError
+            pattern, names = _members([item for _, item in value or ()], member)
+            return f"(?:null|{_map(pattern)})", names
+    return f"(?:null|{_token(sql_type)})", Names()
+
+
+def _members(values: Sequence[Any], sql_type: SqlType) -> tuple[str, Names]:
+    if sql_type in (Primitive.BYTES, Primitive.DATE, Primitive.TIME, Primitive.TIMESTAMP):
+        raise _NoShapeError
+    patterns: dict[str, None] = {}
+    names = Names()
+    for value in values if len(values) else (None,):
+        pattern, found = _value(value, sql_type)
+        patterns[pattern] = None
+        names = _merge(names, found)
+    if len(patterns) > _VARIANTS_MAX:
+        raise _NoShapeError
+    return f"(?:{'|'.join(patterns)})", names
+
+
+def _token(sql_type: SqlType) -> str:
+    match sql_type:
+        case Decimal(precision, scale):
+            if precision > MAX_DECIMAL_PRECISION:
+                raise _NoShapeError
+            whole = precision - scale
+            digits = f"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
+            return f"-?{digits}" + (rf"(?:\.[0-9]{{1,{scale}}})?" if scale else "")
+    return _TOKENS[sql_type]
+
+
+def _anything(value: Any, depth: int = 0) -> str:
+    return _generic(_depth(value))
+
+
+def _depth(value: Any) -> int:
+    match value:
+        case Pairs():
+            return 1 + max((_depth(item) for _, item in value), default=0)
+        case list():
+            return 1 + max(map(_depth, value), default=0)
+    return 0
+
+
+def _generic(depth: int) -> str:
+    if depth > _DEPTH_MAX:
+        raise _NoShapeError
+    if depth == 0:
+        return _ANY_SCALAR
+    inner = _generic(depth - 1)
+    return f"(?:{_ANY_SCALAR}|{_list(inner)}|{_map(inner)})"
+
+
+def _list(item: str) -> str:
+    return rf"\[{_GAP}(?:{item}(?:{_GAP},{_GAP}{item})*)?{_GAP}\]"
+
+
+def _map(item: str) -> str:
+    entry = f"{_TEXT}{_GAP}:{_GAP}{item}"
+    return rf"\{{{_GAP}(?:{entry}(?:{_GAP},{_GAP}{entry})*)?{_GAP}\}}"
+
+
+def _key(key: str) -> str:
+    if any(char in '"\\' or char < " " for char in key) or not key.isascii():
+        raise _NoShapeError
+    return f'"{re.escape(key)}"'
+
+
+def _merge(left: Names, right: Names) -> Names:
+    for name, spelt in right.fields.items():
+        if left.fields.get(name, spelt) != spelt:
+            raise _NoShapeError
+    inner = dict(left.inner)
+    for name, names in right.inner.items():
+        inner[name] = _merge(inner[name], names) if name in inner else names
+    return Names({**left.fields, **right.fields}, inner)
