@@ -87,9 +87,12 @@ class Stage(Generic[Batch]):
         topic, partition = place
         for _ in range(GAP_READS):
             fetched = log.read(topic, partition, self.positions[place], quota)
-            if fetched.count or fetched.end or fetched.next_offset == self.positions[place]:
+            if fetched.count:
                 break
+            moved = fetched.next_offset > self.positions[place]
             self.positions[place] = fetched.next_offset
+            if fetched.end or not moved:
+                break
         if fetched.count:
             self.record_bytes[place] = max(1, fetched.bytes // fetched.count)
         if fetched.end:
@@ -133,7 +136,7 @@ class Stage(Generic[Batch]):
         for fetched in inputs:
             place = (fetched.topic, fetched.partition)
             before = self.positions[place]
-            after = result.consumed.get(place, before if fetched.count else fetched.next_offset)
+            after = result.consumed.get(place, before)
             if not before <= after <= fetched.next_offset:
                 raise MillstreamError(
                     f"Sub-topology {self.index} was handed {place[0]}-{place[1]} from {before} to"

@@ -1,0 +1,57 @@
+"""A kernel in a process that may die, or be suspended, around everything it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from millstream.log.log import Appended, Fetched
+from millstream.model.errors import UnavailableError
+from millstream.runtime.ports import Kernel, RunResult
+
+
+class Fate(Protocol):
+    """What the world decides."""
+
+    def effect(self, name: str) -> None:
+        """A place at which the process may die, or be suspended while others go on."""
+
+    def hit(self, fault: str) -> bool:
+        """Whether the fault strikes now."""
+
+
+class FaultyKernel:
+    """Passes everything on to `inner`, with a place to die before and after."""
+
+    def __init__(self, inner: Kernel[Any], fate: Fate) -> None:
+        self.inner = inner
+        self.fate = fate
+
+    def open(self, partition: int) -> int:
+        self.fate.effect("kernel.open")
+        return self.inner.open(partition)
+
+    def restore(self, partition: int, fetched: Fetched[Any]) -> None:
+        self.fate.effect("kernel.restore")
+        self.inner.restore(partition, fetched)
+
+    def run(self, inputs: Sequence[Fetched[Any]]) -> RunResult[Any]:
+        self.fate.effect("kernel.run")
+        return self.inner.run(inputs)
+
+    def flush(self) -> tuple[Appended[Any], ...]:
+        self.fate.effect("kernel.flush")
+        return self.inner.flush()
+
+    def commit(self, changelog_positions: Mapping[int, int]) -> None:
+        self.fate.effect("kernel.commit")
+        if self.fate.hit("disk full"):
+            raise UnavailableError("Simulated: the disk is full")
+        self.inner.commit(changelog_positions)
+        self.fate.effect("kernel.commit.done")
+
+    def discard(self) -> None:
+        self.inner.discard()
+
+    def close(self) -> None:
+        self.inner.close()

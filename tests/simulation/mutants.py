@@ -1,0 +1,5 @@
+"""Planted bugs."""
+
+from tests.simulation.world import Mutant
+
+MUTANTS: dict[str, Mutant] = {}

@@ -1,0 +1,177 @@
+"""Small sub-topologies in plain Python behind the Kernel port, and the shapes made of them.
+
+Input records are (key, payload) with unique payloads. State is a dictionary for each partition;
+a `Disk` is what survives a crash of its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from millstream.log.log import Appended, Fetched
+from millstream.runtime.ports import RunResult
+
+Rows = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Disk:
+    """What a kernel has made durable: (changelog position, rows) for each partition."""
+
+    saved: dict[int, tuple[int, dict[int, int]]] = field(default_factory=dict)
+
+    def copy(self) -> Disk:
+        return Disk({p: (at, dict(rows)) for p, (at, rows) in self.saved.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one sub-topology does. `count` numbers the records of each key and keeps the number
+    as state; without it records pass through. `target` is partitioned by key if `rekey`, else
+    the task writes to its own partition. `coalesce` keeps the last output of a key until the
+    commit."""
+
+    inputs: tuple[str, ...]
+    target: str
+    count: bool = False
+    rekey: bool = False
+    coalesce: bool = False
+    changelog: str | None = None
+
+
+class PureKernel:
+    """Runs a Job. Now and then it consumes only a part of what it is handed."""
+
+    def __init__(self, job: Job, partitions: int, disk: Disk, rnd: Random, hold: float) -> None:
+        self.job = job
+        self.partitions = partitions
+        self.disk = disk
+        self.rnd = rnd
+        self.hold = hold
+        self.state: dict[int, dict[int, int]] = {}
+        self.changes: dict[int, dict[int, int]] = {}
+        self.coalesced: dict[int, dict[int, Any]] = {}
+
+    def open(self, partition: int) -> int:
+        position, rows = self.disk.saved.get(partition, (0, {}))
+        self.state[partition] = dict(rows)
+        self.changes[partition] = {}
+        self.coalesced[partition] = {}
+        return position
+
+    def restore(self, partition: int, fetched: Fetched[Rows]) -> None:
+        for _offset, key, value in fetched.batch:
+            self.state[partition][key] = value
+
+    def run(self, inputs: Sequence[Fetched[Rows]]) -> RunResult[Rows]:
+        outputs: dict[tuple[str, int], list[Any]] = {}
+        consumed: dict[tuple[str, int], int] = {}
+        for partition, key, payload in self._taken(inputs, consumed):
+            row: tuple[Any, Any] = (key, payload)
+            if self.job.count:
+                number = self.state[partition].get(key, 0) + 1
+                self.state[partition][key] = self.changes[partition][key] = number
+                row = (key, (number, payload))
+            if self.job.coalesce:
+                self.coalesced[partition][key] = row[1]
+                continue
+            to = key % self.partitions if self.job.rekey else partition
+            outputs.setdefault((self.job.target, to), []).append(row)
+        return RunResult(tuple(appended(place, rows) for place, rows in outputs.items()), consumed)
+
+    def _taken(
+        self, inputs: Sequence[Fetched[Rows]], consumed: dict[tuple[str, int], int]
+    ) -> Iterator[tuple[int, int, Any]]:
+        for fetched in inputs:
+            rows = fetched.batch
+            place = (fetched.topic, fetched.partition)
+            if rows and self.rnd.random() < self.hold:
+                rows = rows[: self.rnd.randint(0, len(rows) - 1)]
+                if not rows:
+                    continue
+                consumed[place] = rows[-1][0] + 1
+            else:
+                consumed[place] = fetched.next_offset
+            for _offset, key, payload in rows:
+                yield fetched.partition, key, payload
+
+    def flush(self) -> tuple[Appended[Rows], ...]:
+        flushed = [
+            appended((self.job.target, partition), list(rows.items()))
+            for partition, rows in self.coalesced.items()
+            if rows
+        ]
+        if self.job.changelog is not None:
+            flushed += [
+                appended((self.job.changelog, partition), list(rows.items()))
+                for partition, rows in self.changes.items()
+                if rows
+            ]
+        for rows in (*self.coalesced.values(), *self.changes.values()):
+            rows.clear()
+        return tuple(flushed)
+
+    def commit(self, changelog_positions: Mapping[int, int]) -> None:
+        self.disk.saved |= {
+            partition: (position, dict(self.state[partition]))
+            for partition, position in changelog_positions.items()
+        }
+
+    def discard(self) -> None:
+        self.state.clear()
+        self.changes.clear()
+        self.coalesced.clear()
+
+    def close(self) -> None:
+        self.discard()
+
+
+def appended(place: tuple[str, int], rows: list[Any]) -> Appended[Rows]:
+    """Rows for one partition."""
+    return Appended(place[0], place[1], tuple(rows), len(rows), 10 * len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A query of the simulation: its sub-topologies, and which topics are the user's input."""
+
+    name: str
+    jobs: tuple[Job, ...]
+    sources: tuple[str, ...]
+    by_key: bool
+    """Whether the input is partitioned by key."""
+
+    @property
+    def repartitions(self) -> frozenset[str]:
+        return frozenset(job.target for job in self.jobs if job.rekey)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        targets = [job.target for job in self.jobs]
+        changelogs = [job.changelog for job in self.jobs if job.changelog]
+        return (*self.sources, *targets, *changelogs)
+
+
+COUNT = Job(("rep",), "out", count=True, changelog="changelog")
+SHAPES = (
+    Shape("rekeyed", (Job(("in",), "rep", rekey=True), COUNT), ("in",), by_key=False),
+    Shape(
+        "two inputs",
+        (Job(("in", "other"), "out", count=True, changelog="changelog"),),
+        ("in", "other"),
+        by_key=True,
+    ),
+    Shape("stateless", (Job(("in",), "out"),), ("in",), by_key=False),
+    Shape(
+        "coalesced",
+        (
+            Job(("in",), "rep", rekey=True),
+            Job(("rep",), "out", count=True, coalesce=True, changelog="changelog"),
+        ),
+        ("in",),
+        by_key=False,
+    ),
+)

@@ -1,0 +1,65 @@
+"""`python -m tests.simulation.run --seeds 2000 [--start N] [--mutant NAME]`.
+
+Plays seeds and stops at the first one that fails, with the line that plays it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.real import play_real
+from tests.simulation.world import RATES, Mutant, Verdict, play
+
+REAL_EVERY = 20
+
+
+def play_seed(seed: int, mutant: Mutant | None = None) -> Verdict:
+    """One seed; every twentieth runs DuckDB kernels where they can be had."""
+    if mutant is None and seed % REAL_EVERY == 0:
+        verdict = play_real(seed)
+        if verdict is not None:
+            return verdict
+    return play(seed, mutant)
+
+
+def first_failure(seeds: range, mutant: Mutant | None = None) -> Verdict | None:
+    """The first seed that fails, if any does."""
+    verdicts = (play_seed(seed, mutant) for seed in seeds)
+    return next((verdict for verdict in verdicts if verdict.complaints), None)
+
+
+def main() -> int:
+    """Returns the exit code: 1 when a seed failed (with a mutant: when none did)."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--mutant", choices=sorted(MUTANTS))
+    options = parser.parse_args()
+    mutant = MUTANTS[options.mutant] if options.mutant else None
+    began = time.process_time()
+    stats: Counter[str] = Counter()
+    played = 0
+    for seed in range(options.start, options.start + options.seeds):
+        verdict = play_seed(seed, mutant)
+        played += 1
+        stats += verdict.stats
+        if verdict.complaints:
+            again = f"--seeds 1 --start {seed}" + (f" --mutant {options.mutant}" if mutant else "")
+            print(f"seed {seed} ({verdict.shape}) FAILED after {played} seeds")
+            for complaint in verdict.complaints[:5]:
+                print(f"  {complaint}")
+            print(f"  again: python -m tests.simulation.run {again}")
+            return 0 if mutant else 1
+    spent = max(time.process_time() - began, 1e-9)
+    faults = sum(stats[name] for name in RATES)
+    print(f"{played} seeds, {faults} faults, no failure; {played / spent:.0f} seeds/s")
+    for name, count in sorted(stats.items()):
+        print(f"  {name:22} {count}")
+    return 1 if mutant else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

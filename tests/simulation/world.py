@@ -1,0 +1,330 @@
+"""One seed: hosts that run the same query over one log, and everything that befalls them.
+
+First a faulty phase, in which every fault class is on or off by the seed (swarm testing), then a
+calm one, in which a single host has to finish the work. A host suspended in the middle of a call
+is played by letting the others take their turns inside that call.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from millstream.log.batches import Batches
+from millstream.log.log import Appended, Log, Topic
+from millstream.log.simulated import Fault, SimulatedCrash, SimulatedLog
+from millstream.runtime.execution import Execution
+from millstream.runtime.instance import (
+    Guarantee,
+    Instance,
+    KernelSpec,
+    QuerySpec,
+    QueryState,
+    RuntimeSettings,
+)
+from millstream.runtime.ports import Kernel
+from tests.simulation.checker import History, complaints
+from tests.simulation.faults import FaultyKernel
+from tests.simulation.pure import SHAPES, Disk, PureKernel, Rows, Shape
+
+QUERY = "CSAS_1"
+ROWS: Batches[Rows] = Batches(
+    cut=lambda rows, start, count: rows[start : start + count],
+    join=lambda parts: tuple(row for part in parts for row in part),
+    place=lambda rows, first: tuple((first + i, *row) for i, row in enumerate(rows)),
+    size=lambda rows: 10 * len(rows),
+)
+RATES = {
+    "crash": 0.02,
+    "suspend": 0.02,
+    "lost": 0.03,
+    "unknown": 0.3,
+    "disk full": 0.1,
+    "stop": 0.01,
+    "pause": 0.01,
+    "wipe": 0.1,
+    "back up": 0.01,
+    "old disk": 0.1,
+    "twin": 0.02,
+    "jump": 0.01,
+}
+"""The highest chance of each fault, per place where it can strike."""
+CALM_TURNS = 4000
+
+
+class Mutant:
+    """A planted bug: how a world that has it differs. The plain one has none."""
+
+    def kernel(self, world: World, kernel: PureKernel) -> Kernel[Any]:
+        return kernel
+
+    def log(self, world: World, log: Log[Any]) -> Log[Any]:
+        return log
+
+    def execution(self) -> type[Execution[Any]]:
+        return Execution
+
+
+@dataclass(slots=True)
+class Host:
+    """A machine with a disk for each sub-topology, and perhaps a process on it."""
+
+    number: int
+    disks: list[Disk]
+    instance: Instance[Any] | None = None
+    backup: list[Disk] | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How a seed ended: no complaints is good."""
+
+    seed: int
+    shape: str
+    complaints: list[str]
+    faults: int
+    digest: int
+    stats: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """The state of one seed."""
+
+    def __init__(self, seed: int, mutant: Mutant | None = None) -> None:
+        self.seed = seed
+        self.mutant = mutant or Mutant()
+        self.rnd = rnd = Random(seed)
+        self.now = 0
+        self.digest = 0
+        self.stats: Counter[str] = Counter()
+        self.found: list[str] = []
+        self.calm = False
+        self.acting: list[Host] = []
+        self.rates = {name: rnd.choice((0, 0, high / 10, high)) for name, high in RATES.items()}
+        self.shape: Shape = rnd.choice(SHAPES)
+        self.partitions = rnd.randint(1, 3)
+        self.exactly_once = rnd.random() < 0.75
+        self.hold = rnd.choice((0.0, 0.0, 0.3, 0.9))
+        self.keys = rnd.choice((1, 3, 8))
+        self.wanted = rnd.randint(10, 100)
+        self.sent = 0
+        self.settings = RuntimeSettings(
+            commit_interval_ms=rnd.choice((1, 20, 60)),
+            max_batch_records=rnd.choice((1, 5, 30)),
+            restore_records=rnd.choice((1, 5, 100)),
+            idle_poll_ms=5,
+            backoff_ms=2,
+            max_backoff_ms=20,
+        )
+        self.broker: SimulatedLog[Rows] = SimulatedLog(
+            ROWS, effect=self.effect, fault=self.fault, markers=rnd.random() < 0.5
+        )
+        for name in self.shape.topics:
+            self.broker.create_topic(Topic(name, self.partitions))
+        self.producer = self.broker.writer("producer")
+        self.hosts = [self._host(number) for number in range(rnd.randint(1, 3))]
+
+    # ---- what the log and the kernels ask -----------------------------------------------------
+
+    def hit(self, name: str) -> bool:
+        """Whether a fault strikes here."""
+        if self.calm or not self.acting or self.rnd.random() >= self.rates[name]:
+            return False
+        self.stats[name] += 1
+        return True
+
+    def effect(self, name: str) -> None:
+        """A process may die here, or stand still while the others run."""
+        if not self.acting:
+            return
+        host = self.acting[-1].number
+        self.digest = zlib.crc32(f"{name} {host} {self.now}".encode(), self.digest)
+        self.stats[f"at {name}"] += 1
+        if self.hit("crash"):
+            raise SimulatedCrash(name)
+        if len(self.acting) == 1 and len(self.hosts) > 1 and self.hit("suspend"):
+            for _ in range(self.rnd.randint(1, 60)):
+                self.tick()
+
+    def fault(self, name: str) -> Fault:
+        """What becomes of a request."""
+        rate = "unknown" if name == "transact.commit" else "lost"
+        if not self.hit(rate):
+            return Fault.NONE
+        return self.rnd.choice((Fault.REQUEST_LOST, Fault.RESPONSE_LOST))
+
+    # ---- hosts -------------------------------------------------------------------------------
+
+    def _host(self, number: int) -> Host:
+        return Host(number, [Disk() for _ in self.shape.jobs])
+
+    def kernel(self, job: int, host: Host) -> Kernel[Any]:
+        """A kernel for a process on `host`."""
+        pure = PureKernel(
+            self.shape.jobs[job], self.partitions, host.disks[job], self.rnd, self.hold
+        )
+        return FaultyKernel(self.mutant.kernel(self, pure), self)
+
+    def start(self, host: Host) -> None:
+        """Start a process; being the newest, it takes the identity over."""
+        self.stats["start"] += 1
+        log = self.mutant.log(self, self.broker)
+        host.instance = Instance(log, self.settings)
+        kernels = tuple(
+            KernelSpec(
+                self.kernel(index, host),
+                job.inputs,
+                self.partitions,
+                job.changelog,
+                (job.target,),
+            )
+            for index, job in enumerate(self.shape.jobs)
+        )
+        guarantee = Guarantee.EXACTLY_ONCE if self.exactly_once else Guarantee.AT_LEAST_ONCE
+        spec = QuerySpec(QUERY, QUERY, kernels, guarantee, repartitions=self.shape.repartitions)
+        host.instance.add_query(spec)
+        for execution in host.instance._queries.values():
+            execution.__class__ = self.mutant.execution()
+
+    def turn(self, host: Host) -> None:
+        """Let one host do something."""
+        if host.instance is None:
+            self._down(host)
+            return
+        self.acting.append(host)
+        try:
+            self._up(host, host.instance)
+        except SimulatedCrash:
+            host.instance = None
+        finally:
+            self.acting.pop()
+
+    def _down(self, host: Host) -> None:
+        self.acting.append(host)
+        if self.hit("wipe"):
+            host.disks = [Disk() for _ in host.disks]
+        elif host.backup is not None and self.hit("old disk"):
+            host.disks = [disk.copy() for disk in host.backup]
+        others_up = any(other.instance for other in self.hosts if other is not host)
+        if self.calm or self.hit("twin") or (not others_up and self.rnd.random() < 0.3):
+            self.start(host)
+        self.acting.pop()
+
+    def _up(self, host: Host, instance: Instance[Any]) -> None:
+        if self.hit("stop"):
+            instance.close(self.now)
+            host.instance = None
+            return
+        if self.hit("pause"):
+            instance.pause(QUERY)
+        elif self.rnd.random() < 0.1 or self.calm:
+            self._resume(instance)
+        if self.hit("back up"):
+            host.backup = [disk.copy() for disk in host.disks]
+        instance.step(self.now)
+        status = instance.query_status(QUERY)
+        if status.state is QueryState.FENCED:
+            self.stats["fenced"] += 1
+            host.instance = None
+        elif status.state is QueryState.ERROR:
+            host.instance = None
+            # A zombie may find repartition records gone that a newer owner has consumed.
+            if status.code != "E-GAP" or len(self.hosts) == 1 or self.calm:
+                self.found.append(f"query failed: {status.code} {status.error}")
+
+    def _resume(self, instance: Instance[Any]) -> None:
+        if instance.query_status(QUERY).state in (QueryState.PAUSED, QueryState.RUNNING):
+            instance.resume(QUERY)
+
+    # ---- time --------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Time passes, a record may arrive, one host that is not suspended gets a turn."""
+        self.now += self.rnd.randint(1, 3) if self.rnd.random() > self.rates["jump"] else 500
+        if self.sent < self.wanted and self.rnd.random() < 0.3:
+            self._send()
+        free = [host for host in self.hosts if host not in self.acting]
+        if free:
+            self.turn(self.rnd.choice(free))
+
+    def _send(self) -> None:
+        suspended, self.acting = self.acting, []
+        key = self.rnd.randrange(self.keys)
+        partition = (key if self.shape.by_key else self.rnd.randrange(8)) % self.partitions
+        topic = self.rnd.choice(self.shape.sources)
+        self.producer.append([Appended(topic, partition, ((key, self.sent),), 1)])
+        self.sent += 1
+        self.acting = suspended
+
+    def run(self) -> Verdict:
+        """Play the seed to its end and judge it."""
+        while self.sent < self.wanted and not self.found:
+            self.tick()
+        for _ in range(self.rnd.randint(0, 100)):
+            self.tick()
+        self._calm_down()
+        if not self.found:
+            self.found.extend(complaints(self.history()))
+        faults = sum(self.stats[name] for name in RATES)
+        return Verdict(self.seed, self.shape.name, self.found, faults, self.digest, self.stats)
+
+    def _calm_down(self) -> None:
+        self.calm = True
+        survivor = self.rnd.choice(self.hosts)
+        for host in self.hosts:
+            if host is not survivor:
+                host.instance = None
+        for turn in range(CALM_TURNS):
+            if self.found:
+                return
+            self.now += 3
+            self.turn(survivor)
+            if turn % 10 == 9 and self._done(survivor):
+                return
+        self.found.append("liveness: the work was not finished in the calm phase")
+
+    def _done(self, host: Host) -> bool:
+        if host.instance is None:
+            return False
+        status = host.instance.query_status(QUERY)
+        execution = host.instance._queries[QUERY]
+        idle = status.state is QueryState.RUNNING and not execution.dirty
+        return idle and not any(status.lag.values())
+
+    # ---- what is left ------------------------------------------------------------------------
+
+    def history(self) -> History:
+        """What lies on the log and on the disks."""
+        counting = [index for index, job in enumerate(self.shape.jobs) if job.changelog]
+        return History(
+            exactly_once=self.exactly_once,
+            counting=bool(counting),
+            coalesced=any(job.coalesce for job in self.shape.jobs),
+            inputs={name: self._rows(name) for name in self.shape.sources},
+            output=self._rows("out"),
+            changelog=self._places("changelog") if counting else (),
+            disks=[host.disks[index].saved for host in self.hosts for index in counting],
+        )
+
+    def _rows(self, topic: str) -> list[list[tuple[Any, Any]]]:
+        places: Sequence[Sequence[tuple[Any, Any] | None]] = self._places(topic)
+        return [[row for row in rows if row is not None] for rows in places]
+
+    def _places(self, topic: str) -> list[list[tuple[Any, Any] | None]]:
+        found: list[list[tuple[Any, Any] | None]] = []
+        for partition in range(self.partitions):
+            rows: list[tuple[Any, Any] | None]
+            rows = [None] * self.broker.end_offset(topic, partition)
+            for offset, key, value in self.broker.read(topic, partition, 0, 1 << 30).batch:
+                rows[offset] = (key, value)
+            found.append(rows)
+        return found
+
+
+def play(seed: int, mutant: Mutant | None = None) -> Verdict:
+    """One seed, from nothing to verdict."""
+    return World(seed, mutant).run()
