@@ -9,8 +9,7 @@ from __future__ import annotations
 from millstream.model.physical import MAX_DECIMAL_PRECISION, duckdb_type, physical_digits
 from millstream.model.types import BIGINT, DOUBLE, INTEGER, STRING, Decimal, SqlType
 from millstream.operators.casts import wrap
-from millstream.operators.sql import call, cast
-from millstream.operators.udfs import DECIMAL_DIVIDE, DECIMAL_MULTIPLY
+from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY, call, cast
 
 _WIDER = {INTEGER: "BIGINT", BIGINT: "HUGEINT"}
 

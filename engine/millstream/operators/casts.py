@@ -23,8 +23,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
-from millstream.operators.sql import call, cast, literal, struct
-from millstream.operators.udfs import JAVA_DOUBLE
+from millstream.operators.sql import JAVA_DOUBLE, call, cast, literal, struct
 
 _EXACT_DOUBLE_DIGITS = 15
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"

@@ -7,45 +7,50 @@ an integer of DuckDB has.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-JAVA_DOUBLE = "ms_java_double"
-DECIMAL_DIVIDE = "ms_decimal_divide"
-DECIMAL_MULTIPLY = "ms_decimal_multiply"
+from millstream.functions.function import Catalogue
+from millstream.model.expressions import Expression
+from millstream.operators.scalar import PythonFunction, python_functions
+from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY, JAVA_DOUBLE
 
 _CONTEXT = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 
 
 def register_builtin(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes the functions that compiled expressions may call known to a connection, once for the
-    database; cursors of the connection share them."""
-    functions: list[tuple[str, Callable[..., pa.Array], list[str]]] = [
-        (JAVA_DOUBLE, _java_doubles, ["DOUBLE"]),
-        (DECIMAL_DIVIDE, _divide, ["VARCHAR", "VARCHAR", "INTEGER"]),
-        (DECIMAL_MULTIPLY, _multiply, ["VARCHAR", "VARCHAR", "INTEGER"]),
-    ]
-    for name, function, parameters in functions:
-        register(con, name, function, parameters, "VARCHAR")
+    """Makes the functions that any compiled expression may call known to the database of a
+    connection; all its cursors share them. Registering them again does nothing."""
+    register_expressions(con, (), Catalogue({}, {}, {}))
 
 
-def register(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    function: Callable[..., pa.Array],
-    parameters: Sequence[str],
-    result: str,
+def register_expressions(
+    con: duckdb.DuckDBPyConnection, expressions: Iterable[Expression], catalogue: Catalogue
 ) -> None:
-    """Makes a vectorised function known under a name; it is called for NULL arguments too."""
+    """As `register_builtin`, with the Python functions that these expressions call."""
+    known = {
+        row[0]
+        for row in con.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, 'ms_')"
+        ).fetchall()
+    }
+    wanted = {function for item in expressions for function in python_functions(item, catalogue)}
+    for function in (*_BUILTIN, *wanted):
+        if function.name not in known:
+            register(con, function)
+
+
+def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
+    """Makes one function known; it is called for NULL arguments too."""
     con.create_function(
-        name,
-        function,
-        [duckdb.sqltype(parameter) for parameter in parameters],
-        duckdb.sqltype(result),
+        function.name,
+        function.function,
+        [duckdb.sqltype(parameter) for parameter in function.parameters],
+        duckdb.sqltype(function.result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
     )
@@ -105,3 +110,11 @@ def _rowwise(
 
     rows = zip(left.to_pylist(), right.to_pylist(), scale.to_pylist(), strict=True)
     return pa.array([one(*row) for row in rows], pa.string())
+
+
+_TEXTS = ("VARCHAR", "VARCHAR", "INTEGER")
+_BUILTIN = (
+    PythonFunction(JAVA_DOUBLE, _java_doubles, ("DOUBLE",), "VARCHAR"),
+    PythonFunction(DECIMAL_DIVIDE, _divide, _TEXTS, "VARCHAR"),
+    PythonFunction(DECIMAL_MULTIPLY, _multiply, _TEXTS, "VARCHAR"),
+)
