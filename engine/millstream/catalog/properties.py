@@ -46,6 +46,7 @@ _COMMON = {
     "TIMESTAMP_FORMAT",
     "VALUE_AVRO_SCHEMA_FULL_NAME",
 } | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
+_FAILED = "Failed to prepare statement: "
 _UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 
 
@@ -241,15 +242,15 @@ def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
 def _delimiter(text: str, name: str) -> str:
     if not text.strip():
         raise StatementError(
-            f"Configuration {name} is invalid: Delimiter cannot be empty, if you meant to have a "
-            "tab or space for delimiter, please use the special values 'TAB' or 'SPACE'\n"
-            "Example valid value: ';'"
+            f"{_FAILED}Configuration {name} is invalid: Delimiter cannot be empty, if you "
+            "meant to have a tab or space for delimiter, please use the special values 'TAB' or "
+            "'SPACE'\nExample valid value: ';'"
         )
     word = {"TAB": "\t", "SPACE": " "}.get(text, text)
     if len(word) != 1:
         raise StatementError(
-            f"Configuration {name} is invalid: Invalid delimiter value: '{text}'. Delimiter must "
-            "be a single character or TAB,SPACE\nExample valid value: ';'"
+            f"{_FAILED}Configuration {name} is invalid: Invalid delimiter value: '{text}'. "
+            "Delimiter must be a single character or TAB,SPACE\nExample valid value: ';'"
         )
     return word
 

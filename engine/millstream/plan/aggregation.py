@@ -287,7 +287,8 @@ def _refuse_on_tables(
     if surroundings.windowed:
         raise StatementError("WINDOW clause is not supported on tables, only on streams.")
     known = surroundings.catalogue.aggregate
-    refused = sorted({c.function for c in calls if not known[c.function].variants[c.variant].undo})
+    used = dict.fromkeys((call.function, call.variant) for call in calls)
+    refused = list(dict.fromkeys(f for f, v in used if not known[f].variants[v].undo))
     if refused:
         plural = "s" if len(refused) > 1 else ""
         raise StatementError(

@@ -42,6 +42,7 @@ from millstream.plan.sinks import (
     NewSource,
     OutputTopic,
     Target,
+    check_timestamp_selected,
     existing_sink,
     fitted,
     new_sink,
@@ -95,7 +96,9 @@ def plan_query(
     if not persistent:
         final = project_all(node, selected, key)
         return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
-    name = target.name if isinstance(target, NewSource | ExistingStream) else ""
+    if isinstance(target, NewSource):
+        check_timestamp_selected(target, [item.name for item in selected])
+    name = "" if isinstance(target, Client) else target.name
     result = project(node, selected, key, properties, name)
     if existing is not None:
         result = fitted(result, existing, node.kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from millstream.catalog.catalog import Catalog, already_exists
 from millstream.catalog.properties import (
@@ -53,6 +54,8 @@ def create_source(
             hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config.",
         )
     schema = _schema(statement, catalog.types)
+    written_key = make_format(key_format, given.key_settings)
+    written_value = make_format(value_format, given.value_settings)
     _check_inference(schema, kind, given, key_format, value_format)
     wrap = wrapping(given.wrap, properties, value_format, len(schema.value))
     source = Source(
@@ -60,8 +63,8 @@ def create_source(
         kind=kind,
         schema=schema,
         topic=given.topic,
-        key_format=make_format(key_format, given.key_settings),
-        value_format=make_format(value_format, given.value_settings, wrap),
+        key_format=written_key,
+        value_format=replace(written_value, wrap=wrap),
         window=given.window,
         timestamp=_timestamp(given),
         read_only=statement.read_only,
@@ -106,7 +109,6 @@ def drop_type(statement: statements.DropType, catalog: Catalog) -> Catalog:
 
 def check_new(source: Source, catalog: Catalog, *, replacing: bool) -> None:
     """Refuse a sink of CREATE … AS whose name is taken, or that cannot replace what is there."""
-    check_source(source)
     _check_name(source, catalog, replacing=replacing)
 
 

@@ -49,6 +49,15 @@ class _Side:
     source: NamedSource
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    join: statements.Join
+    left: _Side
+    right: _Side
+    condition: exp.EQ
+    position: int
+
+
 def read_source(source: NamedSource) -> From:
     """A single source as it is."""
     columns = []
@@ -62,14 +71,35 @@ def read_source(source: NamedSource) -> From:
 def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
     """All sources of a query joined from left to right."""
     _refuse_kafka_values(surroundings, "JOIN")
+    steps = [
+        _checked(join, position, surroundings) for position, join in enumerate(query.joins, start=1)
+    ]
     result = read_source(surroundings.sources[0])
-    for position, join in enumerate(query.joins, start=1):
-        earlier = surroundings.sources[:position]
-        source = surroundings.sources[position]
-        condition = _condition(join, surroundings)
-        left, right = _sides(condition, source, earlier, surroundings)
-        result = _joined(result, join, left, right, condition, surroundings, position)
+    for step in steps:
+        result = _joined(result, step, surroundings)
     return result
+
+
+def _checked(join: statements.Join, position: int, surroundings: Surroundings) -> _Step:
+    """A join whose condition and kind are allowed."""
+    condition = _condition(join, surroundings)
+    source, earlier = surroundings.sources[position], surroundings.sources[:position]
+    left, right = _sides(condition, source, earlier, surroundings)
+    step = _Step(join, left, right, condition, position)
+    tables = all(item.source.kind is SourceKind.TABLE for item in earlier)
+    match (tables, source.source.kind is SourceKind.TABLE):
+        case (True, False):
+            raise StatementError(
+                "Invalid join order: table-stream joins are not supported; only stream-table "
+                f"joins. Got {left.source.alias} {_written(join.kind)} {source.alias}."
+            )
+        case (False, False):
+            _check_stream_join(step)
+        case (True, True):
+            _check_table_join(step, surroundings)
+        case _:
+            _check_stream_table(step, surroundings)
+    return step
 
 
 def _refuse_kafka_values(surroundings: Surroundings, clause: str) -> None:
@@ -152,37 +182,14 @@ def _bare(tree: exp.Expression, surroundings: Surroundings) -> str:
     return surroundings.text(tree, qualified=True)
 
 
-def _joined(
-    result: From,
-    join: statements.Join,
-    left: _Side,
-    right: _Side,
-    condition: exp.EQ,
-    surroundings: Surroundings,
-    position: int,
-) -> From:
-    kinds = (result.node.kind, right.source.source.kind)
-    first = surroundings.sources[0] if position == 1 else left.source
-    match kinds:
-        case (SourceKind.TABLE, SourceKind.STREAM):
-            raise StatementError(
-                "Invalid join order: table-stream joins are not supported; only stream-table "
-                f"joins. Got {first.alias} {_written(join.kind)} {right.source.alias}."
-            )
-        case (SourceKind.STREAM, SourceKind.STREAM):
-            _check_windows(left.source, right.source)
-            if join.within is None:
-                raise StatementError(
-                    f"{first.alias} and {right.source.alias} are streams: stream-stream joins "
-                    "must have a WITHIN clause specified. None was provided."
-                )
+def _joined(result: From, step: _Step, surroundings: Surroundings) -> From:
+    match (result.node.kind, step.right.source.source.kind):
+        case (SourceKind.STREAM, SourceKind.TABLE):
+            return _stream_table(result, step, surroundings)
+        case (SourceKind.STREAM, _):
             raise StatementError("Stream-stream joins are not supported yet.")
-        case (SourceKind.TABLE, SourceKind.TABLE):
-            _check_table_join(join, left, right, condition, surroundings, position)
-            raise StatementError("Table-table joins are not supported yet.")
         case _:
-            _check_stream_table(join, left, right, condition, surroundings)
-            return _stream_table(result, join, left, right, surroundings)
+            raise StatementError("Table-table joins are not supported yet.")
 
 
 def _written(kind: str) -> str:
@@ -204,13 +211,17 @@ def _got(condition: exp.EQ, surroundings: Surroundings) -> str:
     return f"Got {_bare(left, surroundings)} = {_bare(right, surroundings)}."
 
 
-def _check_stream_table(
-    join: statements.Join,
-    left: _Side,
-    right: _Side,
-    condition: exp.EQ,
-    surroundings: Surroundings,
-) -> None:
+def _check_stream_join(step: _Step) -> None:
+    _check_windows(step.left.source, step.right.source)
+    if step.join.within is None:
+        raise StatementError(
+            f"{step.left.source.alias} and {step.right.source.alias} are streams: stream-stream "
+            "joins must have a WITHIN clause specified. None was provided."
+        )
+
+
+def _check_stream_table(step: _Step, surroundings: Surroundings) -> None:
+    join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise StatementError(
             "A window definition was provided for a Stream-Table join. These joins are not "
@@ -226,20 +237,14 @@ def _check_stream_table(
     if not _primary_key(right):
         raise StatementError(
             "Invalid join condition: stream-table joins require to join on the table's primary "
-            f"key. {_got(condition, surroundings)}"
+            f"key. {_got(step.condition, surroundings)}"
         )
     if right.source.source.window is not None:
         raise StatementError("Joins with windowed tables are not supported yet.")
 
 
-def _check_table_join(
-    join: statements.Join,
-    left: _Side,
-    right: _Side,
-    condition: exp.EQ,
-    surroundings: Surroundings,
-    position: int,
-) -> None:
+def _check_table_join(step: _Step, surroundings: Surroundings) -> None:
+    join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise StatementError(
             "A window definition was provided for a Table-Table join. These joins are not "
@@ -249,15 +254,15 @@ def _check_table_join(
     if not _primary_key(right):
         raise StatementError(
             "Invalid join condition: table-table joins require to join on the primary key of the "
-            f"right input table. {_got(condition, surroundings)}"
+            f"right input table. {_got(step.condition, surroundings)}"
         )
     if _primary_key(left):
         _check_windows(left.source, right.source)
         return
-    if position > 1:
+    if step.position > 1:
         raise StatementError(
             "Invalid join condition: foreign-key table-table joins are not supported as part of "
-            f"n-way joins. {_got(condition, surroundings)}"
+            f"n-way joins. {_got(step.condition, surroundings)}"
         )
     if left.source.source.window is not None or right.source.source.window is not None:
         raise StatementError("Foreign-key table-table joins are not supported on windowed tables.")
@@ -291,9 +296,8 @@ def _windowing(item: NamedSource) -> str:
     return f"`{item.alias}` is {f'{window.kind.value} windowed' if window else 'not windowed'}"
 
 
-def _stream_table(
-    result: From, join: statements.Join, left: _Side, right: _Side, surroundings: Surroundings
-) -> From:
+def _stream_table(result: From, step: _Step, surroundings: Surroundings) -> From:
+    join, left, right = step.join, step.left, step.right
     names = {s.prefix + c.name for s in surroundings.sources for c in s.columns}
     name = unique("ROWKEY", names)
     table_format = right.source.source.key_format

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
@@ -83,6 +83,21 @@ def check_kind(target: NewSource, kind: SourceKind) -> None:
         )
 
 
+def read_sink_properties(target: NewSource) -> Properties:
+    """The WITH clause of CREATE … AS SELECT."""
+    return read_properties(target.properties, Form.CREATE_AS)
+
+
+def check_timestamp_selected(target: NewSource, names: Collection[str]) -> None:
+    """Refuse an event time column that the query does not select."""
+    timestamp = read_sink_properties(target).timestamp
+    if timestamp is not None and timestamp not in names:
+        raise StatementError(
+            "The TIMESTAMP column set in the WITH clause does not exist in the schema: "
+            f"'{timestamp}'"
+        )
+
+
 def new_sink(
     target: NewSource,
     result: Schema,
@@ -93,7 +108,7 @@ def new_sink(
 ) -> Sink:
     """The stream or table that CREATE … AS SELECT makes; formats come from the left source."""
     check_kind(target, kind)
-    given = read_properties(target.properties, Form.CREATE_AS)
+    given = read_sink_properties(target)
     schema = Schema(tuple(c for c in result.columns if c not in _bounds(result)))
     check_key_types(schema.key)
     key_format = _key_format(given, schema, left.key_format, settings)

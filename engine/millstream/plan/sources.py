@@ -141,7 +141,10 @@ class Surroundings:
         owners = [item for item in self.sources if item.has(name)]
         if len(owners) > 1:
             listed = " or ".join(f"{item.alias}.{name}" for item in owners)
-            raise StatementError(f"{place}Column '{name}' is ambiguous. Could be {listed}.")
+            raise StatementError(
+                f"Exception while preparing statement: {place}Column '{name}' is ambiguous. "
+                f"Could be {listed}."
+            )
         if owners:
             return owners[0]
         if self._is_bound(name):
