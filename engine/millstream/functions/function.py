@@ -30,7 +30,8 @@ class Variant:
     `sql` is a DuckDB template with {0}, {1}, … for the arguments, {args} for all of them and
     {rest} for all but the first (comma separated), {t} for the DuckDB type of the result and {t0},
     {t1}, … for those of the arguments; it may raise, then `exact` (or TRY(sql)) is used for the
-    batch.
+    batch. A lambda argument i is {i} as a DuckDB lambda, and in parts {b<i>} its body and {p<i>_0},
+    {p<i>_1}, … its parameters. Braces stand in templates for placeholders only.
     `python` computes on Arrow arrays instead; it never raises for a row: failing rows are NULL.
     """
 

@@ -1,0 +1,73 @@
+"""Shorthand for the tables of this folder.
+
+Conventions of the templates: no braces but placeholders; lambda parameters start with an
+underscore and no template puts an argument inside a lambda body that it could capture; a failing
+row raises through a cast of its message to a number, since DuckDB's `error()` cannot stand inside
+TRY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.functions.function import Example, ScalarFunction, Variant
+from millstream.model.errors import MillstreamError
+
+
+def function(
+    name: str,
+    category: str,
+    variants: Sequence[Variant | tuple[str, str]],
+    description: str,
+    examples: Sequence[tuple[str, str]],
+    *,
+    null_propagates: bool = True,
+    deterministic: bool = True,
+) -> ScalarFunction:
+    """A row of the catalogue; a variant may be just (signature, DuckDB template)."""
+    return ScalarFunction(
+        name,
+        category,
+        tuple(v if isinstance(v, Variant) else Variant(v[0], v[1]) for v in variants),
+        description,
+        tuple(Example(expression, result) for expression, result in examples),
+        null_propagates,
+        deterministic,
+    )
+
+
+def let(name: str, value: str, body: str) -> str:
+    """SQL that computes `value` once and calls it `name` in `body`."""
+    return f"list_transform([{value}], lambda {name}: {body})[1]"
+
+
+def rowwise(
+    compute: Callable[..., Any], result: Any = None, *, nulls: bool = False
+) -> Callable[..., Any]:
+    """An Arrow function from a Python one, for what neither SQL nor Arrow can say.
+
+    The result is NULL where `compute` raises ValueError or one of the engine's errors or, unless `nulls`, an argument is NULL.
+    Equal rows are computed once per call. `result` is the Arrow type; None: that of the first
+    argument.
+    """
+
+    def call(*columns: Any) -> Any:
+        known: dict[Any, Any] = {}
+        rows = []
+        for row in zip(*(column.to_pylist() for column in columns), strict=True):
+            if not nulls and None in row:
+                rows.append(None)
+                continue
+            key = repr(row)
+            if key not in known:
+                try:
+                    known[key] = compute(*row)
+                except (ValueError, MillstreamError):
+                    known[key] = None
+            rows.append(known[key])
+        return pa.array(rows, type=columns[0].type if result is None else result)
+
+    return call
