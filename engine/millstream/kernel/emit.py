@@ -122,7 +122,7 @@ def by_partition(
     if len(present) > 1:
         order = order[np.argsort(destination[order].astype(np.int16), kind="stable")]
     sorted_rows = table.take(pa.array(order))
-    cuts = np.searchsorted(destination[order], present, side="left").tolist() + [len(order)]
+    cuts = [*np.searchsorted(destination[order], present).tolist(), len(order)]
     for partition, begin, end in zip(present.tolist(), cuts, cuts[1:], strict=False):
         yield partition, sorted_rows.slice(begin, end - begin)
 

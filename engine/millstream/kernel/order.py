@@ -74,8 +74,8 @@ def _accepted(segments: Sequence[Segment], running: Sequence[Ints]) -> tuple[int
             result.append(len(m))
             continue
         time, number = frontier[segment.partition]
-        side = "right" if segment.input <= number else "left"
-        count = int(np.searchsorted(m, time, side=side))
+        passed = m <= time if segment.input <= number else m < time
+        count = int(np.count_nonzero(passed))
         while segment.joined is not None and 0 < count < len(m) and segment.joined[count]:
             count -= 1
         result.append(count)

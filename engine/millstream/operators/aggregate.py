@@ -18,8 +18,9 @@ from millstream.operators.accumulators import (
     state_columns,
 )
 from millstream.operators.folds import fold_step
-from millstream.operators.program import Sql, StateTable, Upsert
+from millstream.operators.program import Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
+    PRESENT,
     Part,
     Setting,
     aliased,
@@ -133,8 +134,7 @@ def _arguments(
         for name, column in zip(sources, part.schema.columns, strict=False)
         if not isinstance(column.type, Struct)
     ]
-    present = f"{DF} <> 0"
-    where = (*part.where, *(c for c in (present, *checks) if c not in part.where))
+    where = (*part.where, *(c for c in (PRESENT, *checks) if c not in part.where))
     part = replace(part, where=where)
     arguments = [
         (f"an argument of {item.call.function}", argument)
@@ -159,7 +159,7 @@ def _updated(plan: Plan, part: Part, setting: Setting) -> Part:
     by_row = not grouped or any(item.fold for item in plan.items)
     rows, last = f"{plan.label}_rows", f"{plan.label}_last"
     if not by_row:
-        steps = (Sql(last, _grouped_text(plan, part, setting)),)
+        steps: tuple[Step, ...] = (Sql(last, _grouped_text(plan, part, setting)),)
     else:
         steps = _running_steps(plan, part, rows, setting)
         kept = f'SELECT * EXCLUDE ("$last")\nFROM {identifier(rows)} WHERE "$last"'
@@ -206,7 +206,7 @@ def _grouped_text(plan: Plan, part: Part, setting: Setting) -> str:
     return f"SELECT {listed}\nFROM {part.source} b {_stored(plan)}\nGROUP BY {plan.partition}"
 
 
-def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple[Sql, ...]:
+def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple[Step, ...]:
     folded = [item for item in plan.items if item.fold]
     plain = [item for item in plan.items if not item.fold]
     texts = [

@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.operators.expressions import compile_expression
-
-from millstream.model.batch import DIFF
-from millstream.operators.relation import Part, Setting, column_lookup, nested, reported
-from millstream.operators.sql import identifier
+from millstream.operators.relation import PRESENT, Part, Setting, column_lookup, nested, reported
 from millstream.plan.nodes import Filter
 
 
 def compile_filter(node: Filter, given: Part, label: str, setting: Setting) -> Part:
     """Rows without a value (`$diff` = 0) are dropped as well."""
     part = nested(given, setting)
-    present = f"{identifier(DIFF)} <> 0"
-    if present not in part.where:
-        part = replace(part, where=(*part.where, present))
+    if PRESENT not in part.where:
+        part = replace(part, where=(*part.where, PRESENT))
     part = reported(part, label, [("WHERE", node.predicate)], setting)
     text = compile_expression(
         node.predicate, setting.catalogue, exact=setting.exact, columns=column_lookup(part.schema)

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from millstream.model.batch import DIFF
 from millstream.operators.accumulators import Accumulator
-from millstream.operators.program import Call, Sql
+from millstream.operators.program import Call, Sql, Step
 
 
-def fold_step(folded: Sequence[Accumulator], target: str, text: str) -> tuple[Any, ...]:
+def fold_step(folded: Sequence[Accumulator], target: str, text: str) -> tuple[Step, ...]:
     """Steps that make `target` from the SELECT `text`, whose rows are sorted by group and order
     and have `$group`, the arguments and, named `<state>$seed`, the stored states."""
     source = f"{target}_sorted"

@@ -81,8 +81,8 @@ def _columns(node: StreamTableJoin, left: Part, right: Part) -> tuple[str, ...]:
     sides = dict(
         zip(left.schema.names, (f"l.{n}" for n in quoted(names(left.schema))), strict=True)
     )
-    for name, column in zip(right.schema.names, quoted(names(right.schema)), strict=True):
-        sides.setdefault(name, f'CASE WHEN r."$live" THEN r.{column} END')
+    for name, text in zip(right.schema.names, quoted(names(right.schema)), strict=True):
+        sides.setdefault(name, f'CASE WHEN r."$live" THEN r.{text} END')
     for column, key in zip(node.schema.key, key_names(left.schema), strict=False):
         sides.setdefault(column.name, f"l.{key}")
     return tuple(sides[name] for name in node.schema.names)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millstream.operators.relation import Part, Setting, nested, reported, value_text
+from millstream.model.schema import Role
+from millstream.operators.relation import Part, Setting, key_text, nested, reported, value_text
 from millstream.plan.nodes import Project
 
 
@@ -13,5 +14,8 @@ def compile_project(node: Project, given: Part, label: str, setting: Setting) ->
     part = nested(given, setting)
     pairs = list(zip(node.schema.names, node.expressions, strict=True))
     part = reported(part, label, [(f"column {name}", e) for name, e in pairs], setting)
-    columns = tuple(value_text(e, part.schema, setting) for _, e in pairs)
+    columns = tuple(
+        (key_text if column.role is Role.KEY else value_text)(e, part.schema, setting)
+        for column, e in zip(node.schema.columns, node.expressions, strict=True)
+    )
     return replace(part, schema=node.schema, columns=columns)

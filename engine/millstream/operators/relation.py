@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from millstream.operators.expressions import compile_expression
-
 from millstream.functions.function import Catalogue
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
-from millstream.model.expressions import ColumnRef, Expression, Literal
+from millstream.model.expressions import ColumnRef, Expression, Literal, column_names
 from millstream.model.physical import physical_names
 from millstream.model.schema import Schema
+from millstream.operators.expressions import compile_expression
 from millstream.operators.program import Sql, StateTable, Step
 from millstream.operators.sql import identifier, literal
+
+PRESENT = f"{identifier(DIFF)} <> 0"
+"""The row has a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,16 @@ def value_text(expression: Expression, schema: Schema, setting: Setting) -> str:
         expression, setting.catalogue, exact=setting.exact, columns=column_lookup(schema)
     )
     return text if cannot_fail(expression) or not setting.exact else f"TRY({text})"
+
+
+def key_text(expression: Expression, schema: Schema, setting: Setting) -> str:
+    """As `value_text`, for a key column: one that reads value columns is NULL in a record that
+    has no value."""
+    text = value_text(expression, schema, setting)
+    keys = {column.name for column in schema.key}
+    if all(name in keys or schema.find(name) is None for name in column_names(expression)):
+        return text
+    return text if isinstance(expression, ColumnRef) else f"CASE WHEN {PRESENT} THEN {text} END"
 
 
 def cannot_fail(expression: Expression) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.operators.read import key_names
-from millstream.operators.relation import Part, Setting, column_lookup, nested, reported, value_text
+from millstream.operators.relation import Part, Setting, column_lookup, key_text, nested, reported
 from millstream.plan.nodes import Repartition
 
 
@@ -17,7 +17,7 @@ def compile_repartition(node: Repartition, given: Part, label: str, setting: Set
     lookup = column_lookup(part.schema)
     keys = {column.name for column in node.schema.key}
     columns = tuple(
-        value_text(named[column.name], part.schema, setting)
+        key_text(named[column.name], part.schema, setting)
         if column.name in keys and column.name in named
         else lookup(column.name)
         for column in node.schema.columns

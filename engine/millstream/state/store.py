@@ -164,12 +164,12 @@ class Session:
 
     def position(self, part: int) -> int | None:
         """The committed changelog position of a partition; None when it was never committed."""
-        row = self.connection.execute(
+        rows = self.connection.execute(
             f"SELECT position FROM {self._positions} "
             "WHERE query = ? AND subtopology = ? AND part = ?",
             [self._query, self._subtopology, part],
-        ).fetchone()
-        return None if row is None else int(row[0])
+        ).fetchall()
+        return int(rows[0][0]) if rows else None
 
     def clear(self, part: int) -> None:
         """Remove all rows of a partition."""
