@@ -69,7 +69,7 @@ BANNED_SUFFIXES = (
     "Info",
     "Data",
 )
-LINES_MAX = 420
+LINES_MAX = 480
 FUNCTION_LINES_MAX = 70
 
 

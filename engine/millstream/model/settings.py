@@ -163,6 +163,7 @@ class EngineSettings:
     default_partitions: int = 4
     """Partitions of topics that are made without a PARTITIONS property."""
     max_batch_records: int = 200_000
+    commit_interval_ms: int = 200
     command_topic: str = "_millstream_commands"
     internal_prefix: str = "_millstream_"
 

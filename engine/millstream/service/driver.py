@@ -40,11 +40,16 @@ class Driver:
         """Step until nothing is left to do and all is committed; whether anything was done."""
         worked = False
         with self.lock:
-            while True:
-                if self.instance.step(self._clock()).progress:
-                    worked = True
-                elif not self.instance.commit(self._clock()):
-                    return worked
+            while self._step_until_idle():
+                worked = True
+                self.instance.commit(self._clock())
+        return worked
+
+    def _step_until_idle(self) -> bool:
+        worked = False
+        while self.instance.step(self._clock()).progress:
+            worked = True
+        return worked
 
     def stop(self) -> None:
         """Commit what was done and end the thread; idempotent."""

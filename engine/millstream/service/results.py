@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -119,6 +120,15 @@ class Stream:
         if not self.closed:
             self.closed = True
             self.on_close()
+            with contextlib.suppress(queue.Full):
+                self.buffer.put_nowait(None)
+
+    def fail(self, error: MillstreamError) -> None:
+        """End the query with an error, which the client meets after the rows before it."""
+        with contextlib.suppress(queue.Empty):
+            while self.buffer.full():
+                self.buffer.get_nowait()
+        self.buffer.put_nowait(error)
 
     def __enter__(self) -> Stream:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from millstream.model.settings import effective
+from millstream.model.settings import check_property, effective
 
 
 @dataclass(slots=True)
@@ -22,3 +22,9 @@ class Session:
     def flag(self, name: str) -> bool:
         """The effective value of a boolean property."""
         return self.property(name) == "true"
+
+    def set(self, name: str, value: str) -> tuple[str, str]:
+        """Override a property; returns its canonical name and value. StatementError if unknown."""
+        canonical, checked = check_property(name, value)
+        self.properties[canonical] = checked
+        return canonical, checked

@@ -1,0 +1,41 @@
+"""Millstream: a streaming database for Python.
+
+```python
+import millstream
+
+with millstream.connect("orders.db") as db:
+    db.execute("CREATE STREAM orders (id INT KEY, amount DOUBLE) WITH (...)")
+```
+"""
+
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    FencedError,
+    MillstreamError,
+    RecordError,
+    StatementError,
+    UnavailableError,
+)
+from millstream.model.settings import EngineSettings
+from millstream.service.database import Database, connect
+from millstream.service.results import Done, Rows, Stream
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConflictError",
+    "CorruptionError",
+    "Database",
+    "Done",
+    "EngineSettings",
+    "FencedError",
+    "MillstreamError",
+    "RecordError",
+    "Rows",
+    "StatementError",
+    "Stream",
+    "UnavailableError",
+    "__version__",
+    "connect",
+]

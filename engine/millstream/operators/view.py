@@ -1,0 +1,83 @@
+"""What a table holds, as a SELECT over the state of the query that maintains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millstream.functions.function import Catalogue
+from millstream.model.batch import DIFF, SEQ
+from millstream.operators.accumulators import accumulator, result_text
+from millstream.operators.compile import compile_subtopology
+from millstream.operators.filter import compile_filter
+from millstream.operators.program import StateTable
+from millstream.operators.project import compile_project
+from millstream.operators.relation import Part, Setting, names, quoted, select_text
+from millstream.plan.nodes import Aggregate, Filter, Node, Project, Read
+from millstream.topology.topology import SubTopology
+
+_META = ((f'"{SEQ}"', "0::BIGINT"), (f'"{DIFF}"', "1::TINYINT"))
+
+
+def view_text(
+    sub: SubTopology, catalogue: Catalogue, table: Callable[[str], str]
+) -> str | None:
+    """The rows of the table that the sub-topology writes, under the physical names of its schema,
+    with `$part` and `$rowtime`; None where its state does not hold them.
+
+    `table` gives the full SQL name of a state table.
+    """
+    program = compile_subtopology(sub, catalogue, headers=False, cached=False)
+    setting = Setting(catalogue, headers=False, cached=False, exact=True)
+    root = sub.root
+    if isinstance(root, Read | Aggregate):
+        return None
+    from_state = _over_state(_input(root), program.tables, table, setting)
+    return None if from_state is None else select_text(from_state, setting)
+
+
+def _input(node: Node) -> Node:
+    match node:
+        case Read() | Aggregate():
+            return node
+        case _:
+            below: Node = node.input  # type: ignore[union-attr]
+            return below
+
+
+def _over_state(
+    node: Node, tables: tuple[StateTable, ...], table: Callable[[str], str], setting: Setting
+) -> Part | None:
+    match node:
+        case Read(materialised=True):
+            found = _named(tables, "read_")
+            return Part(node.schema, table(found), meta=_META) if found else None
+        case Aggregate():
+            found = _named(tables, "aggregate_")
+            return _aggregated(node, table(found), setting) if found else None
+        case Filter():
+            given = _over_state(node.input, tables, table, setting)
+            return given and compile_filter(node, given, "filter", setting)
+        case Project():
+            given = _over_state(node.input, tables, table, setting)
+            return given and compile_project(node, given, "project", setting)
+    return None
+
+
+def _named(tables: tuple[StateTable, ...], prefix: str) -> str | None:
+    """The one state table of a kind, if there is exactly one."""
+    found = [item.name for item in tables if item.name.removeprefix(prefix).isdigit()]
+    return found[0] if len(found) == 1 else None
+
+
+def _aggregated(node: Aggregate, table: str, setting: Setting) -> Part:
+    undo = node.input.kind.value == "TABLE"
+    physical = dict(zip(node.schema.names, names(node.schema), strict=True))
+    results = {
+        physical[name]: result_text(accumulator(physical[name], call, setting, undo=undo))
+        for name, call in node.aggregates
+    }
+    columns = tuple(
+        results.get(name, '"$rowtime"' if name == "ROWTIME" else text)
+        for name, text in zip(names(node.schema), quoted(names(node.schema)), strict=True)
+    )
+    return Part(node.schema, table, columns=columns, meta=_META)

@@ -1,0 +1,150 @@
+"""Pull queries of the dialect: a SELECT over rows that are there now, as one DuckDB query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from millstream.functions.function import Catalogue
+from millstream.model.errors import StatementError
+from millstream.model.expressions import ColumnRef, Expression
+from millstream.model.physical import physical_names
+from millstream.model.schema import Column, Role, Schema
+from millstream.model.types import BIGINT, BOOLEAN, SqlType
+from millstream.operators.expressions import compile_expression
+from millstream.operators.sql import identifier
+from millstream.plan.scope import Scope
+from millstream.plan.typing import type_expression
+from millstream_parser import print_expression
+from millstream_parser.statements import Query, SelectItem
+
+REFUSED = ("ROWPARTITION", "ROWOFFSET")
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A query over `relation` (an SQL name or subquery with the physical columns of the source
+    and `"$rowtime"`). `order` and `limit` are separate, for sources that are read in pieces."""
+
+    schema: Schema
+    expressions: tuple[Expression, ...]
+    select: str
+    where: str
+    order: str
+    limit: int | None
+
+    def sql(self, relation: str, *, paged: bool = True) -> str:
+        """The text; without ORDER BY and LIMIT when not `paged`."""
+        text = f"SELECT {self.select} FROM {relation}{self.where}"
+        if not paged:
+            return text
+        return text + self.order + ("" if self.limit is None else f" LIMIT {self.limit}")
+
+
+def plan_pull(
+    query: Query,
+    schema: Schema,
+    alias: str,
+    catalogue: Catalogue,
+    types: dict[str, SqlType],
+    script: str = "",
+) -> Pull:
+    """Type and compile a pull query over a source with `schema` (window bounds included)."""
+    visible = Schema((*schema.columns, Column("ROWTIME", BIGINT)))
+    names = dict(zip(schema.names, map(identifier, physical_names(schema.names)), strict=True))
+    names.setdefault("ROWTIME", '"$rowtime"')
+    scope = Scope(((alias, visible),), catalogue, types, clause="SELECT", text=script)
+
+    def text(expression: Expression) -> str:
+        compiled = compile_expression(
+            expression, catalogue, exact=True, columns=names.__getitem__
+        )
+        return compiled if isinstance(expression, ColumnRef) else f"TRY({compiled})"
+
+    items = _expanded(query, schema, scope)
+    result = Schema(tuple(Column(name, e.type, role) for name, e, role in items))
+    columns = physical_names(result.names)
+    select = ", ".join(
+        f"{text(e)} AS {identifier(name)}" for (_, e, _), name in zip(items, columns, strict=True)
+    )
+    expressions = [e for _, e, _ in items]
+    where = ""
+    if query.where is not None:
+        _refuse_pseudo(query.where)
+        predicate = type_expression(query.where, _clause(scope, "WHERE"))
+        if predicate.type != BOOLEAN:
+            raise StatementError(
+                f"Type error in WHERE expression: Should evaluate to boolean but is "
+                f"{print_expression(query.where)} ({predicate.type}) instead."
+            )
+        expressions.append(predicate)
+        where = f" WHERE coalesce({text(predicate)}, FALSE)"
+    order = []
+    for tree, descending in query.order_by:
+        named = _result_column(tree, result, columns)
+        if named is None:
+            typed = type_expression(tree, _clause(scope, "ORDER BY"))
+            expressions.append(typed)
+            named = text(typed)
+        order.append(f"{named} DESC NULLS LAST" if descending else f"{named} ASC NULLS LAST")
+    ordering = f" ORDER BY {', '.join(order)}" if order else ""
+    return Pull(result, tuple(expressions), select, where, ordering, query.limit)
+
+
+def _result_column(
+    tree: exp.Expression, result: Schema, columns: tuple[str, ...]
+) -> str | None:
+    """ORDER BY may name a column of the result."""
+    if isinstance(tree, exp.Column) and not tree.table and tree.name in result.names:
+        return identifier(columns[result.names.index(tree.name)])
+    return None
+
+
+def _clause(scope: Scope, clause: str) -> Scope:
+    return Scope(scope.sources, scope.catalogue, scope.types, clause=clause, text=scope.text)
+
+
+def _expanded(
+    query: Query, schema: Schema, scope: Scope
+) -> list[tuple[str, Expression, Role]]:
+    """The SELECT list as (name, expression, role); a plain key column stays a key."""
+    found: list[tuple[str, Expression, Role]] = []
+    unnamed = 0
+    for item in query.items:
+        if _is_star(item):
+            found += [
+                (column.name, ColumnRef(column.name, column.type), column.role)
+                for column in schema.columns
+            ]
+            continue
+        _refuse_pseudo(item.expression)
+        expression = type_expression(item.expression, scope)
+        role = Role.VALUE
+        if isinstance(expression, ColumnRef):
+            column = schema.find(expression.name)
+            role = column.role if column is not None else Role.VALUE
+            name = item.alias or expression.name
+        elif isinstance(item.expression, exp.Dot):
+            name = item.alias or item.expression.expression.name
+        else:
+            name = item.alias or f"KSQL_COL_{unnamed}"
+            unnamed += item.alias is None
+        found.append((name, expression, role))
+    return found
+
+
+def _is_star(item: SelectItem) -> bool:
+    tree = item.expression
+    return isinstance(tree, exp.Star) or (
+        isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)
+    )
+
+
+def _refuse_pseudo(tree: exp.Expression) -> None:
+    for column in tree.find_all(exp.Column):
+        if column.name in REFUSED:
+            raise StatementError(
+                f"Pull queries don't support the column {column.name}",
+                hint="It says where a record lies on the log; a pull query reads state.",
+            )

@@ -1,0 +1,81 @@
+"""Constant expressions of INSERT VALUES and ASSERT VALUES, typed for their columns and computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.model.errors import StatementError
+from millstream.model.expressions import Cast, Expression, Literal, MakeArray, MakeMap, MakeStruct
+from millstream.model.physical import arrow_type
+from millstream.model.schema import Column
+from millstream.model.types import BIGINT, STRING, TIMESTAMP, SqlType
+from millstream.operators.expressions import compile_expression
+from millstream.operators.sql import identifier
+from millstream.operators.registration import register_expressions
+from millstream.plan.assignable import assignable
+from millstream.plan.literals import coerce
+from millstream.plan.scope import Scope
+from millstream.plan.typing import type_expression
+
+if TYPE_CHECKING:
+    from millstream.service.engine import Engine
+
+_CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)
+
+
+def constant_row(
+    columns: Sequence[Column], trees: Sequence[exp.Expression], engine: Engine
+) -> pa.Table:
+    """One row with the value of each expression as the type of its column."""
+    scope = Scope((), engine.functions, engine.catalog.types, clause="VALUES")
+    expressions = [
+        _fitting(type_expression(tree, scope), column)
+        for tree, column in zip(trees, columns, strict=True)
+    ]
+    cursor = engine.store.cursor()
+    try:
+        register_expressions(cursor, expressions, engine.functions)
+        texts = [
+            compile_expression(e, engine.functions, exact=False, columns=_no_columns)
+            for e in expressions
+        ]
+        listed = ", ".join(f"{text} AS {identifier(f'c{i}')}" for i, text in enumerate(texts))
+        row = cursor.sql(f"SELECT {listed}").to_arrow_table()
+    except duckdb.Error as error:
+        raise StatementError(
+            "Could not compute the values", detail=str(error).splitlines()[0]
+        ) from error
+    finally:
+        cursor.close()
+    arrays = [
+        row.column(index).cast(arrow_type(column.type)) for index, column in enumerate(columns)
+    ]
+    return pa.table(arrays, names=[f"c{index}" for index in range(len(columns))])
+
+
+def _fitting(expression: Expression, column: Column) -> Expression:
+    """The expression as the column's type; literals are converted more freely than the rest."""
+    target = column.type
+    if assignable(expression.type, target):
+        return coerce(expression, target)
+    if column.name == "ROWTIME" and expression.type == STRING:
+        return Cast(Cast(expression, TIMESTAMP), BIGINT)
+    if isinstance(expression, _CONSTRUCTORS) and _lax(expression.type, target):
+        return Cast(expression, target, implicit=True)
+    raise StatementError(
+        f"Expected type {target} for field `{column.name}` but got {expression.type}",
+        hint="Use CAST to convert the value.",
+    )
+
+
+def _lax(source: SqlType, target: SqlType) -> bool:
+    return STRING in (source, target) or not isinstance(source, type(STRING))
+
+
+def _no_columns(name: str) -> str:
+    raise StatementError(f"Column '{name}' cannot be used in VALUES")

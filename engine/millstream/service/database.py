@@ -1,0 +1,79 @@
+"""The door for Python programs: `millstream.connect(...)` and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from millstream.model.errors import StatementError
+from millstream.model.settings import EngineSettings
+from millstream.service.clock import now_ms
+from millstream.service.engine import Engine
+from millstream.service.results import Result
+from millstream.service.session import Session
+
+
+class Database:
+    """An engine in this process with one session. Use it in a `with`, or `close()` it."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self.engine = engine
+        self.session = session
+
+    def execute(self, sql: str) -> Result:
+        """Execute one or more statements; returns what the last one gave.
+
+        All statements are parsed before the first one runs. Raises MillstreamError.
+        """
+        result: Result | None = None
+        for result in self.each(sql):
+            pass
+        if result is None:
+            raise StatementError("there is no statement in the text")
+        return result
+
+    def each(self, sql: str) -> Iterator[Result]:
+        """Execute statements one after another, giving each one's result."""
+        return self.engine.execute_script(sql, self.session)
+
+    def sql(self, sql: str) -> Result:
+        """The same as `execute`."""
+        return self.execute(sql)
+
+    def wait(self) -> None:
+        """Wait until every running query has processed all there is, and committed it."""
+        self.engine.drain()
+
+    def processing_log(self) -> pa.Table:
+        """The rows that queries could not use, newest last."""
+        return self.engine.processing_log.table()
+
+    def close(self) -> None:
+        """Commit and release everything; idempotent."""
+        self.engine.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(
+    path: str = ":memory:",
+    *,
+    settings: EngineSettings | None = None,
+    properties: dict[str, str] | None = None,
+) -> Database:
+    """Open a database: a file, which is made when missing, or ":memory:".
+
+    `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"}.
+    Raises ConflictError when another process has the file open.
+    """
+    engine = Engine.open(path, settings or EngineSettings(), now_ms)
+    session = Session()
+    for name, value in (properties or {}).items():
+        session.set(name, value)
+    engine.start()
+    return Database(engine, session)

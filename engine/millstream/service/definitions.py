@@ -1,0 +1,256 @@
+"""Statements that change the catalog: checked, applied, and the queries they start or end.
+
+`apply` is used twice: when a statement is given, and when the command log is replayed. Replaying
+starts nothing; `start_replayed` starts what is left at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
+from millstream.catalog.properties import Form, read_properties
+from millstream.catalog.source import Source
+from millstream.formats.validate import check_formats
+from millstream.log.log import Topic
+from millstream.model.errors import StatementError
+from millstream.model.schema import SourceKind
+from millstream.plan import define
+from millstream.plan.build import Planned, plan_query
+from millstream.plan.sinks import ExistingStream, NewSource
+from millstream.service import control, queries
+from millstream.service.results import Done
+from millstream.service.session import Session
+from millstream_parser import statements as s
+
+if TYPE_CHECKING:
+    from millstream.service.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a definition is applied in. `offset` is that of its command."""
+
+    text: str
+    engine: Engine
+    session: Session
+    offset: int
+    replaying: bool
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog before the statement."""
+        return self.engine.catalog
+
+
+def apply(
+    statement: s.Statement,
+    text: str,
+    engine: Engine,
+    session: Session,
+    offset: int,
+    *,
+    replaying: bool = False,
+) -> tuple[Done, bool]:
+    """Apply a definition; the flag says whether it belongs on the command log."""
+    context = Context(text, engine, session, offset, replaying)
+    match statement:
+        case s.CreateSource():
+            return _create_source(statement, context)
+        case s.CreateAs():
+            return _create_as(statement, context)
+        case s.InsertInto():
+            return _insert_into(statement, context), True
+        case s.DropSource():
+            return _drop(statement, context)
+        case s.AlterSource():
+            return _alter(statement, context), True
+        case s.CreateType():
+            return _create_type(statement, context)
+        case s.DropType():
+            return _drop_type(statement, context)
+        case s.ControlQuery():
+            persistent = statement.query_id is None or statement.query_id in engine.catalog.queries
+            return control.control_query(statement, engine, replaying=replaying), persistent
+    raise StatementError(f"{type(statement).__name__} cannot be executed here")
+
+
+def start_replayed(engine: Engine) -> None:
+    """Start the queries that the command log left running."""
+    for query_id in engine.catalog.queries:
+        queries.start(engine, query_id)
+        if query_id in engine.paused:
+            engine.instance.pause(query_id)
+
+
+def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, bool]:
+    noun = statement.kind.capitalize()
+    existing = context.catalog.sources.get(statement.name)
+    if existing is not None and statement.if_not_exists:
+        return Done(f"{noun} {statement.name} already exists; nothing was changed"), False
+    source = define.create_source(
+        statement, context.catalog, context.session.properties, text=context.text
+    )
+    properties = read_properties(statement.properties, Form.CREATE)
+    check_formats(source.schema, source.key_format, source.value_format)
+    catalog = context.catalog.with_source(source, replacing=statement.or_replace)
+    if not context.replaying:
+        _source_topic(source, properties.partitions, properties.replicas, context.engine)
+    context.engine.catalog = catalog
+    if source.read_only and source.kind is SourceKind.TABLE:
+        _materialise(source, context)
+    return Done(f"{noun} created"), True
+
+
+def _source_topic(
+    source: Source, partitions: int | None, replicas: int | None, engine: Engine
+) -> None:
+    """Make the topic of a source, or check that it is as the statement says."""
+    topic = engine.log.topic(source.topic)
+    if topic is None:
+        if partitions is None:
+            raise StatementError(
+                f"Kafka topic does not exist: {source.topic}",
+                hint="Add PARTITIONS=n to the WITH clause to have it made.",
+            )
+        policy = "compact" if source.kind is SourceKind.TABLE else "delete"
+        config = {"cleanup.policy": policy}
+        engine.log.create_topic(Topic(source.topic, partitions, replicas or 1, config))
+    elif partitions not in (None, topic.partitions):
+        raise StatementError(
+            f"A Kafka topic with the name '{source.topic}' already exists, with different "
+            f"partition/replica configuration than required: it has {topic.partitions} "
+            f"partitions, the statement says {partitions}"
+        )
+
+
+def _materialise(source: Source, context: Context) -> None:
+    """CREATE SOURCE TABLE keeps its content, so that it can be asked."""
+    query_id = f"CST_{source.name}_{context.offset}"
+    record = QueryRecord(query_id, context.text, QueryKind.SOURCE_TABLE, (source.name,))
+    queries.register_source_table(context.engine, source, record)
+    if not context.replaying:
+        queries.start(context.engine, query_id)
+
+
+def _create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
+    noun = statement.kind.capitalize()
+    existing = context.catalog.sources.get(statement.name)
+    if existing is not None and statement.if_not_exists:
+        return Done(f"{noun} {statement.name} already exists; nothing was changed"), False
+    query_id = f"C{statement.kind[0]}AS_{statement.name}_{context.offset}"
+    replacing = existing is not None and statement.or_replace
+    if replacing and existing is not None:
+        query_id = existing.query_id or query_id
+    target = NewSource(
+        statement.kind, statement.name, statement.properties, context.text, query_id
+    )
+    planned = _planned(statement.query, target, context)
+    sink = planned.sink
+    assert sink is not None
+    check_formats(sink.schema, sink.key_format, sink.value_format)
+    define.check_new(sink, context.catalog, replacing=statement.or_replace)
+    if replacing:
+        _check_upgrade(sink, planned, context)
+    catalog = context.catalog.with_source(sink, replacing=replacing)
+    record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context)
+    if not context.replaying:
+        queries.make_sink_topic(context.engine, planned)
+    _take_on(context, catalog.with_query(record, replacing=replacing), record, planned, replacing)
+    return Done(f"Created query with ID {query_id}", query_id), True
+
+
+def _check_upgrade(existing: Source, planned: Planned, context: Context) -> None:
+    running = context.engine.plans.get(existing.query_id or "")
+    if running is not None:
+        queries.check_upgrade(existing.name, running, planned)
+
+
+def _insert_into(statement: s.InsertInto, context: Context) -> Done:
+    given = read_properties(statement.properties, Form.INSERT)
+    query_id = given.query_id or f"INSERTQUERY_{context.offset}"
+    target = ExistingStream(statement.target, statement.properties)
+    planned = _planned(statement.query, target, context)
+    record = _record(query_id, QueryKind.INSERT, planned, statement.target, context)
+    _take_on(context, context.catalog.with_query(record), record, planned, replacing=False)
+    return Done(f"Created query with ID {query_id}", query_id)
+
+
+def _planned(query: s.Query, target: NewSource | ExistingStream, context: Context) -> Planned:
+    return plan_query(
+        query,
+        context.catalog,
+        target=target,
+        properties=context.session.properties,
+        functions=context.engine.functions,
+        script=context.text,
+    )
+
+
+def _record(
+    query_id: str, kind: QueryKind, planned: Planned, sink: str, context: Context
+) -> QueryRecord:
+    return QueryRecord(
+        query_id,
+        context.text,
+        kind,
+        tuple(source.name for source in planned.sources),
+        sink,
+        dict(context.session.properties),
+    )
+
+
+def _take_on(
+    context: Context, catalog: Catalog, record: QueryRecord, planned: Planned, replacing: bool
+) -> None:
+    """Register the query and, unless replaying, start it. The catalog changes last."""
+    engine = context.engine
+    engine.plans[record.id] = planned
+    if context.replaying:
+        engine.catalog = catalog
+        return
+    if replacing:
+        engine.instance.remove_query(record.id, engine.clock())
+    try:
+        before, engine.catalog = engine.catalog, catalog
+        queries.start(engine, record.id, fresh=not replacing)
+    except BaseException:
+        engine.catalog = before
+        raise
+
+
+def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
+    dropped = define.drop(statement, context.catalog)
+    if dropped.catalog is context.catalog:
+        return Done(f"Source {statement.name} does not exist."), False
+    context.engine.catalog = dropped.catalog
+    for query_id in dropped.terminate:
+        queries.end(context.engine, query_id, replaying=context.replaying)
+    if dropped.delete_topic is not None and not context.replaying:
+        context.engine.log.delete_topic(dropped.delete_topic)
+    return Done(f"Source {statement.name} was dropped."), True
+
+
+def _alter(statement: s.AlterSource, context: Context) -> Done:
+    altered = define.alter_source(statement, context.catalog)
+    check_formats(altered.schema, altered.key_format, altered.value_format)
+    context.engine.catalog = context.catalog.with_source(altered, replacing=True)
+    return Done(f"{statement.kind.capitalize()} altered")
+
+
+def _create_type(statement: s.CreateType, context: Context) -> tuple[Done, bool]:
+    catalog = define.create_type(statement, context.catalog)
+    if catalog is context.catalog:
+        return Done(f"Type {statement.name} already exists; nothing was changed"), False
+    context.engine.catalog = catalog
+    made = catalog.types[statement.name]
+    return Done(f"Registered custom type with name '{statement.name}' and SQL type {made}"), True
+
+
+def _drop_type(statement: s.DropType, context: Context) -> tuple[Done, bool]:
+    catalog = define.drop_type(statement, context.catalog)
+    if catalog is context.catalog:
+        return Done(f"Type '{statement.name}' does not exist"), False
+    context.engine.catalog = catalog
+    return Done(f"Dropped type '{statement.name}'"), True

@@ -1,0 +1,226 @@
+"""The engine: statements in, results out. It is a list of phases; the work is in the leaves.
+
+text -> substitute variables -> parse -> for each statement: plan -> write the command -> apply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from millstream.catalog.catalog import Catalog
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Catalogue
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Writer
+from millstream.model.errors import FencedError, MillstreamError, Span, StatementError
+from millstream.model.settings import EngineSettings
+from millstream.plan.build import Planned
+from millstream.runtime.instance import Instance
+from millstream.runtime.spec import QueryStatus, RuntimeSettings
+from millstream.service import asserts, control, definitions, inserting, inspect, pulling, queries
+from millstream.service.commands import Command, CommandLog
+from millstream.service.driver import Driver
+from millstream.service.explain import explain
+from millstream.service.printing import print_topic
+from millstream.service.processing_log import ProcessingLog
+from millstream.service.results import Done, Result, Stream
+from millstream.service.session import Session
+from millstream.state.store import Store
+from millstream_parser import SyntaxFailure, parse, substitute
+from millstream_parser import statements as s
+
+CLIENT_IDENTITY = "_millstream_client"
+
+
+class Engine:
+    """One database: its log, its state, its catalog and its running queries.
+
+    Statements may come from any thread; the catalog and the set of queries change under the
+    driver's lock, records are inserted without it.
+    """
+
+    def __init__(
+        self, log: EmbeddedLog, store: Store, settings: EngineSettings, clock: Callable[[], int]
+    ) -> None:
+        self.log = log
+        self.store = store
+        self.settings = settings
+        self.clock = clock
+        self.catalog = Catalog()
+        self.functions: Catalogue = builtin_catalogue()
+        self.processing_log = ProcessingLog()
+        runtime = RuntimeSettings(
+            commit_interval_ms=settings.commit_interval_ms,
+            max_batch_records=settings.max_batch_records,
+        )
+        self.instance: Instance[pa.Table] = Instance(log, runtime, self.processing_log.add)
+        self.driver = Driver(self.instance, clock)
+        self.commands = CommandLog(log, settings.command_topic)
+        self.writer: Writer[pa.Table] = log.writer(CLIENT_IDENTITY)
+        self.plans: dict[str, Planned] = {}
+        self.paused: set[str] = set()
+        self.pushing: dict[str, Stream] = {}
+        self.pushes = 0
+        self._cancel_wake = log.on_append(self.driver.wake)
+        self._closed = False
+
+    @staticmethod
+    def open(path: str, settings: EngineSettings, clock: Callable[[], int]) -> Engine:
+        """Open a file (made when missing) or ":memory:", and start the queries it holds."""
+        log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
+        try:
+            log.attach_state(":memory:" if path == ":memory:" else f"{path}.state")
+            log.lock()
+            engine = Engine(log, Store(log.connection, "state"), settings, clock)
+            engine.replay()
+        except BaseException:
+            log.close()
+            raise
+        return engine
+
+    def start(self) -> None:
+        """Let the queries run in a thread of their own."""
+        self.driver.start()
+
+    def replay(self) -> None:
+        """Apply the command log: the catalog as it was, every query running again."""
+        for offset, command in self.commands.read():
+            for statement in parse(command.text):
+                session = Session(dict(command.properties))
+                definitions.apply(statement, command.text, self, session, offset, replaying=True)
+        definitions.start_replayed(self)
+
+    def execute_script(self, text: str, session: Session) -> Iterator[Result]:
+        """Parse everything, then execute statement by statement, giving each result."""
+        for piece in self._parsed(text, session):
+            yield self._execute(piece, session)
+
+    def _parsed(self, text: str, session: Session) -> Iterator[tuple[s.Statement, str]]:
+        """Statements with their text. A script that defines variables is parsed as it runs."""
+        substituting = session.flag("ksql.variable.substitution.enable")
+        if "DEFINE" not in text.upper():
+            yield from parse_text(substitute(text, session.variables) if substituting else text)
+            return
+        for _, source in parse_text(text):
+            piece = substitute(source, session.variables) if substituting else source
+            yield from parse_text(piece)
+
+    def _execute(self, piece: tuple[s.Statement, str], session: Session) -> Result:
+        if self.driver.failure is not None:
+            raise FencedError("the engine has stopped", detail=str(self.driver.failure))
+        statement, text = piece
+        try:
+            return self._dispatch(statement, text, session)
+        except MillstreamError as error:
+            _locate(error, text)
+            raise
+
+    def _dispatch(self, statement: s.Statement, text: str, session: Session) -> Result:
+        match statement:
+            case s.SelectStatement(query) if query is not None and query.emit is not None:
+                return queries.push(query, text, self, session)
+            case s.SelectStatement():
+                return pulling.pull(statement, text, self, session)
+            case s.InsertValues():
+                return inserting.insert_values(statement, self, session)
+            case s.CopyFrom():
+                return inserting.copy_from(statement, self, session)
+            case s.Show():
+                return inspect.show(statement, self, session)
+            case s.Describe():
+                return inspect.describe(statement, self)
+            case s.Explain():
+                return explain(statement, text, self, session)
+            case s.PrintTopic():
+                return print_topic(statement, self)
+            case s.SetProperty() | s.DefineVariable():
+                return control.set_property(statement, session)
+            case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
+                return asserts.check(statement, self, session)
+            case s.RunScript(path):
+                return self._run_script(path, session)
+            case s.Spool():
+                raise StatementError("SPOOL is a command of the shell, not of the engine")
+            case s.CreateConnector() | s.DropConnector():
+                raise StatementError("Connectors need Kafka Connect, which is not configured")
+            case _:
+                return self._define(statement, text, session)
+
+    def _define(self, statement: s.Statement, text: str, session: Session) -> Result:
+        """A statement that changes the catalog: applied, and written to the command log."""
+        with self.driver.lock:
+            offset = self.commands.next_offset
+            done, command = definitions.apply(statement, text, self, session, offset)
+            if command:
+                self.commands.append(Command(text, dict(session.properties)), self.clock())
+        self.driver.wake()
+        return done
+
+    def _run_script(self, path: str, session: Session) -> Result:
+        if not session.local:
+            raise StatementError("RUN SCRIPT reads a local file; send the statements instead")
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as failure:
+            raise StatementError(f"Cannot read script {path}: {failure.strerror}") from failure
+        count = sum(1 for _ in self.execute_script(text, session))
+        return Done(f"{count} statements executed")
+
+    def statuses(self) -> tuple[QueryStatus, ...]:
+        """What every running query is doing."""
+        with self.driver.lock:
+            return self.instance.status()
+
+    def drain(self) -> None:
+        """Return when all queries have processed and committed what there is."""
+        while self.driver.run_until_idle():
+            pass
+
+    def close(self) -> None:
+        """Stop, commit and release everything; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._cancel_wake()
+        for stream in list(self.pushing.values()):
+            stream.close()
+        self.driver.stop()
+        self.instance.close(self.clock())
+        self.commands.close()
+        self.writer.close()
+        self.log.maintain()
+        self.log.close()
+
+
+def parse_text(text: str) -> list[tuple[s.Statement, str]]:
+    """Statements with the text of each; StatementError where the text does not parse."""
+    try:
+        parsed = parse(text, extended_pull=True)
+    except SyntaxFailure as failure:
+        span = failure.span
+        place = Span(span.line, span.column, span.start, span.end)
+        raise StatementError(
+            failure.message,
+            detail=failure.detail,
+            hint=failure.hint,
+            span=place,
+            code="E-SYNTAX",
+        ) from failure
+    pieces = []
+    for statement in parsed:
+        where = statement.span
+        pieces.append((statement, text[where.start : where.end] if where else text))
+    return pieces
+
+
+def _locate(error: MillstreamError, text: str) -> None:
+    """Show the line an error points at, unless the error shows one already."""
+    if error.span is None or error.detail or not text:
+        return
+    lines = text.splitlines()
+    if error.span.line <= len(lines):
+        line = lines[error.span.line - 1]
+        error.detail = f"{line}\n{' ' * (error.span.column - 1)}^"

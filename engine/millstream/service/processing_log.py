@@ -1,0 +1,48 @@
+"""The latest rows that could not be used, and how many there were."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from millstream.model.problem import Problem
+
+KEPT_MAX = 10_000
+
+
+@dataclass(slots=True)
+class ProcessingLog:
+    """Bounded: the newest `KEPT_MAX` problems are kept, all are counted by query and kind."""
+
+    _kept: deque[tuple[str, Problem]] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
+    _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, query_id: str, problems: Sequence[Problem]) -> None:
+        """Take note of what a query could not use."""
+        with self._lock:
+            for problem in problems:
+                self._kept.append((query_id, problem))
+                self._counts[query_id, problem.kind] += problem.count
+
+    def count(self, query_id: str, kind: str | None = None) -> int:
+        """How many rows of a query had a problem (of one kind)."""
+        with self._lock:
+            return sum(
+                count
+                for (owner, found), count in self._counts.items()
+                if owner == query_id and kind in (None, found)
+            )
+
+    def table(self) -> pa.Table:
+        """The kept problems, oldest first."""
+        with self._lock:
+            kept = list(self._kept)
+        columns = ("kind", "message", "topic", "partition", "offset", "count", "raw_key")
+        rows = {name: [getattr(problem, name) for _, problem in kept] for name in columns}
+        rows["raw_value"] = [problem.raw_value for _, problem in kept]
+        return pa.table({"query": [query for query, _ in kept], **rows})

@@ -1,0 +1,196 @@
+"""Pull queries: which relation a name stands for, and running the query over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from millstream.catalog.catalog import QueryKind
+from millstream.catalog.source import Source
+from millstream.formats.codec import DecodeSpec, decode
+from millstream.model.batch import PART
+from millstream.model.errors import StatementError
+from millstream.model.expressions import Expression
+from millstream.model.physical import physical_names
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.types import BIGINT
+from millstream.operators.sql import identifier
+from millstream.operators.registration import register_expressions
+from millstream.operators.view import view_text
+from millstream.query.extended import extended_sql
+from millstream.query.pull import Pull, plan_pull
+from millstream.service.queries import topology_of
+from millstream.service.results import Rows
+from millstream.service.session import Session
+from millstream_parser import statements as s
+
+if TYPE_CHECKING:
+    from millstream.service.engine import Engine
+
+READ_MAX = 100_000
+_BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
+
+
+def pull(statement: s.SelectStatement, text: str, engine: Engine, session: Session) -> Rows:
+    """Answer from what is committed now."""
+    query = statement.query
+    if query is None or query.joins or query.group_by or query.having is not None:
+        return _extended(text, engine)
+    if query.window is not None or query.partition_by:
+        raise StatementError("Pull queries don't support WINDOW and PARTITION BY clauses.")
+    source = engine.catalog.source(query.source.name)
+    schema = pull_schema(source)
+    alias = query.source.alias or source.name
+    plan = plan_pull(query, schema, alias, engine.functions, dict(engine.catalog.types), text)
+    cursor = engine.store.cursor()
+    try:
+        if source.kind is SourceKind.TABLE:
+            prepare(cursor, plan.expressions, engine)
+            relation = f"({table_sql(source, engine)})"
+            table = cursor.sql(plan.sql(relation)).to_arrow_table()
+        elif not session.flag("ksql.query.pull.stream.enabled"):
+            raise StatementError("Pull queries on streams are disabled.")
+        else:
+            prepare(cursor, plan.expressions, engine)
+            table = _over_stream(source, plan, cursor, engine)
+    except duckdb.Error as error:
+        raise StatementError(
+            f"The pull query on {source.name} failed", detail=str(error).splitlines()[0]
+        ) from error
+    finally:
+        cursor.close()
+    return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
+
+
+def pull_schema(source: Source) -> Schema:
+    """What a pull query on a source sees: keys, window bounds, values."""
+    bounds = _BOUNDS if source.window is not None else ()
+    return Schema((*source.schema.key, *bounds, *source.schema.columns[len(source.schema.key) :]))
+
+
+def prepare(
+    cursor: duckdb.DuckDBPyConnection, expressions: Sequence[Expression], engine: Engine
+) -> None:
+    """Make the Python functions that expressions call known to the connection."""
+    register_expressions(cursor, expressions, engine.functions)
+
+
+def table_sql(source: Source, engine: Engine) -> str:
+    """A SELECT of the committed rows of a table."""
+    query_id = source.query_id or next(
+        (
+            query.id
+            for query in engine.catalog.queries.values()
+            if query.kind is QueryKind.SOURCE_TABLE and source.name in query.sources
+        ),
+        None,
+    )
+    planned = engine.plans.get(query_id or "")
+    if planned is None or query_id is None:
+        raise StatementError(
+            f"The {source.name} table isn't queryable: no query keeps its content.",
+            hint=f"Use 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}' and "
+            f"query QUERYABLE_{source.name}.",
+        )
+    last = topology_of(engine, query_id, planned).subtopologies[-1]
+    text = view_text(
+        last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
+    )
+    if text is None:
+        raise StatementError(f"The {source.name} table isn't queryable: its query keeps no rows.")
+    return text
+
+
+def _over_stream(
+    source: Source, plan: Pull, cursor: duckdb.DuckDBPyConnection, engine: Engine
+) -> pa.Table:
+    """Read the topic to its present end, piece by piece; stops early at the LIMIT."""
+    pieces, rows = [], 0
+    for decoded in _decoded(source, cursor, engine):
+        if plan.order:
+            pieces.append(decoded)
+            continue
+        cursor.register("$piece", decoded)
+        found = cursor.sql(plan.sql('"$piece"', paged=False)).to_arrow_table()
+        pieces.append(found)
+        rows += found.num_rows
+        if plan.limit is not None and rows >= plan.limit:
+            break
+    if not pieces:
+        pieces = [_empty(source, cursor)]
+        cursor.register("$piece", pieces[0])
+        return cursor.sql(plan.sql('"$piece"')).to_arrow_table()
+    whole = pa.concat_tables(pieces, promote_options="default")
+    if not plan.order:
+        return whole if plan.limit is None else whole.slice(0, plan.limit)
+    cursor.register("$piece", whole)
+    return cursor.sql(plan.sql('"$piece"')).to_arrow_table()
+
+
+def _spec(source: Source) -> DecodeSpec:
+    schema = pull_schema(source)
+    columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
+    return DecodeSpec(
+        source.key_format,
+        source.value_format,
+        source.schema,
+        columns,
+        source.window,
+        source.timestamp,
+    )
+
+
+def _decoded(
+    source: Source, cursor: duckdb.DuckDBPyConnection, engine: Engine
+) -> Iterator[pa.Table]:
+    topic = engine.log.topic(source.topic)
+    if topic is None:
+        raise StatementError(f"Kafka topic does not exist: {source.topic}")
+    spec = _spec(source)
+    ends = [engine.log.end_offset(topic.name, part) for part in range(topic.partitions)]
+    for partition, end in enumerate(ends):
+        position = engine.log.start_offset(topic.name, partition)
+        while position < end:
+            fetched = engine.log.read(topic.name, partition, position, READ_MAX)
+            part = pa.array([partition] * fetched.count, pa.int32())
+            raw = fetched.batch.append_column(PART, part)
+            decoded = decode(cursor, raw, spec, topic.name).table
+            yield decoded.filter(pa.compute.equal(decoded["$diff"], 1))
+            position = fetched.next_offset
+            if fetched.end:
+                break
+
+
+def _empty(source: Source, cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+    from millstream.model.batch import RAW_SCHEMA
+
+    raw = RAW_SCHEMA.empty_table().append_column(PART, pa.array([], pa.int32()))
+    return decode(cursor, raw, _spec(source), source.topic).table
+
+
+def _extended(text: str, engine: Engine) -> Rows:
+    """A pull query beyond the dialect, printed anew from its checked tree."""
+    cursor = engine.store.cursor()
+    try:
+
+        def relation(name: str) -> str:
+            source = engine.catalog.source(name)
+            schema = pull_schema(source)
+            columns = ", ".join(map(identifier, physical_names(schema.names)))
+            if source.kind is SourceKind.TABLE:
+                inner = f"({table_sql(source, engine)}) AS t"
+            else:
+                pieces = list(_decoded(source, cursor, engine)) or [_empty(source, cursor)]
+                registered = f"$stream_{name}"
+                cursor.register(registered, pa.concat_tables(pieces, promote_options="default"))
+                inner = identifier(registered)
+            return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM {inner}'
+
+        return Rows(cursor.sql(extended_sql(text, relation)).to_arrow_table())
+    except duckdb.Error as error:
+        raise StatementError("The pull query failed", detail=str(error).splitlines()[0]) from error
+    finally:
+        cursor.close()

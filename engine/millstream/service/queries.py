@@ -1,0 +1,303 @@
+"""Starting and ending queries: from a plan to tasks in the runtime, or to a stream for a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from millstream.catalog.catalog import QueryRecord
+from millstream.catalog.source import Source
+from millstream.kernel.kernel import DuckKernel
+from millstream.log.log import Appended, Topic, TopicPartition
+from millstream.model.batch import PART, ROWTIME, SEQ
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.model.expressions import ColumnRef
+from millstream.model.schema import SourceKind
+from millstream.model.settings import effective
+from millstream.operators.registration import node_expressions, register_expressions
+from millstream.plan.build import Planned, plan_query
+from millstream.plan.nodes import Deliver, Project, Read, Write
+from millstream.plan.sinks import Client
+from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
+from millstream.service.results import Stream
+from millstream.service.session import Session
+from millstream.topology.split import split
+from millstream.topology.topology import InternalTopic, SourceInput, Topology
+from millstream_parser import statements as s
+
+if TYPE_CHECKING:
+    from millstream.service.engine import Engine
+
+BUFFER_BATCHES_MAX = 1024
+_BOOKKEEPING = {PART, SEQ, ROWTIME, "$diff", "$headers"}
+
+
+def partitions_of(engine: Engine, topic: str) -> int:
+    """The number of partitions of a topic that must exist."""
+    found = engine.log.topic(topic)
+    if found is None:
+        raise StatementError(
+            f"Kafka topic does not exist: {topic}", hint="It may have been deleted."
+        )
+    return found.partitions
+
+
+def topology_of(engine: Engine, query_id: str, planned: Planned) -> Topology:
+    """The sub-topologies of a plan, with the internal topics named for the query."""
+    return split(
+        planned.node,
+        query_id,
+        partitions=lambda topic: partitions_of(engine, topic),
+        prefix=engine.settings.internal_prefix,
+    )
+
+
+def make_sink_topic(engine: Engine, planned: Planned) -> None:
+    """Make the topic of a new sink, as large as that of its first source unless told otherwise."""
+    wanted = planned.sink_topic
+    if wanted is None:
+        return
+    existing = engine.log.topic(wanted.name)
+    if existing is not None:
+        if wanted.partitions not in (None, existing.partitions):
+            raise StatementError(
+                f"A Kafka topic with the name '{wanted.name}' already exists, with different "
+                f"partition/replica configuration than required: it has {existing.partitions} "
+                f"partitions, the statement says {wanted.partitions}"
+            )
+        return
+    like = engine.log.topic(wanted.like)
+    partitions = wanted.partitions or (like.partitions if like else 1)
+    table = planned.sink is not None and planned.sink.kind is SourceKind.TABLE
+    config = {"cleanup.policy": "compact" if table else "delete"}
+    if wanted.retention_ms is not None:
+        config["retention.ms"] = str(wanted.retention_ms)
+    engine.log.create_topic(Topic(wanted.name, partitions, wanted.replicas or 1, config))
+
+
+def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
+    """Hand a persistent query of the catalog to the runtime. `fresh`: it runs for the first time
+    and its start is written down."""
+    record = engine.catalog.queries[query_id]
+    planned = engine.plans[query_id]
+    topology = topology_of(engine, query_id, planned)
+    for internal in topology.internal_topics:
+        if engine.log.topic(internal.name) is None:
+            engine.log.create_topic(_internal(internal))
+    if fresh:
+        _remember_start(engine, query_id, topology, record.properties)
+    cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
+    exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
+    engine.instance.add_query(
+        QuerySpec(
+            query_id,
+            query_id,
+            _kernels(engine, topology, cached=cached),
+            guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
+            repartitions=_repartitions(topology),
+        )
+    )
+
+
+def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
+    """End a persistent query for good: its state, positions and internal topics go too."""
+    planned = engine.plans.pop(query_id, None)
+    engine.paused.discard(query_id)
+    if replaying:
+        return
+    engine.instance.remove_query(query_id, engine.clock())
+    engine.log.forget_group(query_id)
+    engine.store.drop_query(query_id)
+    if planned is not None:
+        for internal in topology_of(engine, query_id, planned).internal_topics:
+            engine.log.delete_topic(internal.name)
+
+
+def register_source_table(engine: Engine, source: Source, record: QueryRecord) -> None:
+    """The internal query that keeps the content of a SOURCE TABLE."""
+    columns = source.schema.columns
+    read = Read(
+        source, "", source.schema, source.schema.names, SourceKind.TABLE, materialised=True
+    )
+    expressions = tuple(ColumnRef(column.name, column.type) for column in columns)
+    node = Deliver(Project(read, expressions, source.schema), None)
+    engine.plans[record.id] = Planned(node, (source,))
+    engine.catalog = engine.catalog.with_query(record)
+
+
+def check_upgrade(name: str, before: Planned, after: Planned) -> None:
+    """Refuse CREATE OR REPLACE … AS where the state kept so far would not fit the new plan."""
+    shapes = [_shape(planned.node) for planned in (before, after)]
+    if shapes[0] != shapes[1]:
+        raise StatementError(
+            f"Cannot upgrade '{name}': upgrades are not yet supported for queries whose sources, "
+            "aggregation, join, windows or partitioning change",
+            hint="Drop it and create it again, or create another one.",
+        )
+
+
+def _shape(node: Any) -> tuple[Any, ...]:
+    """What of a plan must stay: everything but filters and projections."""
+    match node:
+        case Read():
+            return ("Read", node.source.name)
+        case Write() | Deliver() | Project():
+            return _shape(node.input)
+        case _ if type(node).__name__ == "Filter":
+            return _shape(node.input)
+        case _:
+            raise StatementError(
+                "Upgrades not yet supported for queries with aggregations, joins, windows or "
+                "table functions",
+                hint="Drop the stream or table and create it again.",
+            )
+
+
+def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
+    """Start a push query; its rows are waited for by iterating the result."""
+    planned = plan_query(
+        query,
+        engine.catalog,
+        target=Client(),
+        properties=session.properties,
+        functions=engine.functions,
+        script=text,
+    )
+    with engine.driver.lock:
+        engine.pushes += 1
+        query_id = f"transient_{planned.sources[0].name}_{engine.clock()}{engine.pushes}"
+        topology = topology_of(engine, query_id, planned)
+        schema = planned.node.schema
+        stream = Stream(
+            query_id,
+            schema,
+            [column.name for column in schema.columns],
+            lambda: _end_push(engine, query_id, topology),
+            limit=query.limit,
+            idle=None if engine.driver.threaded else engine.driver.run_until_idle,
+        )
+        if query.limit == 0:
+            return stream
+        for internal in topology.internal_topics:
+            engine.log.create_topic(_internal(internal))
+        engine.pushing[query_id] = stream
+        engine.instance.add_query(
+            QuerySpec(
+                query_id,
+                query_id,
+                _kernels(engine, topology, cached=False),
+                repartitions=_repartitions(topology),
+                start=_start(engine, topology, session.properties),
+                transient=True,
+                on_outputs=lambda outputs: _hand_over(stream, outputs),
+            )
+        )
+    engine.driver.wake()
+    return stream
+
+
+def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:
+    for output in outputs:
+        if stream.closed or output.count == 0:
+            continue
+        rows = output.batch
+        kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+        if stream.buffer.qsize() >= BUFFER_BATCHES_MAX:
+            stream.fail(
+                UnavailableError(
+                    f"push query {stream.query_id} was ended: its client reads too slowly",
+                    hint="Read faster, or add a LIMIT or a filter.",
+                    code="E-SLOW-CONSUMER",
+                )
+            )
+            return
+        stream.buffer.put_nowait(kept.rename_columns(stream.columns))
+
+
+def _end_push(engine: Engine, query_id: str, topology: Topology) -> None:
+    """Called by the stream when it closes, from whatever thread its client uses."""
+    with engine.driver.lock:
+        engine.pushing.pop(query_id, None)
+        engine.instance.remove_query(query_id, engine.clock(), commit=False)
+        engine.store.drop_query(query_id)
+        for internal in topology.internal_topics:
+            engine.log.delete_topic(internal.name)
+
+
+def fail_push(engine: Engine, query_id: str, error: MillstreamError) -> None:
+    """Tell the client of a push query that it ended."""
+    stream = engine.pushing.get(query_id)
+    if stream is not None:
+        stream.fail(error)
+
+
+def _kernels(
+    engine: Engine, topology: Topology, *, cached: bool
+) -> tuple[KernelSpec[pa.Table], ...]:
+    widths = {item.name: item.partitions for item in topology.internal_topics}
+    kernels = []
+    register_plan(engine, topology)
+    for sub in topology.subtopologies:
+        out = sub.output
+        width = 1 if out is None else widths.get(out) or partitions_of(engine, out)
+        kernel = DuckKernel(
+            engine.store,
+            topology.query_id,
+            sub,
+            engine.functions,
+            output_partitions=width,
+            cached=cached,
+        )
+        inputs = tuple(item.topic for item in sub.inputs)
+        outputs = () if out is None else (out,)
+        kernels.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
+    return tuple(kernels)
+
+
+def register_plan(engine: Engine, topology: Topology) -> None:
+    """Make the Python functions of a query's expressions known to DuckDB."""
+    cursor = engine.store.cursor()
+    try:
+        for sub in topology.subtopologies:
+            register_expressions(cursor, node_expressions(sub.root), engine.functions)
+    finally:
+        cursor.close()
+
+
+def _repartitions(topology: Topology) -> frozenset[str]:
+    return frozenset(
+        item.name for item in topology.internal_topics if item.kind == "repartition"
+    )
+
+
+def _internal(internal: InternalTopic) -> Topic:
+    return Topic(internal.name, internal.partitions, config={"millstream.kind": internal.kind})
+
+
+def _start(
+    engine: Engine, topology: Topology, properties: Mapping[str, str]
+) -> dict[TopicPartition, int]:
+    """Where to begin: tables at their first record, streams as `auto.offset.reset` says."""
+    latest = effective(properties, "auto.offset.reset") == "latest"
+    positions = {}
+    for sub in topology.subtopologies:
+        for item in sub.inputs:
+            if not isinstance(item, SourceInput):
+                continue
+            at_end = latest and item.read.kind is SourceKind.STREAM
+            offset = engine.log.end_offset if at_end else engine.log.start_offset
+            for partition in range(sub.partitions):
+                positions[item.topic, partition] = offset(item.topic, partition)
+    return positions
+
+
+def _remember_start(
+    engine: Engine, query_id: str, topology: Topology, properties: Mapping[str, str]
+) -> None:
+    """Commit the first positions, so that a query which starts at the end of its source does not
+    start at a later end after a crash."""
+    writer = engine.log.writer(query_id)
+    writer.transact(query_id, (), _start(engine, topology, properties))
+    writer.close()
