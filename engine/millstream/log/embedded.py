@@ -6,6 +6,7 @@ records (tables.py); a transaction of the log is a transaction of DuckDB.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 MEMORY = ":memory:"
 CHECKPOINT_BYTES = 64 << 20
 """Size of the write-ahead log at which `maintain` takes a checkpoint."""
+SPARE_BYTES = 64 << 20
 TAIL_BYTES = 32 << 20
 
 
@@ -273,6 +275,14 @@ class EmbeddedLog:
                 self._drop_dead_segments()
             return self._wal_bytes() >= CHECKPOINT_BYTES and self._checkpoint()
 
+    def _room_for_checkpoint(self) -> bool:
+        """A checkpoint that runs out of space makes the instance unusable; what it writes is at
+        most the log's part of it twice over (an unfinished row group is written again)."""
+        if self._path == MEMORY:
+            return True
+        free = shutil.disk_usage(Path(self._path).absolute().parent).free
+        return free >= 2 * self._wal_bytes() + SPARE_BYTES
+
     def _drop_dead_segments(self) -> None:
         for name, stored in list(self._topics.items()):
             dead = stored.dead_segments()
@@ -289,6 +299,8 @@ class EmbeddedLog:
             return 0
 
     def _checkpoint(self) -> bool:
+        if self._doubt or not self._room_for_checkpoint():
+            return False
         with suppress(duckdb.Error), self._cursor() as cursor:
             cursor.execute("CHECKPOINT")
             return True
@@ -301,9 +313,7 @@ class EmbeddedLog:
                 return
             self._closed = True
             self._callbacks = ()
-            with suppress(duckdb.Error):
-                if not self._doubt:
-                    self._connection.execute("CHECKPOINT")
+            self._checkpoint()
             self._connection.close()
 
     def _require_open(self) -> None:

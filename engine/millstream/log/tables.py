@@ -36,12 +36,8 @@ CREATE TABLE {relation} (
     key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed,
     headers STRUCT(key VARCHAR, value BLOB)[])
 """
-_MOVE_POSITIONS = """
-UPDATE log.positions SET position = moved.position
-FROM (SELECT unnest(?::VARCHAR[]) AS topic, unnest(?::INTEGER[]) AS part,
-             unnest(?::BIGINT[]) AS position) AS moved
-WHERE grp = ? AND positions.topic = moved.topic AND positions.part = moved.part
-"""
+_FEW_ROWS = 4
+"""Up to so many rows go in as parameters: registering an Arrow table costs as much as a commit."""
 
 
 def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
@@ -203,11 +199,16 @@ def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> N
             "UPDATE log.segments SET headers = true WHERE topic = ? AND number = ?",
             [after.id, segment.number],
         )
-    headers = ", headers" if "headers" in insertion.rows.column_names else ""
-    cursor.register("millstream_appended", insertion.rows)
+    rows, relation = insertion.rows, after.relation(segment)
+    headers = ", headers" if "headers" in rows.column_names else ""
+    into = f"INSERT INTO {relation} (part, off, ts, key, value{headers})"
+    if rows.num_rows <= _FEW_ROWS and not headers:
+        values = [value for row in zip(*rows.to_pydict().values(), strict=True) for value in row]
+        cursor.execute(f"{into} VALUES {', '.join(['(?, ?, ?, ?, ?)'] * rows.num_rows)}", values)
+        return
+    cursor.register("millstream_appended", rows)
     cursor.execute(
-        f"INSERT INTO {after.relation(segment)} (part, off, ts, key, value{headers}) "
-        f'SELECT part, "offset", timestamp, key, value{headers} FROM millstream_appended'
+        f'{into} SELECT part, "offset", timestamp, key, value{headers} FROM millstream_appended'
     )
     cursor.unregister("millstream_appended")
 
@@ -219,22 +220,24 @@ def move_positions(
     known: Mapping[TopicPartition, int],
 ) -> None:
     """Set a group's positions (inside the caller's transaction). `known` are the stored ones."""
-    changed = {at: position for at, position in positions.items() if known.get(at) != position}
-    moved = {at: position for at, position in changed.items() if at in known}
-    if moved:
-        cursor.execute(_MOVE_POSITIONS, [*_columns(moved), group])
-    added = {at: position for at, position in changed.items() if at not in known}
-    if added:
+    moved: dict[str, dict[int, int]] = {}
+    added: list[str | int] = []
+    for (topic, partition), position in positions.items():
+        if (topic, partition) not in known:
+            added += [group, topic, partition, position]
+        elif known[topic, partition] != position:
+            moved.setdefault(topic, {})[partition] = position
+    for topic, by_partition in moved.items():
+        cases = " ".join(f"WHEN {part} THEN {position}" for part, position in by_partition.items())
+        parts = ", ".join(map(str, by_partition))
         cursor.execute(
-            "INSERT INTO log.positions SELECT ?, unnest(?::VARCHAR[]), unnest(?::INTEGER[]), "
-            "unnest(?::BIGINT[])",
-            [group, *_columns(added)],
+            f"UPDATE log.positions SET position = CASE part {cases} END "
+            f"WHERE grp = ? AND topic = ? AND part IN ({parts})",
+            [group, topic],
         )
-
-
-def _columns(positions: Mapping[TopicPartition, int]) -> list[list[str] | list[int]]:
-    topics = [topic for topic, _ in positions]
-    return [topics, [partition for _, partition in positions], list(positions.values())]
+    if added:
+        rows = ", ".join(["(?, ?, ?, ?)"] * (len(added) // 4))
+        cursor.execute(f"INSERT INTO log.positions VALUES {rows}", added)
 
 
 def read_segment(
