@@ -78,7 +78,9 @@ class MillstreamTokenizer(Tokenizer):
 
 _SCAN = re.compile(
     r"""'(?:[^']|'')*' | `(?:[^`]|``)*` | "(?:[^"]|"")*" | --[^\n\r]* | /\*.*?\*/
-      | (?P<open>['`"] | /\*) | (?P<token>[A-Za-z0-9_@$]+ | [^\s])""",
+      | (?P<open>['`"] | /\*)
+      | [0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?[A-Za-z0-9_@]* | [A-Za-z_@$][A-Za-z0-9_@$]*
+      | \|\| | [<>!:]= | <> | [-=]> | [^\s]""",
     re.VERBOSE | re.DOTALL,
 )
 _GAP = re.compile(r"(?:\s+|--[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
