@@ -1,5 +1,402 @@
-"""Planted bugs."""
+"""Planted bugs: each one breaks a rule of the runtime, the log or the kernels on purpose, so that
+the simulation has to prove that it would notice."""
 
-from tests.simulation.world import Mutant
+from __future__ import annotations
 
-MUTANTS: dict[str, Mutant] = {}
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
+from millstream.model.errors import FencedError, UnavailableError
+from millstream.runtime.execution import Execution
+from millstream.runtime.ports import RunResult
+from millstream.runtime.spec import Guarantee
+from millstream.runtime.stage import Stage
+from tests.simulation.pure import PureKernel
+from tests.simulation.world import QUERY, Mutant, World
+
+
+class Through:
+    """Passes everything it does not know on to `inner`."""
+
+    def __init__(self, inner: Any, world: World) -> None:
+        self.inner = inner
+        self.world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+# ---- the log ------------------------------------------------------------------------------------
+
+
+class UnfencedWriter(Through):
+    def __init__(self, inner: Any, world: World, identity: str) -> None:
+        super().__init__(inner, world)
+        self.identity = identity
+
+    def _insist(self, act: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self.inner, act)(*arguments)
+        except FencedError:
+            self.inner = self.world.broker.writer(self.identity)
+            return getattr(self.inner, act)(*arguments)
+
+    def append(self, appended: Sequence[Appended[Any]]) -> None:
+        self._insist("append", appended)
+
+    def transact(self, *arguments: Any) -> Outcome:
+        outcome: Outcome = self._insist("transact", *arguments)
+        return outcome
+
+
+class SplitWriter(Through):
+    def transact(
+        self, group: str, appended: Sequence[Appended[Any]], positions: Mapping[Any, int]
+    ) -> Outcome:
+        outcome: Outcome = self.inner.transact(group, appended, {})
+        if outcome is not Outcome.COMMITTED:
+            return outcome
+        moved: Outcome = self.inner.transact(group, (), positions)
+        return moved
+
+
+class InsistentWriter(UnfencedWriter):
+    """Tries again with what it remembers when it does not know what became of it."""
+
+    def transact(self, *arguments: Any) -> Outcome:
+        outcome: Outcome = self.inner.transact(*arguments)
+        if outcome is Outcome.UNKNOWN:
+            self.inner = self.world.broker.writer(self.identity)
+            outcome = self.inner.transact(*arguments)
+        return outcome
+
+
+class CertainWriter(Through):
+    """Takes the unknown for done."""
+
+    def transact(self, *arguments: Any) -> Outcome:
+        outcome: Outcome = self.inner.transact(*arguments)
+        return Outcome.COMMITTED if outcome is Outcome.UNKNOWN else outcome
+
+
+class OtherWriters(Through):
+    """A log whose writers are of another kind."""
+
+    def __init__(self, inner: Any, world: World, kind: type[Through]) -> None:
+        super().__init__(inner, world)
+        self.kind = kind
+
+    def writer(self, identity: str) -> Any:
+        inner = self.inner.writer(identity)
+        if issubclass(self.kind, UnfencedWriter):
+            return self.kind(inner, self.world, identity)
+        return self.kind(inner, self.world)
+
+
+class EagerTruncation(Through):
+    """Forgets repartition records whether they were consumed or not."""
+
+    def truncate(self, topic: str, partition: int, _before: int) -> None:
+        self.inner.truncate(topic, partition, self.inner.end_offset(topic, partition))
+
+
+class ForgetfulLog(Through):
+    """Remembers positions from before the last writer was opened."""
+
+    def __init__(self, inner: Any, world: World) -> None:
+        super().__init__(inner, world)
+        self.stale: dict[TopicPartition, int] | None = None
+
+    def positions(self, group: str) -> dict[TopicPartition, int]:
+        if self.stale is None:
+            self.stale = self.inner.positions(group)
+        return dict(self.stale)
+
+
+class EarlyPositions(Through):
+    """Reads positions before it settles and fences: they may move in between."""
+
+    def __init__(self, inner: Any, world: World) -> None:
+        super().__init__(inner, world)
+        self.early: dict[TopicPartition, int] | None = None
+
+    def writer(self, identity: str) -> Any:
+        try:
+            self.early = self.inner.positions(QUERY)
+        except UnavailableError:
+            self.early = None
+        self.world.effect("early positions")
+        return self.inner.writer(identity)
+
+    def positions(self, group: str) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int]
+        found = self.inner.positions(group) if self.early is None else dict(self.early)
+        return found
+
+
+# ---- the kernels --------------------------------------------------------------------------------
+
+
+class TornKernel(Through):
+    """Makes the position durable, then the rows."""
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        saved = self.inner.disk.saved
+        for partition, position in positions.items():
+            saved[partition] = (position, saved.get(partition, (0, {}))[1])
+        self.world.effect("kernel.torn")
+        self.inner.commit(positions)
+
+
+class ElephantKernel(Through):
+    """Keeps its state over a discard."""
+
+    def __init__(self, inner: Any, world: World) -> None:
+        super().__init__(inner, world)
+        self.kept: dict[int, dict[int, int]] = {}
+
+    def discard(self) -> None:
+        self.kept = {partition: dict(rows) for partition, rows in self.inner.state.items()}
+        self.inner.discard()
+
+    def open(self, partition: int) -> int:
+        position: int = self.inner.open(partition)
+        self.inner.state[partition].update(self.kept.get(partition, {}))
+        return position
+
+
+class SilentKernel(Through):
+    """Flushes no changelog."""
+
+    def flush(self) -> tuple[Appended[Any], ...]:
+        flushed: tuple[Appended[Any], ...] = self.inner.flush()
+        return tuple(one for one in flushed if one.topic != "changelog")
+
+
+class HoardingKernel(Through):
+    """Flushes no coalesced outputs."""
+
+    def flush(self) -> tuple[Appended[Any], ...]:
+        flushed: tuple[Appended[Any], ...] = self.inner.flush()
+        return tuple(one for one in flushed if one.topic == "changelog")
+
+
+class GreedyKernel(Through):
+    """Says that it consumed everything it was handed."""
+
+    def run(self, inputs: Sequence[Fetched[Any]]) -> RunResult[Any]:
+        result: RunResult[Any] = self.inner.run(inputs)
+        consumed = {(one.topic, one.partition): one.next_offset for one in inputs}
+        return RunResult(result.outputs, consumed, result.problems)
+
+
+class RashKernel(Through):
+    """Skips the last record of each replayed batch but the last of a batch of one."""
+
+    def restore(self, partition: int, fetched: Fetched[Any]) -> None:
+        rows = fetched.batch[:-1] if fetched.count > 1 else fetched.batch
+        self.inner.restore(
+            partition,
+            Fetched(fetched.topic, partition, rows, len(rows), fetched.next_offset, fetched.end),
+        )
+
+
+# ---- the runtime --------------------------------------------------------------------------------
+
+
+class LocalFirst(Execution[Any]):
+    """Makes state durable before the log has committed."""
+
+    def _transact(
+        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        for stage in self.stages:
+            ahead = stage.changelog_positions()
+            for output in flushed:
+                if output.topic == stage.spec.changelog:
+                    ahead[output.partition] += output.count
+            stage.spec.kernel.commit(ahead)
+        return super()._transact(flushed, positions)
+
+
+class AskedPosition(Execution[Any]):
+    """Asks the log where the changelog ends after the commit, when it may not be its own end."""
+
+    def _transact(
+        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        outcome = super()._transact(flushed, positions)
+        for stage in self.stages:
+            if stage.spec.changelog is not None and outcome is Outcome.COMMITTED:
+                for task in stage.tasks:
+                    end = self.log.end_offset(stage.spec.changelog, task.id.partition)
+                    added = sum(
+                        one.count
+                        for one in flushed
+                        if (one.topic, one.partition) == (stage.spec.changelog, task.id.partition)
+                    )
+                    task.restored = end - added
+        return outcome
+
+
+class PositionsFirst(Execution[Any]):
+    """At least once, commits positions before the outputs and changes they stand for."""
+
+    def _transact(
+        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
+            return super()._transact(flushed, positions)
+        outcome = self._writer().transact(self.spec.group, (), positions)
+        self._writer().append((*self.pending, *flushed))
+        return outcome
+
+    def _deliver(self, stage: Stage[Any], result: RunResult[Any]) -> None:
+        if self.spec.guarantee is Guarantee.AT_LEAST_ONCE:
+            self.pending.extend(result.outputs)
+            return
+        super()._deliver(stage, result)
+
+
+class KeptOutputs(Execution[Any]):
+    """Starts over without dropping the outputs that were waiting for the commit."""
+
+    def discard(self) -> None:
+        kept = list(self.pending)
+        super().discard()
+        self.pending.extend(kept)
+
+
+class RepeatedOutputs(Execution[Any]):
+    """Keeps committed outputs for the next commit as well, now and then."""
+
+    def _committed(self, now: int) -> bool:
+        kept = self.pending[:1] if self.metrics.commits % 8 == 7 else []
+        super()._committed(now)
+        self.pending.extend(kept)
+        return True
+
+
+class MemoryAfterDoubt(Execution[Any]):
+    """After a commit in doubt, goes on with the state in memory from the committed positions."""
+
+    def _retry(self, now: int, error: Exception) -> None:
+        if not any(stage.tasks for stage in self.stages):
+            super()._retry(now, error)
+            return
+        self.pending.clear()
+        self.dirty = False
+        self.writer = self.log.writer(self.spec.query_id)
+        self.committed = self.log.positions(self.spec.group)
+        for stage in self.stages:
+            stage.buffer.clear()
+            for place in stage.positions:
+                stage.positions[place] = self.committed.get(place, 0)
+
+
+class BlindRecovery(Execution[Any]):
+    """After a commit in doubt, believes that it did not happen."""
+
+    def _open(self, now: int) -> None:
+        before = dict(self.committed)
+        super()._open(now)
+        for stage in self.stages:
+            for place in stage.positions:
+                stage.positions[place] = before.get(place, stage.positions[place])
+
+
+class ShortRestore(Execution[Any]):
+    """Takes the changelog to end before its last records."""
+
+    def _open(self, now: int) -> None:
+        super()._open(now)
+        for stage in self.stages:
+            for task in stage.tasks:
+                task.target = max(task.restored, task.target - 3)
+                task.arrive()
+
+
+class HastyRun(Execution[Any]):
+    """Runs tasks whose changelog is not replayed yet."""
+
+    def _restore(self) -> bool:
+        for stage in self.stages:
+            for task in stage.tasks:
+                task.restored = task.target
+                task.arrive()
+        return super()._restore()
+
+
+class UndoneRun(Execution[Any]):
+    """Forgets to commit the positions of inputs that gave no output."""
+
+    def _transact(
+        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        if not self.pending:
+            positions = {place: self.committed.get(place, 0) for place in positions}
+        return super()._transact(flushed, positions)
+
+
+# ---- their names --------------------------------------------------------------------------------
+
+
+class WithWriter(Mutant):
+    def __init__(self, kind: type[Through]) -> None:
+        self.kind = kind
+
+    def log(self, world: World, log: Log[Any]) -> Any:
+        return OtherWriters(log, world, self.kind)
+
+
+class WithLog(Mutant):
+    def __init__(self, kind: type[Through]) -> None:
+        self.kind = kind
+
+    def log(self, world: World, log: Log[Any]) -> Any:
+        return self.kind(log, world)
+
+
+class WithKernel(Mutant):
+    def __init__(self, kind: type[Through]) -> None:
+        self.kind = kind
+
+    def kernel(self, world: World, kernel: PureKernel) -> Any:
+        return self.kind(kernel, world)
+
+
+class WithExecution(Mutant):
+    def __init__(self, kind: type[Execution[Any]]) -> None:
+        self.kind = kind
+
+    def execution(self) -> type[Execution[Any]]:
+        return self.kind
+
+
+MUTANTS: dict[str, Mutant] = {
+    "no fencing": WithWriter(UnfencedWriter),
+    "positions outside of the transaction": WithWriter(SplitWriter),
+    "retry from memory after an unknown outcome": WithWriter(InsistentWriter),
+    "unknown taken for committed": WithWriter(CertainWriter),
+    "restore stops short of the end": WithExecution(ShortRestore),
+    "unconsumed repartition records truncated": WithLog(EagerTruncation),
+    "stale positions on reopening": WithLog(ForgetfulLog),
+    "positions read before the writer is opened": WithLog(EarlyPositions),
+    "position and rows not atomic": WithKernel(TornKernel),
+    "state kept across reopening": WithKernel(ElephantKernel),
+    "changelog not flushed": WithKernel(SilentKernel),
+    "coalesced output not flushed": WithKernel(HoardingKernel),
+    "leftovers skipped": WithKernel(GreedyKernel),
+    "restore skips records": WithKernel(RashKernel),
+    "local state before the log": WithExecution(LocalFirst),
+    "changelog position asked after the commit": WithExecution(AskedPosition),
+    "positions before outputs": WithExecution(PositionsFirst),
+    "outputs kept over a discard": WithExecution(KeptOutputs),
+    "committed outputs repeated": WithExecution(RepeatedOutputs),
+    "memory kept after a doubtful commit": WithExecution(MemoryAfterDoubt),
+    "doubtful commit taken for undone": WithExecution(BlindRecovery),
+    "running before the replay ends": WithExecution(HastyRun),
+    "positions not committed without output": WithExecution(UndoneRun),
+}
+"""By name, what is wrong in each."""
