@@ -1,0 +1,326 @@
+"""Cut the input anywhere: the rows stay the same, and they are those of a naive reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from millstream.catalog.source import Format, Source
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.kernel import DuckKernel
+from millstream.log.log import Appended
+from millstream.model.expressions import (
+    AggregateCall,
+    Arithmetic,
+    ColumnRef,
+    Compare,
+    Expression,
+    Literal,
+)
+from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
+from millstream.model.types import BIGINT, INTEGER, STRING
+from millstream.plan import nodes as n
+from millstream.state.store import Store
+from millstream.testing.drawn import Line, fetched, raw
+from millstream.topology.topology import SourceInput, SubTopology
+
+KAFKA, JSON = Format("KAFKA"), Format("JSON")
+CATALOGUE = builtin_catalogue()
+K, V = Column("K", STRING, Role.KEY), Column("V", INTEGER)
+START, END = (Column(name, BIGINT, Role.KEY) for name in ("WINDOWSTART", "WINDOWEND"))
+Row = tuple[Any, ...]
+"""(key, value columns or None, event time) of one output record."""
+
+
+def column(item: Column) -> ColumnRef:
+    return ColumnRef(item.name, item.type)
+
+
+def number(value: int) -> Literal:
+    return Literal(value, INTEGER)
+
+
+def read(name: str, kind: SourceKind, *, prefix: str = "", materialised: bool = False) -> n.Read:
+    source = Source(name, kind, Schema((K, V)), name.lower(), KAFKA, JSON)
+    schema = Schema((Column(prefix + "K", STRING, Role.KEY), Column(prefix + "V", INTEGER)))
+    return n.Read(source, prefix, schema, ("K", "V"), kind, materialised)
+
+
+def leaves(node: n.Node) -> list[n.Read]:
+    below = [leaf for child in n.inputs(node) for leaf in leaves(child)]
+    return [node] if isinstance(node, n.Read) else below
+
+
+def subtopology(node: n.Node, window: WindowedKey | None = None) -> SubTopology:
+    root = n.Write(node, "O", "o", KAFKA, JSON, window, None)
+    inputs = tuple(SourceInput(leaf, leaf.source.topic) for leaf in leaves(root))
+    return SubTopology(0, inputs, root, 1, "o", "changes")
+
+
+def run(sub: SubTopology, feeds: dict[str, list[Line]], cuts: Sequence[Sequence[int]]) -> list[Row]:
+    """What the kernel gives when each run may read up to the next cut of every topic. Between
+    runs the state is committed."""
+    positions = dict.fromkeys(feeds, 0)
+    rows: list[Row] = []
+    with Store.open(":memory:") as store:
+        kernel = DuckKernel(store, "Q", sub, CATALOGUE)
+        kernel.open(0)
+        ends = [*cuts, *[[len(lines) for lines in feeds.values()]] * (len(feeds) + 1)]
+        for limit in ends:
+            inputs = []
+            for (topic, lines), upto in zip(feeds.items(), limit, strict=True):
+                at = positions[topic]
+                batch = raw(lines[at : max(upto, at)], ["V"])
+                done = max(upto, at) == len(lines)
+                inputs.append(fetched(topic, 0, batch, start=at, end=done))
+            result = kernel.run(inputs)
+            for (topic, _), reached in result.consumed.items():
+                positions[topic] = reached
+            rows += decoded([*result.outputs, *(o for o in kernel.flush() if o.topic == "o")])
+            kernel.commit({0: 0})
+        kernel.close()
+    assert positions == {topic: len(lines) for topic, lines in feeds.items()}
+    return rows
+
+
+def decoded(outputs: Sequence[Appended[Any]]) -> list[Row]:
+    rows = []
+    for item in outputs:
+        for record in item.batch.to_pylist():
+            value = record["value"]
+            members = None if value is None else tuple(json.loads(value).values())
+            rows.append((record["key"], members, record["timestamp"]))
+    return rows
+
+
+def windowed_key(key: str, start: int) -> bytes:
+    return key.encode() + start.to_bytes(8, "big")
+
+
+# --- the programs, each with a reference that handles one record at a time -----------------------
+
+
+def stateless() -> n.Node:
+    kept = n.Filter(read("S", SourceKind.STREAM), Compare(">", column(V), number(1)))
+    values: tuple[Expression, ...] = (
+        column(K),
+        Arithmetic("+", column(V), number(2_147_483_644), INTEGER),
+    )
+    return n.Project(kept, values, Schema((K, Column("X", INTEGER))))
+
+
+def stateless_reference(lines: Sequence[Line]) -> list[Row]:
+    rows: list[Row] = []
+    for line in lines:
+        if line.values and line.values[0] is not None and line.values[0] > 1:
+            total = line.values[0] + 2_147_483_644
+            total = total if total < 2**31 else total - 2**32
+            rows.append((line.key and line.key.encode(), (total,), line.time))
+    return rows
+
+
+COUNT = AggregateCall("COUNT", 0, (), (), BIGINT)
+MAX = AggregateCall("MAX", 0, (column(V),), (), INTEGER)
+
+
+def counted(given: n.Node) -> n.Aggregate:
+    schema = Schema((K, Column("C", BIGINT), Column("M", INTEGER)))
+    return n.Aggregate(given, (("C", COUNT), ("M", MAX)), None, False, schema)
+
+
+def aggregated_reference(lines: Sequence[Line]) -> list[Row]:
+    state: dict[str, tuple[int, Any, int]] = {}
+    rows: list[Row] = []
+    for line in lines:
+        if line.key is None or line.values is None:
+            continue
+        count, top, newest = state.get(line.key, (0, None, 0))
+        values = [v for v in (top, line.values[0]) if v is not None]
+        current = (count + 1, max(values, default=None), max(newest, line.time))
+        state[line.key] = current
+        rows.append((line.key.encode(), current[:2], current[2]))
+    return rows
+
+
+def having() -> n.Node:
+    test = Compare("=", ColumnRef("C", BIGINT), Literal(2, BIGINT))
+    return n.Filter(counted(read("S", SourceKind.STREAM)), test)
+
+
+def having_reference(lines: Sequence[Line]) -> list[Row]:
+    rows: list[Row] = []
+    shown: set[bytes] = set()
+    for key, values, time in aggregated_reference(lines):
+        if values[0] == 2:
+            rows.append((key, values, time))
+            shown.add(key)
+        elif key in shown:
+            rows.append((key, None, time))
+            shown.discard(key)
+    return rows
+
+
+def grouped_table() -> n.Node:
+    """A table grouped by its value: rows leave one group and enter another."""
+    table = read("T", SourceKind.TABLE, materialised=True)
+    group = Column("G", INTEGER, Role.KEY)
+    by_value = n.Project(table, (column(V), column(V)), Schema((group, V)))
+    total = AggregateCall("SUM", 0, (column(V),), (), INTEGER)
+    schema = Schema((group, Column("C", BIGINT), Column("T", INTEGER)))
+    return n.Aggregate(by_value, (("C", COUNT), ("T", total)), None, False, schema)
+
+
+def grouped_table_reference(lines: Sequence[Line]) -> list[Row]:
+    current: dict[str, Any] = {}
+    groups: dict[int, tuple[int, int, int]] = {}
+    rows: list[Row] = []
+    for line in lines:
+        if line.key is None:
+            continue
+        old = current.pop(line.key, None)
+        new = None
+        if line.values is not None:
+            new = line.values[0]
+            current[line.key] = new
+        changes = [(g, d) for g, d in ((old, -1), (new, 1)) if g is not None]
+        if old is not None and old == new:
+            changes = [(old, 0)]
+        for group, diff in changes:
+            count, total, newest = groups.get(group, (0, 0, 0))
+            groups[group] = (count + diff, total + diff * group, max(newest, line.time))
+            key = group.to_bytes(4, "big", signed=True)
+            rows.append((key, groups[group][:2], groups[group][2]))
+    return rows
+
+
+def windowed(kind: WindowKind, advance: int | None, grace: int, *, final: bool) -> n.Node:
+    window = n.Window(kind, 10, advance, grace)
+    schema = Schema((K, START, END, Column("C", BIGINT)))
+    return n.Aggregate(read("S", SourceKind.STREAM), (("C", COUNT),), window, final, schema)
+
+
+def windowed_reference(
+    advance: int, grace: int, *, final: bool
+) -> Callable[[Sequence[Line]], list[Row]]:
+    def reference(lines: Sequence[Line]) -> list[Row]:
+        state: dict[tuple[int, str], tuple[int, int]] = {}
+        closed: set[tuple[int, str]] = set()
+        rows: list[Row] = []
+        stream_time = -1
+        for line in lines:
+            if line.key is None or line.values is None:
+                continue
+            stream_time = max(stream_time, line.time)
+            for start in range(0, line.time + 1, advance):
+                if start + 10 <= line.time or start + 10 <= stream_time - grace:
+                    continue
+                count, newest = state.get((start, line.key), (0, 0))
+                state[start, line.key] = (count + 1, max(newest, line.time))
+                if not final:
+                    count, newest = state[start, line.key]
+                    rows.append((windowed_key(line.key, start), (count,), newest))
+            for start, key in sorted(state.keys() - closed) if final else ():
+                if start + 10 + grace <= stream_time:
+                    closed.add((start, key))
+                    count, newest = state[start, key]
+                    rows.append((windowed_key(key, start), (count,), newest))
+        return rows
+
+    return reference
+
+
+PROGRAMS: dict[str, tuple[SubTopology, Callable[[Sequence[Line]], list[Row]]]] = {
+    "stateless": (subtopology(stateless()), stateless_reference),
+    "aggregate": (subtopology(counted(read("S", SourceKind.STREAM))), aggregated_reference),
+    "having": (subtopology(having()), having_reference),
+    "grouped table": (subtopology(grouped_table()), grouped_table_reference),
+}
+for _name, _kind, _advance, _grace, _final in (
+    ("tumbling", WindowKind.TUMBLING, None, 5, False),
+    ("hopping", WindowKind.HOPPING, 4, 3, False),
+    ("final", WindowKind.TUMBLING, None, 2, True),
+    ("hopping final", WindowKind.HOPPING, 5, 0, True),
+):
+    PROGRAMS[_name] = (
+        subtopology(windowed(_kind, _advance, _grace, final=_final), WindowedKey(_kind, 10)),
+        windowed_reference(_advance or 10, _grace, final=_final),
+    )
+
+values = st.one_of(st.none(), st.integers(0, 5).map(lambda v: (v,)), st.just((None,)))
+line_lists = st.lists(
+    st.builds(Line, st.sampled_from(["a", "b", "c", None]), values, st.integers(0, 60), st.just(0)),
+    max_size=25,
+)
+quickly = settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@quickly
+@given(lines=line_lists, cuts=st.lists(st.integers(0, 25), max_size=4))
+def test_any_cut_gives_the_rows_of_the_reference(
+    name: str, lines: list[Line], cuts: list[int]
+) -> None:
+    sub, reference = PROGRAMS[name]
+    topic = sub.inputs[0].topic
+    limits = [[min(cut, len(lines))] for cut in sorted(cuts)]
+    assert run(sub, {topic: lines}, limits) == reference(lines)
+
+
+def joined(join: n.JoinKind) -> SubTopology:
+    left = read("S", SourceKind.STREAM, prefix="L_")
+    right = read("T", SourceKind.TABLE, prefix="R_")
+    key = Column("L_K", STRING, Role.KEY)
+    schema = Schema((key, Column("L_V", INTEGER), Column("R_V", INTEGER)))
+    return subtopology(n.StreamTableJoin(left, right, join, schema))
+
+
+def joined_reference(left: Sequence[Line], right: Sequence[Line], join: n.JoinKind) -> list[Row]:
+    def timed(lines: Sequence[Line], index: int) -> list[tuple[int, int, int, Line]]:
+        highest, result = -1, []
+        for offset, line in enumerate(lines):
+            # A record of a table without a key is unreadable: it takes no part.
+            if index == 1 and line.key is None:
+                continue
+            highest = max(highest, line.time)
+            result.append((highest, index, offset, line))
+        return result
+
+    table: dict[str, Any] = {}
+    rows: list[Row] = []
+    for _, index, _, line in sorted([*timed(left, 0), *timed(right, 1)], key=lambda x: x[:3]):
+        if index == 1:
+            table.pop(line.key, None)
+            if line.values is not None:
+                table[line.key] = line.values[0]
+        elif line.values is not None and line.key is not None:
+            if line.key in table or join is n.JoinKind.LEFT:
+                found = (line.values[0], table.get(line.key))
+                rows.append((line.key.encode(), found, line.time))
+    return rows
+
+
+@pytest.mark.parametrize("join", [n.JoinKind.INNER, n.JoinKind.LEFT])
+@quickly
+@given(
+    left=line_lists,
+    right=line_lists,
+    cuts=st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25)), max_size=4),
+)
+def test_a_join_sees_the_same_rows_whatever_comes_together(
+    join: n.JoinKind, left: list[Line], right: list[Line], cuts: list[tuple[int, int]]
+) -> None:
+    sides = zip(*cuts, strict=True) if cuts else ((), ())
+    one, two = (sorted(side) for side in sides)
+    limits = [
+        (min(a, max(len(left) - 1, 0)), min(b, max(len(right) - 1, 0)))
+        for a, b in zip(one, two, strict=True)
+    ]
+    found = run(joined(join), {"s": left, "t": right}, limits)
+    assert found == joined_reference(left, right, join)
