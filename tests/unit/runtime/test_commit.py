@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from millstream.log.log import Appended
+from millstream.log.simulated import Fault
+from millstream.model.errors import UnavailableError
+from millstream.runtime.instance import QueryState
+from tests.simulation.pure import Disk, Job
+from tests.unit.runtime.queries import AT_LEAST, LONE, Bench
+
+PASS = Job(("in",), "out")
+
+
+@pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.RESPONSE_LOST])
+def test_an_unknown_outcome_is_settled_and_nothing_is_lost_or_repeated(fault: Fault) -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.send(1, 1)
+    bench.steps(3)
+    bench.faults["transact.commit"] = fault
+    bench.now += 100
+    bench.steps(1)
+    assert (bench.status().state, bench.status().code) == (QueryState.OPENING, "E-TXN")
+    bench.faults.clear()
+    bench.send(1)
+    bench.now += 100
+    bench.rest()
+    assert [number for _key, (number, _value) in bench.rows()] == [1, 2, 3]
+
+
+def test_state_is_committed_after_the_log_and_with_its_changelog_position() -> None:
+    bench = Bench()
+    disk = Disk()
+    kernel = bench.kernel(LONE, disk)
+    bench.query([(LONE, kernel)])
+    bench.send(1, 2)
+    bench.faults["transact.write"] = Fault.REQUEST_LOST
+    bench.steps(3)
+    bench.now += 100
+    bench.steps(1)
+    assert disk.saved == {}
+    assert kernel.calls[-1] == "discard"
+    bench.faults.clear()
+    bench.rest()
+    assert disk.saved == {0: (2, {1: 1, 2: 1})}
+
+
+def test_a_state_that_cannot_be_committed_is_rolled_forward_from_the_changelog() -> None:
+    bench = Bench()
+    disk = Disk()
+    kernel = bench.kernel(LONE, disk)
+    plain: Callable[[Any], None] = kernel.inner.commit
+    refusals = iter((True, False))
+
+    def commit(positions: Any) -> None:
+        if next(refusals, False):
+            raise UnavailableError("the disk is full")
+        plain(positions)
+
+    kernel.inner.commit = commit  # type: ignore[method-assign]
+    bench.query([(LONE, kernel)])
+    bench.send(1)
+    bench.rest()
+    bench.send(1)
+    bench.rest()
+    assert bench.rows() == [(1, (1, "v0")), (1, (2, "v0"))]
+    assert disk.saved == {0: (2, {1: 2})}
+    assert bench.status().metrics.restored == 1
+
+
+def test_at_least_once_repeats_after_a_failed_commit_but_loses_nothing() -> None:
+    bench = Bench()
+    bench.query([(PASS, bench.kernel(PASS))], guarantee=AT_LEAST)
+    bench.send(1, 2)
+    bench.faults["transact.write"] = Fault.REQUEST_LOST
+    bench.steps(3)
+    bench.now += 100
+    bench.steps(1)
+    bench.faults.clear()
+    bench.rest()
+    assert bench.rows() == [(1, "v0"), (2, "v1")] * 2
+
+
+def test_lost_reads_are_tried_again_without_starting_over() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.rest()
+    bench.send(1)
+    bench.faults["read"] = Fault.REQUEST_LOST
+    bench.steps(1)
+    assert bench.status().error
+    bench.faults.clear()
+    bench.rest()
+    assert bench.status().error == ""
+    assert bench.status().metrics.reopened == 0
+    assert bench.rows() == [(1, (1, "v0"))]
+
+
+def test_a_start_that_was_handed_in_is_kept_by_the_first_commit() -> None:
+    bench = Bench()
+    bench.send(1, 2)
+    bench.query([(PASS, bench.kernel(PASS))], start={("in", 0): 2})
+    bench.rest()
+    assert bench.log.positions("Q") == {("in", 0): 2}
+    bench.send(3)
+    bench.rest()
+    assert bench.rows() == [(3, "v0")]
+
+
+def test_a_transient_query_hands_out_at_once_and_commits_nothing() -> None:
+    bench = Bench()
+    got: list[Appended[Any]] = []
+    bench.send(1, 2)
+    bench.query(
+        [(LONE, bench.kernel(Job(("in",), "out", count=True)))],
+        transient=True,
+        start={("in", 0): 1},
+        on_outputs=got.extend,
+    )
+    bench.steps(3)
+    assert [one.batch for one in got] == [((2, (1, "v1")),)]
+    bench.rest()
+    assert bench.log.positions("Q") == {}
+    assert bench.rows() == []
+    assert bench.rows("changelog") == []
+
+
+def test_a_transient_query_through_a_repartition() -> None:
+    bench = Bench()
+    got: list[Appended[Any]] = []
+    rekey, count = Job(("in",), "rep", rekey=True), Job(("rep",), "out", count=True)
+    bench.send(5, 5)
+    bench.query(
+        [(rekey, bench.kernel(rekey)), (count, bench.kernel(count))],
+        transient=True,
+        on_outputs=got.extend,
+    )
+    bench.rest()
+    assert [row for one in got for row in one.batch] == [(5, (1, "v0")), (5, (2, "v1"))]
+    assert bench.log.start_offset("rep", 0) == 2
+
+
+def test_a_transient_query_that_has_to_start_over_ends() -> None:
+    bench = Bench()
+    kernel = bench.kernel(PASS)
+    bench.query([(PASS, kernel)], transient=True, on_outputs=lambda _outputs: None)
+    bench.send(1)
+    bench.rest()
+
+    def full() -> Any:
+        raise UnavailableError("no memory")
+
+    kernel.before_run = full
+    bench.send(2)
+    bench.rest()
+    assert bench.status().state is QueryState.ERROR
+    assert bench.status().error == "no memory"
+
+
+def test_commit_and_close_do_not_wait_for_the_interval() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.send(1)
+    bench.steps(3)
+    bench.instance.commit(bench.now)
+    assert len(bench.rows()) == 1
+    bench.send(1)
+    bench.steps(1)
+    bench.instance.close(bench.now)
+    assert len(bench.rows()) == 2

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
+from millstream.model.problem import Problem
+from millstream.runtime.instance import QueryState
+from tests.simulation.pure import Disk, Job
+from tests.unit.runtime.queries import AT_LEAST, COUNT, LONE, REKEY, SETTINGS, Bench
+
+
+def test_a_query_with_a_repartition_counts_across_partitions() -> None:
+    bench = Bench(partitions=2)
+    bench.query([(REKEY, bench.kernel(REKEY)), (COUNT, bench.kernel(COUNT))])
+    bench.send(1, 2, 1)
+    bench.send(1, 2, partition=1)
+    bench.rest()
+    assert sorted(number for _key, (number, _v) in bench.rows(partition=1)) == [1, 2, 3]
+    assert sorted(number for _key, (number, _v) in bench.rows(partition=0)) == [1, 2]
+    status = bench.status()
+    assert status.state is QueryState.RUNNING
+    assert [str(task.id) for task in status.tasks] == ["0_0", "0_1", "1_0", "1_1"]
+    assert set(status.lag.values()) == {0}
+    assert (status.metrics.records_in, status.metrics.records_out) == (10, 10)
+
+
+def test_consumed_repartition_records_are_deleted_after_the_commit() -> None:
+    bench = Bench()
+    bench.query([(REKEY, bench.kernel(REKEY)), (COUNT, bench.kernel(COUNT))])
+    bench.send(1, 2, 3)
+    bench.rest()
+    assert bench.log.start_offset("rep", 0) == 3
+    assert bench.log.start_offset("in", 0) == 0
+
+
+def test_a_lone_record_goes_through_at_once_at_least_once() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))], guarantee=AT_LEAST)
+    bench.rest()
+    bench.send(7)
+    assert bench.instance.step(bench.now).progress
+    assert bench.rows() == [(7, (1, "v0"))]
+
+
+def test_exactly_once_outputs_wait_for_the_commit() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.rest()
+    bench.send(7)
+    bench.now += 1000
+    bench.steps(1)
+    assert bench.rows() == []
+    bench.steps(1)
+    assert bench.rows() == [(7, (1, "v0"))]
+
+
+def test_batches_take_the_backlog_up_to_the_bound() -> None:
+    bench = Bench(settings=replace(SETTINGS, max_batch_records=4))
+    kernel = bench.kernel(LONE)
+    bench.query([(LONE, kernel)])
+    bench.send(*range(10))
+    bench.rest()
+    assert [inputs[0].count for inputs in kernel.handed] == [4, 4, 2]
+
+
+def test_partitions_that_are_behind_share_the_batch() -> None:
+    bench = Bench(partitions=2, settings=replace(SETTINGS, max_batch_records=8))
+    kernel = bench.kernel(LONE)
+    bench.query([(LONE, kernel)])
+    bench.send(*range(40))
+    bench.send(1, partition=1)
+    bench.rest()
+    assert [len(inputs) for inputs in kernel.handed] == [2] * len(kernel.handed)
+    assert max(inputs[0].count for inputs in kernel.handed) == 8
+
+
+def test_reads_are_bounded_by_bytes_once_the_record_size_is_known() -> None:
+    bench = Bench(settings=replace(SETTINGS, max_batch_records=5, max_partition_bytes=20))
+    kernel = bench.kernel(LONE)
+    bench.query([(LONE, kernel)])
+    bench.send(*range(9))
+    bench.rest()
+    assert [inputs[0].count for inputs in kernel.handed] == [5, 2, 2]
+
+
+def test_much_pending_output_brings_the_commit_forward() -> None:
+    bench = Bench(settings=replace(SETTINGS, commit_interval_ms=10**9, max_pending_bytes=15))
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.send(1, 2, 3)
+    bench.rest()
+    assert len(bench.rows()) == 3
+
+
+def test_held_back_input_is_handed_in_again() -> None:
+    bench = Bench()
+    kernel = bench.kernel(LONE, hold=0.7)
+    bench.query([(LONE, kernel)])
+    bench.send(*range(30))
+    bench.rest()
+    assert [key for key, _value in bench.rows()] == list(range(30))
+    assert len(kernel.handed) > 1
+
+
+def test_each_run_gets_every_partition_even_without_records() -> None:
+    bench = Bench(partitions=3)
+    kernel = bench.kernel(LONE)
+    bench.query([(LONE, kernel)])
+    bench.send(1, partition=2)
+    bench.rest()
+    assert [(one.partition, one.count, one.end) for one in kernel.handed[0]] == [
+        (0, 0, True),
+        (1, 0, True),
+        (2, 1, True),
+    ]
+
+
+def test_state_is_restored_from_where_the_disk_left_off() -> None:
+    bench = Bench()
+    disk = Disk()
+    bench.query([(LONE, bench.kernel(LONE, disk))])
+    bench.send(1, 1, 2)
+    bench.rest()
+    bench.instance.close(bench.now)
+    for next_disk, replayed in ((disk, 0), (Disk(), 2)):
+        bench.query([(LONE, bench.kernel(LONE, next_disk))])
+        bench.rest()
+        assert bench.status().metrics.restored == replayed
+        bench.instance.close(bench.now)
+    bench.query([(LONE, bench.kernel(LONE, disk))])
+    bench.send(1)
+    bench.rest()
+    assert bench.rows()[-1] == (1, (3, "v0"))
+
+
+def test_state_ahead_of_its_changelog_is_refused() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE, Disk({0: (5, {1: 1})})))])
+    bench.rest()
+    assert (bench.status().state, bench.status().code) == (QueryState.ERROR, "E-STATE-AHEAD")
+
+
+def test_a_failing_kernel_stops_its_query_and_no_other() -> None:
+    bench = Bench()
+    bad, good = bench.kernel(LONE), bench.kernel(Job(("in2",), "out2"))
+
+    def explode() -> tuple[Problem, ...]:
+        raise ZeroDivisionError("no such number")
+
+    bad.before_run = explode
+    bench.query([(LONE, bad)], "BAD")
+    bench.query([(good.inner.job, good)], "GOOD")
+    bench.send(1)
+    bench.send(2, topic="in2")
+    bench.rest()
+    status = bench.status("BAD")
+    assert (status.state, status.error) == (
+        QueryState.ERROR,
+        "ZeroDivisionError: no such number",
+    )
+    assert bad.calls[-1] == "discard"
+    assert bench.rows() == []
+    assert bench.rows("out2") == [(2, "v0")]
+    assert bench.status("GOOD").state is QueryState.RUNNING
+
+
+def test_resume_after_an_error_tries_again() -> None:
+    bench = Bench()
+    kernel = bench.kernel(LONE)
+
+    def explode() -> tuple[Problem, ...]:
+        raise ValueError("once")
+
+    kernel.before_run = explode
+    bench.query([(LONE, kernel)])
+    bench.send(1)
+    bench.rest()
+    kernel.before_run = tuple
+    bench.instance.resume("Q")
+    bench.rest()
+    assert bench.rows() == [(1, (1, "v0"))]
+    assert bench.status().error == ""
+
+
+def test_an_unavailable_resource_is_waited_for() -> None:
+    bench = Bench()
+    kernel = bench.kernel(LONE)
+    failures = iter((True, True, False))
+
+    def full() -> tuple[Problem, ...]:
+        if next(failures, False):
+            raise UnavailableError("the disk is full", code="E-DISK-FULL")
+        return ()
+
+    kernel.before_run = full
+    bench.query([(LONE, kernel)])
+    bench.send(1)
+    bench.steps(3)
+    waiting = bench.instance.step(bench.now)
+    assert not waiting.progress
+    assert waiting.wake_at == bench.now + SETTINGS.backoff_ms
+    assert bench.status().code == "E-DISK-FULL"
+    bench.rest()
+    assert bench.rows() == [(1, (1, "v0"))]
+    assert bench.status().metrics.reopened == 2
+
+
+def test_problems_go_to_the_processing_log() -> None:
+    bench = Bench()
+    kernel = bench.kernel(LONE)
+    problem = Problem("EXPRESSION", "division by zero", "in", 0)
+    kernel.before_run = lambda: (problem,)
+    bench.query([(LONE, kernel)])
+    bench.send(1)
+    bench.rest()
+    assert bench.problems == [("Q", (problem,))]
+
+
+def test_pause_commits_and_stops_and_resume_goes_on() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.send(1)
+    bench.steps(3)
+    bench.instance.pause("Q")
+    bench.rest()
+    assert bench.rows() == [(1, (1, "v0"))]
+    assert bench.status().state is QueryState.PAUSED
+    bench.send(1)
+    bench.rest()
+    assert len(bench.rows()) == 1
+    assert bench.instance.step(bench.now).wake_at is None
+    bench.instance.resume("Q")
+    bench.rest()
+    assert bench.rows()[-1] == (1, (2, "v0"))
+
+
+def test_removing_commits_unless_told_otherwise_and_closes_the_kernels() -> None:
+    for commit, rows in ((True, 1), (False, 0)):
+        bench = Bench()
+        kernel = bench.kernel(LONE)
+        bench.query([(LONE, kernel)])
+        bench.send(1)
+        bench.steps(3)
+        bench.instance.remove_query("Q", bench.now, commit=commit)
+        bench.instance.remove_query("Q")
+        assert len(bench.rows()) == rows
+        assert kernel.calls[-1] == "close"
+        with pytest.raises(StatementError):
+            bench.instance.query_status("Q")
+
+
+def test_what_may_not_be_added() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    with pytest.raises(ConflictError):
+        bench.query([(LONE, bench.kernel(LONE))])
+    with pytest.raises(StatementError, match="two places"):
+        bench.query([(LONE, bench.kernel(LONE)), (LONE, bench.kernel(LONE))], "R")
+
+
+def test_a_fenced_query_cannot_be_resumed() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.rest()
+    bench.log.writer("Q")
+    bench.send(1)
+    bench.rest()
+    assert bench.status().state is QueryState.FENCED
+    assert bench.rows() == []
+    with pytest.raises(FencedError):
+        bench.instance.resume("Q")
+
+
+def test_nothing_to_run_never_wakes() -> None:
+    step = Bench().instance.step(0)
+    assert (step.progress, step.wake_at) == (False, None)
