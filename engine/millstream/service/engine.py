@@ -95,8 +95,8 @@ class Engine:
 
     def execute_script(self, text: str, session: Session) -> Iterator[Result]:
         """Parse everything, then execute statement by statement, giving each result."""
-        for piece in self._parsed(text, session):
-            yield self._execute(piece, session)
+        for statement, source in self._parsed(text, session):
+            yield self.execute_parsed(statement, source, session)
 
     def _parsed(self, text: str, session: Session) -> Iterator[tuple[s.Statement, str]]:
         """Statements with their text. A script that defines variables is parsed as it runs."""
@@ -108,10 +108,10 @@ class Engine:
             piece = substitute(source, session.variables) if substituting else source
             yield from parse_text(piece)
 
-    def _execute(self, piece: tuple[s.Statement, str], session: Session) -> Result:
+    def execute_parsed(self, statement: s.Statement, text: str, session: Session) -> Result:
+        """Execute one statement; `text` is what the spans in it refer to."""
         if self.driver.failure is not None:
             raise FencedError("the engine has stopped", detail=str(self.driver.failure))
-        statement, text = piece
         try:
             return self._dispatch(statement, text, session)
         except MillstreamError as error:
