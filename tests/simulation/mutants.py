@@ -320,12 +320,12 @@ class ShortRestore(Execution[Any]):
 class HastyRun(Execution[Any]):
     """Runs tasks whose changelog is not replayed yet."""
 
-    def _restore(self) -> bool:
+    def _restore(self) -> None:
         for stage in self.stages:
             for task in stage.tasks:
                 task.restored = task.target
                 task.arrive()
-        return super()._restore()
+        super()._restore()
 
 
 class UndoneRun(Execution[Any]):

@@ -97,10 +97,12 @@ class Execution(Generic[Batch]):
         if self.state is QueryState.OPENING:
             self._open(now)
             return True
-        restored = self._restore()
+        if self.state is QueryState.RESTORING:
+            self._restore()
+            return True
         if self.dirty and now >= self._commit_due():
             return self._commit(now)
-        return self._process(now) or restored
+        return self._process(now)
 
     def _open(self, now: int) -> None:
         """Settle and fence first, then read what is committed: the other way round, a position
@@ -116,16 +118,16 @@ class Execution(Generic[Batch]):
         self.state = QueryState.RESTORING
         self._settle_state()
 
-    def _restore(self) -> bool:
-        if self.state is not QueryState.RESTORING:
-            return False
+    def _restore(self) -> None:
+        """Replay one read. It is made durable at once: a replay of hours must not start over,
+        and a run that fails must find only itself to undo."""
         for stage in self.stages:
             count = stage.restore(self.log, self.settings.restore_records)
             if count is not None:
+                stage.spec.kernel.commit(stage.changelog_positions())
                 self.metrics.restored += count
                 break
         self._settle_state()
-        return True
 
     def _settle_state(self) -> None:
         tasks = [task for stage in self.stages for task in stage.tasks]
