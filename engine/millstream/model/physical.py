@@ -99,5 +99,5 @@ def duckdb_type(sql_type: SqlType) -> str:
                 f'"{name.replace(chr(34), chr(34) * 2)}" {duckdb_type(f.type)}'
                 for name, f in zip(names, fields, strict=True)
             )
-            return f"STRUCT({', '.join(members)})"
+            return f"STRUCT({', '.join(members)})" if fields else "STRUCT"
     raise TypeError(f"no DuckDB type for {sql_type}")

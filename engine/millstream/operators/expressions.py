@@ -2,7 +2,7 @@
 
 Two texts for each expression: the *fast* one has the dialect's value or makes DuckDB raise, the
 *exact* one has the dialect's value wherever there is one, and raises only for rows whose value the
-dialect refuses; around it goes TRY(…).
+dialect refuses; around it goes `sql.guarded`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def compile_expression(
     exact: bool,
     columns: Callable[[str], str],
 ) -> str:
-    """The value of an expression as DuckDB text, without TRY around it.
+    """The value of an expression as DuckDB text, without a guard around it.
 
     `columns` gives the SQL of a column. The connection needs `udfs.register_builtin` and the
     functions of `scalar.python_functions`.
@@ -175,7 +175,7 @@ def _condition(expression: Expression, setting: _Setting) -> str:
         case Like(operand, pattern, escape, False):
             suffix = "" if escape is None else f" ESCAPE {literal(escape)}"
             return f"({_text(operand, setting)} LIKE {_text(pattern, setting)}{suffix})"
-        case Logical(operator, left, right):
+        case Logical(operator, left, right) if operator == "AND" or _never_null(left):
             return f"({_condition(left, setting)} {operator} {_condition(right, setting)})"
         case _:
             return _boolean(expression, setting)

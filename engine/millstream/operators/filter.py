@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millstream.operators.expressions import compile_expression
+from millstream.operators.expressions import compile_predicate
 from millstream.operators.relation import PRESENT, Part, Setting, column_lookup, nested, reported
 from millstream.plan.nodes import Filter
 
@@ -15,8 +15,8 @@ def compile_filter(node: Filter, given: Part, label: str, setting: Setting) -> P
     if PRESENT not in part.where:
         part = replace(part, where=(*part.where, PRESENT))
     part = reported(part, label, [("WHERE", node.predicate)], setting)
-    text = compile_expression(
+    text = compile_predicate(
         node.predicate, setting.catalogue, exact=setting.exact, columns=column_lookup(part.schema)
     )
-    guarded = f"coalesce(TRY({text}), FALSE)" if setting.exact else f"({text})"
-    return replace(part, where=(*part.where, guarded))
+    kept = f"coalesce({guarded(text)}, FALSE)" if setting.exact else f"({text})"
+    return replace(part, where=(*part.where, kept))

@@ -17,7 +17,7 @@ from millstream.operators.relation import (
     reported,
     value_text,
 )
-from millstream.operators.sql import identifier
+from millstream.operators.sql import guarded, identifier
 from millstream.plan.nodes import Flatten
 
 POSITION = '"$position"'
@@ -63,4 +63,4 @@ def list_text(call: TableCall, part: Part, setting: Setting) -> str:
     template = setting.catalogue.table[call.function].sql
     arguments = [value_text(argument, part.schema, setting) for argument in call.arguments]
     text = template.format(*(f"({argument})" for argument in arguments))
-    return f"TRY({text})" if setting.exact else text
+    return guarded(text) if setting.exact else text

@@ -17,7 +17,7 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import Schema
 from millstream.operators.expressions import compile_expression
 from millstream.operators.program import Sql, StateTable, Step
-from millstream.operators.sql import identifier, literal
+from millstream.operators.sql import guarded, identifier, literal
 
 PRESENT = f"{identifier(DIFF)} <> 0"
 """The row has a value."""
@@ -121,7 +121,7 @@ def value_text(expression: Expression, schema: Schema, setting: Setting) -> str:
     text = compile_expression(
         expression, setting.catalogue, exact=setting.exact, columns=column_lookup(schema)
     )
-    return text if cannot_fail(expression) or not setting.exact else f"TRY({text})"
+    return text if cannot_fail(expression) or not setting.exact else guarded(text)
 
 
 def key_text(expression: Expression, schema: Schema, setting: Setting) -> str:
@@ -152,7 +152,8 @@ def reported(
     selects = []
     for what, expression in checks:
         text = compile_expression(expression, setting.catalogue, exact=True, columns=lookup)
-        where = " AND ".join((*part.where, f"TRY(({text}) IS NULL) IS NULL"))
+        failed = f"{guarded(f'({text}) IS NULL')} IS NULL"
+        where = " AND ".join((*part.where, failed))
         message = literal(f"the expression of {what} failed")
         selects.append(
             f"SELECT {identifier(PART)}, {seq} AS {identifier(SEQ)}, {message} AS message\n"

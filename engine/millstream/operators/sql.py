@@ -72,6 +72,15 @@ def call(function: str, *arguments: str) -> str:
     return f"{function}({', '.join(arguments)})"
 
 
+def guarded(text: str) -> str:
+    """NULL where the expression raises.
+
+    TRY alone does not do: DuckDB moves subexpressions that occur twice in a SELECT out of TRY and
+    evaluates them first. It leaves the body of a lambda alone.
+    """
+    return f"TRY(list_transform([0], lambda _try: {text})[1])"
+
+
 def array(items: Sequence[str]) -> str:
     """A list constructor."""
     return f"[{', '.join(items)}]"

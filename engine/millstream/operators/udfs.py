@@ -7,6 +7,7 @@ an integer of DuckDB has.
 from __future__ import annotations
 
 import decimal
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -48,12 +49,24 @@ def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
     """Makes one function known; it is called for NULL arguments too."""
     con.create_function(
         function.name,
-        function.function,
+        _fixed(function.function, len(function.parameters)),
         [duckdb.sqltype(parameter) for parameter in function.parameters],
         duckdb.sqltype(function.result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
     )
+
+
+def _fixed(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Array]:
+    """The function with the signature DuckDB looks for, also where it takes any number."""
+
+    def called(*columns: Any) -> pa.Array:
+        return function(*columns)
+
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    parameters = [inspect.Parameter(f"a{place}", kind) for place in range(count)]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
 
 
 def java_double(value: float) -> str:
