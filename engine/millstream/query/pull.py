@@ -13,7 +13,7 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, SqlType
 from millstream.operators.expressions import compile_expression
-from millstream.operators.sql import identifier
+from millstream.operators.sql import guarded, identifier
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import print_expression
@@ -60,7 +60,7 @@ def plan_pull(
         compiled = compile_expression(
             expression, catalogue, exact=True, columns=names.__getitem__
         )
-        return compiled if isinstance(expression, ColumnRef) else f"TRY({compiled})"
+        return compiled if isinstance(expression, ColumnRef) else guarded(compiled)
 
     items = _expanded(query, schema, scope)
     result = Schema(tuple(Column(name, e.type, role) for name, e, role in items))
