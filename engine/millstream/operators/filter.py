@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from millstream.operators.expressions import compile_predicate
 from millstream.operators.relation import PRESENT, Part, Setting, column_lookup, nested, reported
+from millstream.operators.sql import guarded
 from millstream.plan.nodes import Filter
 
 
