@@ -24,7 +24,7 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import SqlType
 from millstream.plan.types import sql_type
 from millstream_parser import statements
-from millstream_parser.statements import ColumnRole, Element
+from millstream_parser.statements import ColumnRole
 
 
 def create_source(
@@ -132,29 +132,19 @@ def _refuse_replacing_read_only(statement: statements.CreateSource, catalog: Cat
 
 
 def _schema(statement: statements.CreateSource, types: Mapping[str, SqlType]) -> Schema:
-    return Schema.of(_column(element, statement.kind, types) for element in statement.elements)
-
-
-def _column(element: Element, kind: str, types: Mapping[str, SqlType]) -> Column:
-    match element.role, kind:
-        case (ColumnRole.KEY, "TABLE"):
-            raise _wrong_marker(element, "KEY", "PRIMARY KEY", "tables")
-        case (ColumnRole.PRIMARY_KEY, "STREAM"):
-            raise _wrong_marker(element, "PRIMARY KEY", "KEY", "streams")
-        case (ColumnRole.KEY | ColumnRole.PRIMARY_KEY, _):
-            role = Role.KEY
-        case (ColumnRole.HEADER | ColumnRole.HEADERS, _):
-            role = Role.HEADERS
-        case _:
-            role = Role.VALUE
-    return Column(element.name, sql_type(element.type, types), role, element.header)
-
-
-def _wrong_marker(element: Element, given: str, right: str, kinds: str) -> StatementError:
-    place = f"Line: {element.span.line}, Col: {element.span.column}: " if element.span else ""
-    return StatementError(
-        f"{place}Column `{element.name}` is a '{given}' column: please use '{right}' for {kinds}."
+    return Schema.of(
+        Column(element.name, sql_type(element.type, types), _ROLES[element.role], element.header)
+        for element in statement.elements
     )
+
+
+_ROLES = {
+    ColumnRole.VALUE: Role.VALUE,
+    ColumnRole.KEY: Role.KEY,
+    ColumnRole.PRIMARY_KEY: Role.KEY,
+    ColumnRole.HEADERS: Role.HEADERS,
+    ColumnRole.HEADER: Role.HEADERS,
+}
 
 
 def _check_inference(

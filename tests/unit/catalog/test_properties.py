@@ -1,0 +1,107 @@
+"""The WITH clause."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream.catalog.properties import Form, make_format, read_properties, wrapping
+from millstream.model.errors import StatementError
+from millstream.model.schema import WindowedKey, WindowKind
+
+
+def test_everything_is_read() -> None:
+    given = read_properties(
+        (
+            ("KAFKA_TOPIC", "Orders"),
+            ("FORMAT", "delimited"),
+            ("VALUE_DELIMITER", "TAB"),
+            ("PARTITIONS", "6"),
+            ("REPLICAS", -1),
+            ("WRAP_SINGLE_VALUE", "false"),
+            ("TIMESTAMP", "at"),
+            ("TIMESTAMP_FORMAT", "yyyy"),
+            ("WINDOW_TYPE", "hopping"),
+            ("WINDOW_SIZE", "2 minutes"),
+        ),
+        Form.CREATE,
+    )
+    assert given.topic == "Orders"
+    assert (given.key_format, given.value_format) == ("DELIMITED", "DELIMITED")
+    assert given.value_settings == {"delimiter": "\t"}
+    assert given.key_settings == {}
+    assert (given.partitions, given.replicas, given.wrap) == (6, -1, False)
+    assert (given.timestamp, given.timestamp_format) == ("AT", "yyyy")
+    assert given.window == WindowedKey(WindowKind.HOPPING, 120_000)
+
+
+def test_a_quoted_timestamp_column_keeps_its_case() -> None:
+    assert read_properties((("TIMESTAMP", "`at`"),), Form.CREATE).timestamp == "at"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("COLOUR", "red", "Invalid config variable(s) in the WITH clause: COLOUR"),
+        ("PARTITIONS", 0, "PARTITIONS is invalid"),
+        ("PARTITIONS", "many", "expected a whole number"),
+        ("VALUE_FORMAT", "xml", "Unknown format: XML"),
+        ("VALUE_DELIMITER", "::", "Delimiter must be a single character or TAB,SPACE"),
+        ("KEY_DELIMITER", " ", "Delimiter cannot be empty"),
+        ("WRAP_SINGLE_VALUE", "perhaps", "expected true or false"),
+        ("TIMESTAMP_FORMAT", "yyyy", "needs the TIMESTAMP property"),
+        ("WINDOW_TYPE", "ROLLING", "Unknown window type: ROLLING"),
+        ("WINDOW_TYPE", "TUMBLING", "'WINDOW_SIZE' must be set"),
+        ("WINDOW_SIZE", "1 DAY", "needs 'WINDOW_TYPE'"),
+        ("QUERY_ID", "x", "Invalid config variable(s)"),
+    ],
+)
+def test_refused(name: str, value: object, message: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        read_properties(((name, value),), Form.CREATE)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ((("FORMAT", "JSON"), ("KEY_FORMAT", "JSON")), "'KEY_FORMAT' and 'FORMAT'"),
+        ((("WINDOW_TYPE", "SESSION"), ("WINDOW_SIZE", "1 DAY")), "should not be set for SESSION"),
+        (
+            (("WINDOW_TYPE", "TUMBLING"), ("WINDOW_SIZE", "3 moons")),
+            "Invalid duration: '3 moons'. Unknown time unit: 'MOONS'",
+        ),
+        ((("PARTITIONS", 1), ("PARTITIONS", 2)), "given twice"),
+    ],
+)
+def test_refused_together(properties: tuple[tuple[str, object], ...], message: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        read_properties(properties, Form.CREATE)
+    assert message in str(caught.value)
+
+
+def test_window_properties_are_for_sources_only() -> None:
+    with pytest.raises(StatementError, match="WINDOW_TYPE"):
+        read_properties((("WINDOW_TYPE", "SESSION"),), Form.CREATE_AS)
+
+
+def test_query_ids() -> None:
+    assert read_properties((("QUERY_ID", "mine_1"),), Form.INSERT).query_id == "MINE_1"
+    for wrong in ("CSAS_X_1", "a-b"):
+        with pytest.raises(StatementError):
+            read_properties((("QUERY_ID", wrong),), Form.INSERT)
+
+
+def test_settings_belong_to_their_format() -> None:
+    assert make_format("DELIMITED", {"delimiter": ";"}).properties == {"delimiter": ";"}
+    with pytest.raises(StatementError, match="JSON does not support the following configs"):
+        make_format("JSON", {"delimiter": ";"})
+
+
+def test_wrapping_of_a_single_value() -> None:
+    default = {"ksql.persistence.wrap.single.values": "false"}
+    assert wrapping(None, default, "JSON", 1) is False
+    assert wrapping(None, default, "JSON", 2) is None
+    assert wrapping(None, default, "KAFKA", 1) is None
+    assert wrapping(True, default, "JSON", 1) is True
+    with pytest.raises(StatementError, match="only valid for single-field"):
+        wrapping(True, {}, "JSON", 2)
