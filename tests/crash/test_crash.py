@@ -9,7 +9,15 @@ import pytest
 from tests.crash.crash import campaign
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_killing_the_log(tmp_path: Path, kills: int) -> None:
-    status, report = campaign("log", kills, seed=kills, folder=tmp_path)
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [
+        ("log", 3),
+        ("engine", 2),
+        pytest.param("log", 100, marks=pytest.mark.slow),
+        pytest.param("engine", 100, marks=pytest.mark.slow),
+    ],
+)
+def test_killing(tmp_path: Path, kind: str, kills: int) -> None:
+    status, report = campaign(kind, kills, seed=kills, folder=tmp_path)
     assert status == 0, report

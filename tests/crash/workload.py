@@ -85,7 +85,7 @@ def work_on_engine(path: str, finish: bool) -> None:
     """Insert numbered rows into a stream that a filter and a count read."""
     import millstream
 
-    db = millstream.connect(path, properties={"auto.offset.reset": "earliest"})
+    db = millstream.connect(path, properties=_PROPERTIES)
     if not any(topic.name == "counts" for topic in db.engine.log.topics()):
         for sql in _DEFINITIONS:
             try:
@@ -110,6 +110,7 @@ def work_on_engine(path: str, finish: bool) -> None:
             number += 1
 
 
+_PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
 _DEFINITIONS = (
     "CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='numbers', "
     f"value_format='JSON', partitions={PARTITIONS});",
