@@ -106,7 +106,7 @@ def _check_height(cursor: Cursor, tree: exp.Expression, start: int) -> None:
     stack = [(tree, 1)]
     while stack:
         node, level = stack.pop()
-        if level > MAX_DEPTH:
+        if level >= MAX_DEPTH:
             raise cursor.too_deep(cursor.tokens[start])
         stack.extend((child, level + _step(node, child)) for child in node.iter_expressions())
 
@@ -115,8 +115,10 @@ def _step(node: exp.Expression, child: object) -> int:
     """How much deeper a child is nested in print: operators come with parentheses of their own."""
     if isinstance(node, _TRANSPARENT):
         return 0
-    if isinstance(node, exp.Anonymous | exp.Bracket | exp.Dot | exp.DataType):
+    if isinstance(node, exp.Bracket | exp.Dot | exp.DataType):
         return 1
+    if isinstance(node, exp.Case):
+        return 3
     return 1 if isinstance(node, exp.Binary) and child is node.this else 2
 
 

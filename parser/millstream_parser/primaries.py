@@ -15,6 +15,8 @@ from .names import identifier
 from .tokens import Kind
 from .types import data_type
 
+_LAMBDA_PARAMETERS = 3
+
 
 def primary(cursor: Cursor, *, negative: bool = False) -> exp.Expression:
     """An operand with its `[index]` and `->field` suffixes. `negative` says that a minus sign
@@ -28,7 +30,12 @@ def primary(cursor: Cursor, *, negative: bool = False) -> exp.Expression:
         read = _reader(cursor)
         if read is None:
             raise cursor.unexpected()
-        tree = cursor.marked(read(cursor), start)
+        if read is _column:
+            tree = _column(cursor)
+        else:  # Calls and constructors take more of Python's stack than parentheses do.
+            with cursor.nested():
+                tree = read(cursor)
+        tree = cursor.marked(tree, start)
     while True:
         if cursor.accept("["):
             index = expressions.value_expression(cursor)
@@ -153,6 +160,11 @@ def _lambda(cursor: Cursor) -> exp.Expression:
     start = cursor.at
     listed = cursor.accept("(")
     parameters = cursor.comma_list(_parameter, ")") if listed else (_parameter(cursor),)
+    if len(parameters) > _LAMBDA_PARAMETERS:
+        raise cursor.fail(
+            f"A lambda takes at most {_LAMBDA_PARAMETERS} parameters, not {len(parameters)}",
+            cursor.tokens[start],
+        )
     cursor.expect("=>")
     body = expressions.expression(cursor)
     return cursor.marked(exp.Lambda(this=body, expressions=list(parameters)), start)

@@ -41,8 +41,10 @@ def query(cursor: Cursor, *, persistent: bool = False) -> Query:
     group_by = _grouping(cursor) if cursor.accept("GROUP", "BY") else ()
     partition_by = _grouping(cursor) if cursor.accept("PARTITION", "BY") else ()
     having = expression(cursor) if cursor.accept("HAVING") else None
-    order_by = _order_by(cursor) if cursor.extended and cursor.accept("ORDER", "BY") else ()
-    emit = cursor.expect_one("CHANGES", "FINAL") if cursor.accept("EMIT") else None
+    pull = cursor.extended and not persistent
+    order_by = _order_by(cursor) if pull and cursor.accept("ORDER", "BY") else ()
+    emits = not order_by and cursor.accept("EMIT")
+    emit = cursor.expect_one("CHANGES", "FINAL") if emits else None
     limit = _limit(cursor, emit) if cursor.accept("LIMIT") else None
     return Query(
         tuple(items),

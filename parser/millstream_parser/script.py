@@ -128,7 +128,7 @@ def _explain(cursor: Cursor) -> Explain:
         return Explain(None, cursor.name(), stage, cursor.span_from(start))
     if cursor.looking_at("EXPLAIN"):
         raise cursor.unexpected("statement", "query id")
-    inner = statement(cursor)
+    inner = _extended(cursor) if cursor.extended else statement(cursor)
     return Explain(inner, None, stage, cursor.span_from(start))
 
 

@@ -25,8 +25,9 @@ def test_generated_statements_survive_printing(first: int) -> None:
         try:
             (statement,) = parse(text)
             printed = print_statement(statement)
-            assert parse(printed) == (statement,)
-            assert print_statement(parse(printed)[0]) == printed
+            (again,) = parse(printed)
+            assert again == statement
+            assert print_statement(again) == printed
         except (AssertionError, SyntaxFailure, ValueError) as error:
             pytest.fail(f"seed {seed}: {text}\n{error}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream_parser import SyntaxFailure, parse, parse_expression, print_statement
-from millstream_parser.statements import Listing, SelectStatement, Show
+from millstream_parser.statements import Explain, Listing, SelectStatement, Show
 
 BEYOND = [
     "with x as (select * from t) select * from x",
@@ -36,7 +36,21 @@ def test_order_by_is_part_of_a_query() -> None:
     assert parse(print_statement(statement), extended_pull=True) == (statement,)
 
 
-@pytest.mark.parametrize("text", ["select distinct a from t emit changes", "selct a", "create x"])
+def test_explained() -> None:
+    inner = SelectStatement(None, BEYOND[0])
+    assert parse(f"explain (plan) {BEYOND[0]};", extended_pull=True) == (
+        Explain(inner, stage="PLAN"),
+    )
+
+
+STRICT = [
+    *("selct a", "create x", "insert into s select distinct a from t"),
+    *("select distinct a from t emit changes", "select a from t order by a emit changes"),
+    "create table s as select a from t order by a",
+]
+
+
+@pytest.mark.parametrize("text", STRICT)
 def test_everything_else_stays_strict(text: str) -> None:
     with pytest.raises(SyntaxFailure):
         parse(text, extended_pull=True)
