@@ -23,7 +23,8 @@ from millstream.formats.json import read_json
 from millstream.formats.json_text import write_json
 from millstream.formats.kafka import read_kafka, write_kafka
 from millstream.formats.none import read_none, write_none
-from millstream.formats.payload import Bytes, Layout, Read, one_array, present_rows
+from millstream.formats.payload import Bytes, Layout, Read, Written, one_array, present_rows
+from millstream.formats.protobuf import read_protobuf, write_protobuf
 from millstream.formats.window_keys import join_window, split_window
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME
 from millstream.model.errors import StatementError
@@ -147,20 +148,25 @@ def encode(
     A key of which all columns are NULL is a NULL key.
     """
     names = dict(zip(spec.schema.columns, physical_names(spec.schema.names), strict=True))
-    written = {}
+    written: dict[Role, Bytes] = {}
     keep = np.ones(table.num_rows, np.bool_)
-    problems: tuple[Problem, ...] = ()
+    problems: list[Problem] = []
     for role, format_ in ((Role.KEY, spec.key_format), (Role.VALUE, spec.value_format)):
         layout = _layout(spec.schema, role, format_, set(), spec.window)
         columns = [one_array(table[names[column]]) for column in layout.columns]
-        written[role] = write_payload(con, columns, layout, format_.name, table.num_rows)
-        if role is Role.KEY and len(columns) > 1:
-            written[role] = _null_where_all_null(written[role], columns)
+        side = write_payload(con, columns, layout, format_.name, table.num_rows)
+        written[role] = side.payload
+        if role is Role.KEY and layout.wrapped and columns:
+            written[role] = _null_where_all_null(side.payload, columns)
+        for row, reason in side.bad.items():
+            keep[row] = False
+            message = f"Cannot write the record's {_SIDES[role]} to {topic}: {reason}"
+            problems.append(Problem("SERIALIZATION", message, topic, -1))
     key = written[Role.KEY]
     if spec.window is not None:
         start, end = (one_array(table[name]) for name in WINDOW_BOUNDS)
         key = join_window(key, start, end, spec.window)
-    return Encoded(key, written[Role.VALUE], pa.array(keep), problems)
+    return Encoded(key, written[Role.VALUE], pa.array(keep), tuple(problems))
 
 
 def read_payload(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout, name: str) -> Read:
@@ -172,6 +178,8 @@ def read_payload(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout,
             return read_kafka(payload, layout)
         case "DELIMITED":
             return read_delimited(con, payload, layout)
+        case "PROTOBUF_NOSR":
+            return read_protobuf(payload, layout)
         case "NONE":
             return read_none(payload, layout)
     raise _unknown(name)
@@ -183,19 +191,21 @@ def write_payload(
     layout: Layout,
     name: str,
     rows: int,
-) -> Bytes:
+) -> Written:
     """Write one side of the records in the named format."""
-    if name == "NONE" or (not layout.columns and name != "JSON"):
-        return write_none(rows)
+    if not columns and name == "JSON":
+        return Written(pa.array([b"{}"] * rows, pa.binary()))
+    if not columns or name == "NONE":
+        return Written(write_none(rows))
     match name:
-        case "JSON" if columns:
-            return write_json(con, columns, layout)
         case "JSON":
-            return pa.array([b"{}"] * rows, pa.binary())
+            return Written(write_json(con, columns, layout))
         case "KAFKA":
-            return write_kafka(columns, layout)
+            return Written(write_kafka(columns, layout))
         case "DELIMITED":
-            return write_delimited(con, columns, layout)
+            return Written(write_delimited(con, columns, layout))
+        case "PROTOBUF_NOSR":
+            return write_protobuf(columns, layout)
     raise _unknown(name)
 
 

@@ -47,6 +47,7 @@ _CARRIERS: Mapping[SqlType, str] = {
     Primitive.TIME: "BIGINT",
     Primitive.TIMESTAMP: "BIGINT",
 }
+_CONVERTED = frozenset((Primitive.BYTES, Primitive.DATE, Primitive.TIME, Primitive.TIMESTAMP))
 _DEPTH_MAX = 3
 _VARIANTS_MAX = 6
 
@@ -172,6 +173,7 @@ def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) ->
 def _value(value: Any, sql_type: SqlType) -> tuple[str, Names]:
     match sql_type:
         case Struct(members):
+            _plain_only(member.type for member in members)
             if value is None:
                 return "null", Names()
             pattern, names = _object(value, members, set(range(len(members))))
@@ -190,8 +192,7 @@ def _value(value: Any, sql_type: SqlType) -> tuple[str, Names]:
 
 
 def _members(values: Sequence[Any], sql_type: SqlType) -> tuple[str, Names]:
-    if sql_type in (Primitive.BYTES, Primitive.DATE, Primitive.TIME, Primitive.TIMESTAMP):
-        raise _NoShapeError
+    _plain_only((sql_type,))
     patterns: dict[str, None] = {}
     names = Names()
     for value in values if len(values) else (None,):
@@ -201,6 +202,12 @@ def _members(values: Sequence[Any], sql_type: SqlType) -> tuple[str, Names]:
     if len(patterns) > _VARIANTS_MAX:
         raise _NoShapeError
     return f"(?:{'|'.join(patterns)})", names
+
+
+def _plain_only(types: Iterable[SqlType]) -> None:
+    # What is carried in another type is converted only where it is a column of its own.
+    if any(sql_type in _CONVERTED for sql_type in types):
+        raise _NoShapeError
 
 
 def _token(sql_type: SqlType) -> str:

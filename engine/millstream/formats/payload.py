@@ -50,6 +50,14 @@ class Read:
     absent: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The payload of each row, and why rows cannot be written (their payload means nothing)."""
+
+    payload: Bytes
+    bad: Mapping[int, str] = field(default_factory=dict)
+
+
 def nothing_read(layout: Layout, rows: int) -> Read:
     """All columns NULL."""
     return Read(tuple(pa.nulls(rows, arrow_type(column.type)) for column in layout.picked))

@@ -24,9 +24,12 @@ from millstream.model.types import (
 )
 
 _NESTED = frozenset(("ARRAY", "MAP", "STRUCT"))
-_ALL_NAMES = frozenset(
-    ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES")
-    + ("DATE", "TIME", "TIMESTAMP", "ARRAY", "MAP", "STRUCT")
+_ALL_NAMES = (
+    _NESTED
+    | frozenset(
+        ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME")
+    )
+    | {"TIMESTAMP"}
 )
 
 
