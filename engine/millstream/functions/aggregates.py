@@ -12,6 +12,7 @@ from millstream.functions.fold import average_fold, sum_fold
 from millstream.functions.function import AggregateFunction, AggregateVariant, Example
 from millstream.functions.list_aggregates import LIST_AGGREGATES
 from millstream.functions.statistics import STATISTICS
+from millstream.functions.statistics_folds import sum_list_fold
 
 _ORDERED = (
     "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP",
@@ -58,14 +59,16 @@ _ADDED = "{a0} + {b0}"
 _ADDED_EXACTLY = "{a0}::HUGEINT + {b0}::HUGEINT"
 
 
-def _integer_sum(name: str, bits: int) -> AggregateVariant:
+def _integer_sum(name: str, bits: int, value: str = "{x0}") -> AggregateVariant:
+    """The sum of a column, or of the lists in it (`value`)."""
+    fast, exact = (text.replace("{x0}", value) for text in (_SUM, _EXACT_SUM))
     return AggregateVariant(
-        f"{name} -> {name}",
+        f"{name} -> {name}" if value == "{x0}" else f"ARRAY<{name}> -> {name}",
         (name,),
         "{s0}",
         undo=True,
         merge=(_wrapped(_ADDED_EXACTLY, bits, name),),
-        **_both(f"CAST({_SUM} AS {name})", exact=(_wrapped(_EXACT_SUM, bits, name),)),
+        **_both(f"CAST({fast} AS {name})", exact=(_wrapped(exact, bits, name),)),
     )
 
 
@@ -108,6 +111,27 @@ SUM = AggregateFunction(
     "Adds up the values that are not NULL. Integers wrap around; a DECIMAL sum that needs more "
     "digits than its type has stops the query. DOUBLE values are added one by one in order.",
     (Example("SUM(v) over 1, 2, NULL", "3"), Example("SUM(v) over NULL", "0")),
+)
+
+SUM_LIST = AggregateFunction(
+    "SUM_LIST",
+    (
+        _integer_sum("INTEGER", 32, "list_sum({x0})"),
+        _integer_sum("BIGINT", 64, "list_sum({x0})"),
+        AggregateVariant(
+            "ARRAY<DOUBLE> -> DOUBLE",
+            ("DOUBLE",),
+            "{s0}",
+            fold=sum_list_fold,
+            undo=True,
+            merge=(_ADDED,),
+        ),
+    ),
+    "Adds up all elements of the arrays, as SUM does.",
+    (
+        Example("SUM_LIST(v) over ARRAY[1, 2], ARRAY[3]", "6"),
+        Example("SUM_LIST(v) over NULL", "0"),
+    ),
 )
 
 AVG = AggregateFunction(
@@ -166,6 +190,7 @@ MAX = _extreme("MAX", "greatest", "The greatest value that is not NULL.", "3")
 AGGREGATES: tuple[AggregateFunction, ...] = (
     COUNT,
     SUM,
+    SUM_LIST,
     AVG,
     MIN,
     MAX,

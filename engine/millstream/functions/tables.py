@@ -33,9 +33,13 @@ TABLES: tuple[TableFunction, ...] = (
         (
             Example(
                 "CUBE_EXPLODE(ARRAY[1, 2])",
-                "ARRAY[ARRAY[NULL, NULL], ARRAY[NULL, 2], ARRAY[1, NULL], ARRAY[1, 2]]",
+                "ARRAY[ARRAY[CAST(NULL AS INT), NULL], ARRAY[NULL, 2],"
+                " ARRAY[1, NULL], ARRAY[1, 2]]",
             ),
-            Example("CUBE_EXPLODE(ARRAY['a', NULL])", "ARRAY[ARRAY[NULL, NULL], ARRAY['a', NULL]]"),
+            Example(
+                "CUBE_EXPLODE(ARRAY['a', NULL])",
+                "ARRAY[ARRAY[CAST(NULL AS STRING), NULL], ARRAY['a', NULL]]",
+            ),
         ),
     ),
 )

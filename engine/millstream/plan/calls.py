@@ -117,7 +117,8 @@ def _aggregate(
     given = [tree for tree in trees if not isinstance(tree, exp.Star)]
     if not given:
         return _over_rows(name, signatures, inner)
-    resolution, arguments = _resolved(name, signatures, given, inner, typer)
+    results = [variant.result_type for variant in function.variants]
+    resolution, arguments = _resolved(name, signatures, given, inner, typer, results)
     constants = max(function.variants[resolution.variant].constants, sum(resolution.literals), 0)
     split = len(arguments) - constants
     values: list[Value] = []

@@ -113,7 +113,7 @@ COLLECTIONS: tuple[ScalarFunction, ...] = (
         "The distinct elements of the first array that the second does not contain.",
         (
             ("ARRAY_EXCEPT(ARRAY[1, 2, 3, 1], ARRAY[2])", "ARRAY[1, 3]"),
-            ("ARRAY_EXCEPT(ARRAY['a', NULL], ARRAY[NULL])", "ARRAY['a']"),
+            ("ARRAY_EXCEPT(ARRAY['a', NULL], ARRAY[NULL, 'b'])", "ARRAY['a']"),
         ),
     ),
     function(

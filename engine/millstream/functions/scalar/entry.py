@@ -49,14 +49,15 @@ def rowwise(
 ) -> Callable[..., Any]:
     """An Arrow function from a Python one, for what neither SQL nor Arrow can say.
 
-    The result is NULL where `compute` raises ValueError or one of the engine's errors or, unless `nulls`, an argument is NULL.
+    The result is NULL where `compute` raises ValueError or one of the engine's errors and,
+    unless `nulls`, where an argument is NULL.
     Equal rows are computed once per call. `result` is the Arrow type; None: that of the first
     argument.
     """
 
     def call(*columns: Any) -> Any:
         known: dict[Any, Any] = {}
-        rows = []
+        rows: list[Any] = []
         for row in zip(*(column.to_pylist() for column in columns), strict=True):
             if not nulls and None in row:
                 rows.append(None)

@@ -63,7 +63,8 @@ JSON: tuple[ScalarFunction, ...] = (
         [
             (
                 "STRING -> INTEGER",
-                "CASE WHEN json_type({0}) = 'ARRAY' THEN CAST(json_array_length({0}) AS INTEGER) END",
+                "CASE WHEN json_type({0}) = 'ARRAY'"
+                " THEN CAST(json_array_length({0}) AS INTEGER) END",
             )
         ],
         "The number of elements of a JSON array.",

@@ -18,7 +18,7 @@ from typing import Any
 class Number(float):
     """A JSON number that prints as it was read."""
 
-    __slots__ = ("text",)
+    text: str
 
     def __new__(cls, text: str) -> Number:
         """Keeps the text; the value is there for type checks only."""

@@ -55,6 +55,7 @@ def _scaled(keep_half: bool) -> list[Variant | tuple[str, str]]:
     of_double = _at_scale(
         "CAST({0} AS VARCHAR)", f"CAST(pow(10, -({{1}})) AS {wide})", wide, keep_half
     )
+    of_decimal = _at_scale("{0}", "CAST(pow(10, -({1})) AS {t0})", "{t0}", keep_half)
     as_it_is = "isnan({0}) OR isinf({0}) OR (abs({0}) >= 1e17 AND {1} >= 0)"
     return [
         (
@@ -64,7 +65,7 @@ def _scaled(keep_half: bool) -> list[Variant | tuple[str, str]]:
         ),
         (
             "DECIMAL, INTEGER -> DECIMAL",
-            f"CAST({_at_scale('{0}', 'CAST(pow(10, -({1})) AS {t0})', '{t0}', keep_half)} AS {{t}})",
+            f"CAST({of_decimal} AS {{t}})",
         ),
     ]
 
@@ -236,7 +237,8 @@ MATHEMATICAL: tuple[ScalarFunction, ...] = (
             ("DOUBLE -> DOUBLE", "ln({0})"),
             (
                 "DOUBLE, DOUBLE -> DOUBLE",
-                f"CASE WHEN {{0}} <= 0 OR {{0}} = 1 THEN CASE WHEN {{1}} IS NOT NULL THEN {_NAN} END"
+                "CASE WHEN {0} <= 0 OR {0} = 1 THEN"
+                f" CASE WHEN {{1}} IS NOT NULL THEN {_NAN} END"
                 " ELSE ln({1}) / ln({0}) END",
             ),
         ],

@@ -122,6 +122,8 @@ def _patterned(
     return function(name, CATEGORY, variants, description, examples)
 
 
+# UNIX_DATE() and UNIX_TIMESTAMP() are the same for all rows of a batch and so count as
+# deterministic: they may stand inside TRY.
 TIMES: tuple[ScalarFunction, ...] = (
     _patterned(
         "CONVERT_TZ", ("TIMESTAMP, STRING, STRING -> TIMESTAMP",), _convert_tz, _TIMESTAMP,
@@ -215,7 +217,8 @@ TIMES: tuple[ScalarFunction, ...] = (
     function(
         "FROM_UNIXTIME", CATEGORY, [("BIGINT -> TIMESTAMP", "epoch_ms({0}::BIGINT)")],
         "The time so many milliseconds after 1970-01-01T00:00 UTC.",
-        (("UNIX_TIMESTAMP(FROM_UNIXTIME(10))", "CAST(10 AS BIGINT)"), ("FROM_UNIXTIME(NULL)", "NULL")),
+        (("UNIX_TIMESTAMP(FROM_UNIXTIME(10))", "CAST(10 AS BIGINT)"),
+         ("FROM_UNIXTIME(NULL)", "NULL")),
     ),
     function(
         "UNIX_DATE", CATEGORY,
@@ -225,7 +228,6 @@ TIMES: tuple[ScalarFunction, ...] = (
         ],
         "The days from 1970-01-01 to a date, or to today.",
         (("UNIX_DATE(FROM_DAYS(7))", "7"), ("UNIX_DATE() > 20000", "TRUE")),
-        deterministic=False,
     ),
     function(
         "UNIX_TIMESTAMP", CATEGORY,
@@ -235,7 +237,6 @@ TIMES: tuple[ScalarFunction, ...] = (
             ("UNIX_TIMESTAMP(FROM_UNIXTIME(-7))", "CAST(-7 AS BIGINT)"),
             ("UNIX_TIMESTAMP() > 1000", "TRUE"),
         ),
-        deterministic=False,
     ),
     _patterned(
         "DATETOSTRING", ("INTEGER, STRING -> STRING",), _format_date, _TEXT,

@@ -1,0 +1,78 @@
+"""Every example of every scalar function, compiled and run both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Example, TableFunction
+from millstream.functions.signatures import parse_signature
+from millstream.model.expressions import Expression
+from millstream.operators.expressions import compile_expression
+from millstream.operators.scalar import is_volatile
+from millstream.operators.udfs import register_expressions
+from millstream.plan.scope import Scope
+from millstream.plan.typing import type_expression
+from millstream_parser import parse_expression
+
+CATALOGUE = builtin_catalogue()
+SCOPE = Scope((), CATALOGUE, {}, {})
+CON = duckdb.connect()
+
+
+def value(text: str, *, exact: bool) -> Any:
+    """The value of an expression of the dialect; NULL where the exact form fails."""
+    if text == "NULL":
+        return None
+    expression: Expression = type_expression(parse_expression(text), SCOPE)
+    register_expressions(CON, [expression], CATALOGUE)
+    sql = compile_expression(expression, CATALOGUE, exact=exact, columns=lambda name: name)
+    if exact and not is_volatile(expression, CATALOGUE):
+        sql = f"TRY({sql})"
+    # A row of a table, so that nothing is computed before the query runs.
+    return CON.execute(f"SELECT {sql} FROM range(1)").fetchall()[0][0]
+
+
+CASES = [
+    pytest.param(example, id=example.expression)
+    for function in CATALOGUE.scalar.values()
+    for example in function.examples
+]
+
+
+@pytest.mark.parametrize("example", CASES)
+def test_example(example: Example) -> None:
+    expected = value(example.result, exact=True)
+    assert repr(value(example.expression, exact=True)) == repr(expected)
+    try:
+        fast = value(example.expression, exact=False)
+    except duckdb.Error:
+        return
+    assert repr(fast) == repr(expected)
+
+
+@pytest.mark.parametrize("function", CATALOGUE.table.values(), ids=lambda f: f.name)
+def test_table_function_example(function: TableFunction) -> None:
+    for example in function.examples:
+        argument = example.expression[len(function.name) + 1 : -1]
+        inner = compile_expression(
+            type_expression(parse_expression(argument), SCOPE),
+            CATALOGUE,
+            exact=False,
+            columns=lambda name: name,
+        )
+        rows = CON.execute(f"SELECT {function.sql.format(inner)}").fetchall()[0][0]
+        assert rows == value(example.result, exact=False)
+
+
+@pytest.mark.parametrize("function", CATALOGUE.scalar.values(), ids=lambda f: f.name)
+def test_each_function_is_complete(function: Any) -> None:
+    assert function.name == function.name.upper()
+    assert len(function.examples) >= 2
+    assert function.description.endswith(".")
+    for variant in function.variants:
+        parse_signature(variant.signature)
+        assert (variant.sql is None) != (variant.python is None)
