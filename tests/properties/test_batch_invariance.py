@@ -251,6 +251,63 @@ for _name, _kind, _advance, _grace, _final in (
         windowed_reference(_advance or 10, _grace, final=_final),
     )
 
+
+def sessions(grace: int, *, final: bool) -> n.Node:
+    window = n.Window(WindowKind.SESSION, 5, None, grace)
+    schema = Schema((K, START, END, Column("C", BIGINT), Column("M", INTEGER)))
+    given = read("S", SourceKind.STREAM)
+    return n.Aggregate(given, (("C", COUNT), ("M", MAX)), window, final, schema)
+
+
+def session_key(key: str, start: int, end: int) -> bytes:
+    return key.encode() + end.to_bytes(8, "big") + start.to_bytes(8, "big")
+
+
+def sessions_reference(grace: int, *, final: bool) -> Callable[[Sequence[Line]], list[Row]]:
+    def reference(lines: Sequence[Line]) -> list[Row]:
+        state: dict[str, list[tuple[int, int, int, Any]]] = {}
+        closed: set[tuple[int, int, str]] = set()
+        rows: list[Row] = []
+        stream_time = -1
+        for line in lines:
+            if line.key is None or line.values is None:
+                continue
+            stream_time = max(stream_time, line.time)
+            closing = stream_time - 5 - grace
+            near = sorted(
+                s
+                for s in state.get(line.key, [])
+                if s[0] - 5 <= line.time <= s[1] + 5 and s[1] >= closing
+            )
+            start = min([line.time, *(s[0] for s in near)])
+            end = max([line.time, *(s[1] for s in near)])
+            if end >= closing:
+                tops = [s[3] for s in near] + [line.values[0]]
+                top = max((v for v in tops if v is not None), default=None)
+                current = (start, end, sum(s[2] for s in near) + 1, top)
+                others = [s for s in state.get(line.key, []) if s not in near]
+                state[line.key] = [*others, current]
+                if not final:
+                    for old in near:
+                        if (line.time, line.time) != (start, end):
+                            rows.append((session_key(line.key, *old[:2]), None, old[1]))
+                    rows.append((session_key(line.key, start, end), current[2:], end))
+            every = sorted((s[1], s[0], key, s) for key, own in state.items() for s in own)
+            for last, first, key, session in every if final else ():
+                if last < closing and (last, first, key) not in closed:
+                    closed.add((last, first, key))
+                    rows.append((session_key(key, first, last), session[2:], last))
+        return rows
+
+    return reference
+
+
+for _name, _grace, _final in (("sessions", 3, False), ("sessions final", 2, True)):
+    PROGRAMS[_name] = (
+        subtopology(sessions(_grace, final=_final), WindowedKey(WindowKind.SESSION)),
+        sessions_reference(_grace, final=_final),
+    )
+
 values = st.one_of(st.none(), st.integers(0, 5).map(lambda v: (v,)), st.just((None,)))
 line_lists = st.lists(
     st.builds(Line, st.sampled_from(["a", "b", "c", None]), values, st.integers(0, 60), st.just(0)),
@@ -299,10 +356,11 @@ def joined_reference(left: Sequence[Line], right: Sequence[Line], join: n.JoinKi
             table.pop(line.key, None)
             if line.values is not None:
                 table[line.key] = line.values[0]
-        elif line.values is not None and line.key is not None:
-            if line.key in table or join is n.JoinKind.LEFT:
-                found = (line.values[0], table.get(line.key))
-                rows.append((line.key.encode(), found, line.time))
+        elif line.values is None or line.key is None:
+            continue
+        elif line.key in table or join is n.JoinKind.LEFT:
+            found = (line.values[0], table.get(line.key))
+            rows.append((line.key.encode(), found, line.time))
     return rows
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from millstream.operators.compile import OUT
-from millstream.operators.program import Call, Program, Sql, Step, Upsert
+from millstream.operators.program import Call, Program, Repeat, Sql, Step, Upsert
 from millstream.state.store import Session
 
 _SMALL = 1000
@@ -31,12 +31,14 @@ def ready(program: Program) -> Ready:
 
 def _mentioned(steps: Sequence[Step]) -> tuple[tuple[Step, bool], ...]:
     """Each step with whether its relation must be visible to SQL."""
-    result = []
-    for index, step in enumerate(steps):
-        target = None if isinstance(step, Upsert) else step.target
-        later = steps[index + 1 :]
-        result.append((step, any(_reads(other, target) for other in later)))
-    return tuple(result)
+    return tuple(
+        (step, any(_reads(other, _target(step)) for other in steps[index + 1 :]))
+        for index, step in enumerate(steps)
+    )
+
+
+def _target(step: Step) -> str | None:
+    return step.target if isinstance(step, Sql | Call) else None
 
 
 def _reads(step: Step, target: str | None) -> bool:
@@ -45,7 +47,47 @@ def _reads(step: Step, target: str | None) -> bool:
             return target is not None and f'"{target}"' in text
         case Upsert(_, source):
             return source == target
+        case Repeat(_, steps):
+            return any(_reads(inner, target) for inner in steps)
     return False
+
+
+@dataclass(slots=True)
+class _Running:
+    """One run: relations by name, those that SQL sees, and what was written."""
+
+    session: Session
+    relations: dict[str, pa.Table]
+    registered: set[str]
+    written: list[tuple[str, pa.Table]]
+
+    def show(self, name: str) -> None:
+        """Make a relation visible to SQL."""
+        self.session.connection.register(name, self.relations[name])
+        self.registered.add(name)
+
+    def step(self, step: Step, *, visible: bool) -> None:
+        """Run one step."""
+        match step:
+            case Sql(None, text):
+                self.session.connection.execute(text)
+            case Sql(target, text):
+                table = self.session.connection.sql(text).to_arrow_table()
+                self.relations[str(target)] = table
+            case Call(target, _, function, needed):
+                self.relations[target] = function({name: self.relations[name] for name in needed})
+            case Repeat(until_empty, steps):
+                while self.relations[until_empty].num_rows:
+                    for inner in steps:
+                        self.step(inner, visible=True)
+            case Upsert(table, source):
+                rows = self.relations[source]
+                self.session.upsert(table, rows, source)
+                if rows.num_rows:
+                    self.written.append((table, rows))
+        target_name = _target(step)
+        if visible and target_name is not None:
+            self.show(target_name)
 
 
 def run_steps(
@@ -57,33 +99,16 @@ def run_steps(
 
     Raises duckdb.Error when a step fails; the session's transaction is then void.
     """
-    con = session.connection
-    relations = dict(inputs)
-    written: list[tuple[str, pa.Table]] = []
-    registered = []
+    running = _Running(session, dict(inputs), set(), [])
     session.begin()
-    for name, table in inputs.items():
-        con.register(name, table)
-        registered.append(name)
+    for name in inputs:
+        running.show(name)
     for step, visible in steps:
-        match step:
-            case Sql(None, text):
-                con.execute(text)
-            case Sql(target, text):
-                relations[str(target)] = con.sql(text).to_arrow_table()
-            case Call(target, _, function, needed):
-                relations[target] = function({name: relations[name] for name in needed})
-            case Upsert(table, source):
-                session.upsert(table, relations[source], source)
-                if relations[source].num_rows:
-                    written.append((table, relations[source]))
-        if visible and not isinstance(step, Upsert) and step.target is not None:
-            con.register(step.target, relations[step.target])
-            registered.append(step.target)
-    for name in registered:
-        if relations[name].num_rows > _SMALL:
-            con.unregister(name)
-    return relations, written
+        running.step(step, visible=visible)
+    for name in running.registered:
+        if running.relations[name].num_rows > _SMALL:
+            session.connection.unregister(name)
+    return running.relations, running.written
 
 
 def output_of(relations: Mapping[str, pa.Table]) -> pa.Table:

@@ -14,10 +14,9 @@ from millstream.operators.accumulators import (
     accumulator,
     grouped_texts,
     result_text,
-    running_texts,
     state_columns,
 )
-from millstream.operators.folds import fold_step
+from millstream.operators.folds import running_steps
 from millstream.operators.program import Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
     PRESENT,
@@ -85,7 +84,7 @@ def compile_aggregate(
     )
     part = _arguments(node, given, items, label, setting)
     if node.window is not None and node.window.kind is WindowKind.SESSION:
-        return compile_sessions(node, part, items, label, setting, old=old)
+        return compile_sessions(node, part, items, label, setting)
     windowed = node.window is not None
     if node.window is not None:
         part = windowed_rows(part, node.window, label, final=node.final)
@@ -207,18 +206,10 @@ def _grouped_text(plan: Plan, part: Part, setting: Setting) -> str:
 
 
 def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple[Step, ...]:
-    folded = [item for item in plan.items if item.fold]
-    plain = [item for item in plan.items if not item.fold]
-    texts = [
-        f"{text} AS {identifier(name)}"
-        for item in plain
-        for text, (name, _) in zip(running_texts(item, setting), item.states, strict=True)
-    ]
     extra = [
         f"b.{SQ}",
         f"b.{DF}",
         f"greatest(s.{RT}, max(b.{RT}) OVER w) AS {RT}",
-        f'lead(b.{SQ}) OVER w IS NULL AS "$last"',
     ]
     if setting.headers:
         extra.append(f"b.{identifier(HEADERS)}")
@@ -229,20 +220,9 @@ def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple
             f"s.{state} AS {identifier(f'$old{index}')}" for index, state in enumerate(plan.states)
         ]
         extra.append(f's.{P} IS NOT NULL AS "$had"')
-    for item in folded:
-        extra += [f"b.{name}" for name in quoted(item.arguments)]
-        extra += [
-            f"s.{identifier(name)} AS {identifier(name + '$seed')}" for name, _ in item.states
-        ]
-    window = f"w AS (PARTITION BY {plan.partition} ORDER BY {plan.order})"
-    listed = ",\n  ".join((plan.partition, *texts, *extra))
-    text = f"SELECT {listed}\nFROM {part.source} b {_stored(plan)}\nWINDOW {window}"
-    if not folded:
-        return (Sql(rows, text),)
-    sorting = f"{P}, {', '.join((*plan.columns, SQ, DF))}"
-    group = f"dense_rank() OVER (ORDER BY {', '.join((P, *plan.columns))}) - 1"
-    text = f'SELECT *, {group} AS "$group"\nFROM (\n{text}\n)\nORDER BY {sorting}'
-    return fold_step(folded, rows, text)
+    source = f"{part.source} b {_stored(plan)}"
+    group = (P, *plan.columns)
+    return running_steps(plan.items, rows, source, group, extra, setting, order=plan.order)
 
 
 def _opened(plan: Plan, part: Part, setting: Setting) -> Part:

@@ -8,17 +8,57 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millstream.model.batch import DIFF
-from millstream.operators.accumulators import Accumulator
-from millstream.operators.program import Call, Sql, Step
+from millstream.model.batch import DIFF, SEQ
+from millstream.operators.accumulators import Accumulator, running_texts
+from millstream.operators.program import Call, Sql
+from millstream.operators.relation import Setting, quoted
+from millstream.operators.sql import identifier
 
 
-def fold_step(folded: Sequence[Accumulator], target: str, text: str) -> tuple[Step, ...]:
-    """Steps that make `target` from the SELECT `text`, whose rows are sorted by group and order
-    and have `$group`, the arguments and, named `<state>$seed`, the stored states."""
-    source = f"{target}_sorted"
+def running_steps(
+    items: Sequence[Accumulator],
+    target: str,
+    source: str,
+    group: Sequence[str],
+    extra: Sequence[str],
+    setting: Setting,
+    *,
+    order: str,
+) -> tuple[Sql | Call, ...]:
+    """Steps that make `target`: for each row of `source` (rows `b`, stored states `s`) its group
+    columns, the states after it, the `extra` columns (over `b`, `s` and the window `w` of the
+    group) and `$last`, whether it is the last of its group.
+
+    Where SQL cannot say an aggregate exactly, a fold over the sorted rows follows."""
+    folded = tuple(item for item in items if item.fold)
+    listed = [f"b.{name}" for name in group]
+    for item in items:
+        if not item.fold:
+            texts = running_texts(item, setting)
+            listed += [
+                f"{text} AS {identifier(name)}"
+                for text, (name, _) in zip(texts, item.states, strict=True)
+            ]
+    listed += [*extra, f'lead(b.{identifier(SEQ)}) OVER w IS NULL AS "$last"']
+    for item in folded:
+        listed += [f"b.{name}" for name in quoted(item.arguments)]
+        listed += [
+            f"s.{identifier(name)} AS {identifier(name + '$seed')}" for name, _ in item.states
+        ]
+    partition = ", ".join(f"b.{name}" for name in group)
+    columns = ",\n  ".join(listed)
+    text = (
+        f"SELECT {columns}\nFROM {source}\nWINDOW w AS (PARTITION BY {partition} ORDER BY {order})"
+    )
+    if not folded:
+        return (Sql(target, text),)
+    number = f"dense_rank() OVER (ORDER BY {', '.join(group)}) - 1"
+    sorting = ", ".join((*group, identifier(SEQ), identifier(DIFF)))
+    text = f'SELECT *, {number} AS "$fold"\nFROM (\n{text}\n)\nORDER BY {sorting}'
+    sorted_rows = f"{target}_sorted"
     label = ", ".join(item.call.function for item in folded)
-    return (Sql(source, text), Call(target, label, _folding(tuple(folded), source), (source,)))
+    call = Call(target, label, _folding(folded, sorted_rows), (sorted_rows,))
+    return (Sql(sorted_rows, text), call)
 
 
 def _folding(
@@ -26,7 +66,7 @@ def _folding(
 ) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         rows = relations[source]
-        group = rows["$group"].to_numpy().astype(np.int64, copy=False)
+        group = rows["$fold"].to_numpy().astype(np.int64, copy=False)
         diffs = rows[DIFF].to_numpy()
         first = np.concatenate([[True], group[1:] != group[:-1]])[: len(group)]
         leaders = rows.filter(pa.array(first, pa.bool_()))
@@ -37,7 +77,7 @@ def _folding(
             states = function(group, diffs, arguments, seeds, item.call.constants)
             for (name, _), state in zip(item.states, states, strict=True):
                 rows = rows.append_column(name, state)
-        dropped = {"$group"}
+        dropped = {"$fold"}
         for item in folded:
             dropped |= {*item.arguments, *(f"{name}$seed" for name, _ in item.states)}
         return rows.drop_columns(sorted(dropped))

@@ -54,7 +54,16 @@ class Upsert:
     source: str
 
 
-Step = Sql | Call | Upsert
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Run `steps` again and again while relation `until_empty` has rows. Relations made before
+    may be made anew by them."""
+
+    until_empty: str
+    steps: tuple[Sql | Call, ...]
+
+
+Step = Sql | Call | Upsert | Repeat
 
 
 @dataclass(frozen=True, slots=True)

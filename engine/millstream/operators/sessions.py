@@ -1,23 +1,300 @@
-"""Session windows."""
+"""Session windows: rows of a key with gaps of at most `size_ms` between them.
+
+Steps: number the keys; fetch their stored sessions; decide which row joins which session
+(`session_plan`); compute the states, chain by chain, one generation of merges at a time; make
+changes: the sessions that a row replaces leave, oldest first, then the one with the row enters.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from millstream.model.errors import StatementError
-from millstream.operators.accumulators import Accumulator
-from millstream.operators.relation import Part, Setting
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.physical import duckdb_type
+from millstream.operators.accumulators import (
+    Accumulator,
+    merged_texts,
+    result_text,
+    state_columns,
+)
+from millstream.operators.folds import running_steps
+from millstream.operators.program import Call, Repeat, Sql, StateTable, Step, Upsert
+from millstream.operators.relation import Part, Setting, names, quoted
+from millstream.operators.session_plan import session_plan
+from millstream.operators.sql import identifier
+from millstream.operators.windows import END, START, grace_of, timed_rows
 from millstream.plan.nodes import Aggregate
+
+P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
+CHAIN, GENERATION = '"$chain"', '"$generation"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """What the texts are made from; `keys` and `states` are quoted columns."""
+
+    node: Aggregate
+    label: str
+    items: tuple[Accumulator, ...]
+    keys: tuple[str, ...]
+    states: tuple[str, ...]
+    gap: int
+    grace: int
+    headers: bool
+
+    def name(self, suffix: str) -> str:
+        """The quoted name of one of the relations."""
+        return identifier(f"{self.label}_{suffix}")
+
+    def same(self, left: str, right: str) -> str:
+        """Both sides have one partition and key."""
+        names = (P, *self.keys)
+        return " AND ".join(f"{left}.{n} IS NOT DISTINCT FROM {right}.{n}" for n in names)
 
 
 def compile_sessions(
-    node: Aggregate,
-    part: Part,
-    items: Sequence[Accumulator],
-    label: str,
-    setting: Setting,
-    *,
-    old: bool,
+    node: Aggregate, part: Part, items: Sequence[Accumulator], label: str, setting: Setting
 ) -> Part:
-    """Not there yet."""
-    raise StatementError("session windows are not supported yet")
+    """`part`: rows with key columns and arguments, `$diff` = 1."""
+    window = node.window
+    assert window is not None
+    columns = quoted(names(node.schema))
+    plan = _Sessions(
+        node=node,
+        label=label,
+        items=tuple(items),
+        keys=columns[: len(node.schema.key) - 2],
+        states=quoted(name for name, _ in state_columns(items)),
+        gap=window.size_ms,
+        grace=grace_of(window, final=node.final),
+        headers=setting.headers,
+    )
+    part = timed_rows(part, label)
+    clock = f"{label}_clock"
+    steps: tuple[Step, ...] = (
+        *_structure(plan),
+        *_states(plan, setting),
+        Sql(f"{label}_changes", _changes_text(plan)),
+        Sql(f"{label}_last", _last_text(plan)),
+        Sql(f"{clock}_new", _clock_text(plan)),
+    )
+    retention = max(plan.gap + plan.grace, window.retention_ms or 0)
+    expired = (
+        f"DELETE FROM {identifier(label)} t USING {identifier(clock)} c\n"
+        f'WHERE t.{P} = c.{P} AND t.{END} < c."time" - {retention}'
+    )
+    part = replace(
+        part,
+        source=plan.name("changes"),
+        steps=(*part.steps, *steps),
+        writes=(*part.writes, Upsert(clock, f"{clock}_new"), Upsert(label, f"{label}_last")),
+        tables=(*part.tables, _table(plan)),
+        late=(*part.late, f"{clock}_new"),
+        upkeep=(*part.upkeep, expired),
+        traced=False,
+    )
+    return _opened(plan, part)
+
+
+def _table(plan: _Sessions) -> StateTable:
+    schema = plan.node.schema
+    pairs = tuple(
+        (name, duckdb_type(column.type))
+        for column, name in zip(schema.columns, names(schema), strict=True)
+    )[: len(schema.key)]
+    return StateTable(plan.label, pairs[:-1], (pairs[-1], *state_columns(plan.items)))
+
+
+def _structure(plan: _Sessions) -> tuple[Step, ...]:
+    group = f"dense_rank() OVER (ORDER BY {', '.join((P, *plan.keys))}) - 1"
+    rows = f'SELECT *, {group} AS "$group"\nFROM {plan.name("timed")}\nORDER BY {SQ}'
+    keys = ", ".join((P, *plan.keys))
+    stored = (
+        f'SELECT g."$group", row_number() OVER () - 1 AS {CHAIN}, s.*\n'
+        f'FROM (SELECT DISTINCT "$group", {keys} FROM {plan.name("rows")}) g\n'
+        f"JOIN {identifier(plan.label)} s ON {plan.same('s', 'g')}"
+    )
+    rows_name, stored_name = f"{plan.label}_rows", f"{plan.label}_stored"
+    call = Call(
+        f"{plan.label}_plan",
+        f"session_plan(gap {plan.gap} ms, grace {plan.grace} ms)",
+        session_plan(rows_name, stored_name, plan.gap, plan.grace),
+        (rows_name, stored_name),
+    )
+    return (Sql(rows_name, rows), Sql(stored_name, stored), call)
+
+
+def _states(plan: _Sessions, setting: Setting) -> tuple[Step, ...]:
+    """`done`: every row with the states of its session after it."""
+    label = plan.label
+    left, now, done, seeds = (plan.name(name) for name in ("left", "now", "done", "seeds"))
+    rows = f'(SELECT * EXCLUDE ("$group", "$time", "$before") FROM {plan.name("rows")})'
+    joined = (
+        f"SELECT b.*, p.* EXCLUDE ({SQ})\nFROM {rows} b JOIN {plan.name('plan')} p USING ({SQ})"
+    )
+    states = ", ".join((CHAIN, *plan.states))
+    current = f"(SELECT * FROM {left} WHERE {GENERATION} = (SELECT min({GENERATION}) FROM {left}))"
+    kept = [f"b.{name}" for name in (P, *plan.keys, SQ, DF, START, END)]
+    kept += [f"b.{identifier(name)}" for name in _OLD]
+    if plan.headers:
+        kept.append(f"b.{identifier(HEADERS)}")
+    merged = [f"{t} AS {s}" for t, s in zip(_merged(plan), plan.states, strict=True)]
+    parents = (
+        f"SELECT {', '.join(('m.' + CHAIN, *merged))}\n"
+        f'FROM (SELECT DISTINCT {CHAIN}, "$a", "$b" FROM {current} WHERE "$a" >= 0) m\n'
+        f'JOIN {seeds} a ON a.{CHAIN} = m."$a" JOIN {seeds} b ON b.{CHAIN} = m."$b"'
+    )
+    running = running_steps(
+        plan.items,
+        f"{label}_now",
+        f"{current} b LEFT JOIN {seeds} s ON s.{CHAIN} = b.{CHAIN}",
+        (CHAIN,),
+        kept,
+        setting,
+        order=f"b.{SQ}",
+    )
+    following = (
+        f"SELECT {states} FROM {seeds} WHERE {CHAIN} NOT IN (SELECT {CHAIN} FROM {now})\n"
+        f'UNION ALL\nSELECT {states} FROM {now} WHERE "$last"'
+    )
+    columns = ", ".join((CHAIN, *plan.states, *(name.removeprefix("b.") for name in kept)))
+    return (
+        Sql(f"{label}_left", joined),
+        Sql(f"{label}_seeds", f"SELECT {states} FROM {plan.name('stored')}"),
+        Sql(f"{label}_done", _empty_text(plan, columns)),
+        Repeat(
+            f"{label}_left",
+            (
+                Sql(f"{label}_seeds", f"SELECT {states} FROM {seeds}\nUNION ALL\n{parents}"),
+                *running,
+                Sql(f"{label}_seeds", following),
+                Sql(
+                    f"{label}_done",
+                    f"SELECT {columns} FROM {done}\nUNION ALL\nSELECT {columns} FROM {now}",
+                ),
+                Sql(
+                    f"{label}_left",
+                    f"SELECT * FROM {left}\n"
+                    f"WHERE {GENERATION} > (SELECT min({GENERATION}) FROM {left})",
+                ),
+            ),
+        ),
+    )
+
+
+_OLD = tuple(f"$old{side}_{name}" for side in (1, 2) for name in ("start", "end", "chain", "seq"))
+
+
+def _merged(plan: _Sessions) -> tuple[str, ...]:
+    return tuple(text for item in plan.items for text in merged_texts(item))
+
+
+def _empty_text(plan: _Sessions, columns: str) -> str:
+    """No rows, with the columns of `done`."""
+    return (
+        f"SELECT {columns}\nFROM (SELECT l.*, {', '.join('s.' + name for name in plan.states)} "
+        f"FROM {plan.name('left')} l JOIN {plan.name('stored')} s ON FALSE)"
+    )
+
+
+def _changes_text(plan: _Sessions) -> str:
+    """Replaced sessions with the state they had, then the session with the row."""
+    done, stored = plan.name("done"), plan.name("stored")
+    shared = [*(f"d.{name}" for name in (P, *plan.keys, SQ))]
+    tail = [f"d.{identifier(HEADERS)}"] if plan.headers else []
+    selects = []
+    for side in (1, 2):
+        start, end, chain, seq = (
+            identifier(f"$old{side}_{n}") for n in ("start", "end", "chain", "seq")
+        )
+        before = [
+            f"CASE WHEN d.{seq} < 0 THEN s.{state} ELSE o.{state} END AS {state}"
+            for state in plan.states
+        ]
+        columns = [
+            *shared,
+            f"d.{start} AS {START}",
+            f"d.{end} AS {END}",
+            *before,
+            f"d.{end} AS {RT}",
+            f"-1::TINYINT AS {DF}",
+            f'{side} AS "$place"',
+            *tail,
+        ]
+        selects.append(
+            f"SELECT {', '.join(columns)}\nFROM {done} d\n"
+            f"LEFT JOIN {done} o ON o.{CHAIN} = d.{chain} AND o.{SQ} = d.{seq}\n"
+            f"LEFT JOIN {stored} s ON s.{CHAIN} = d.{chain}\nWHERE d.{start} IS NOT NULL"
+        )
+    columns = [
+        *shared,
+        START,
+        END,
+        *plan.states,
+        f"{END} AS {RT}",
+        f"1::TINYINT AS {DF}",
+        '3 AS "$place"',
+        *tail,
+    ]
+    selects.append(f"SELECT {', '.join(columns)}\nFROM {done} d")
+    return "\nUNION ALL\n".join(selects)
+
+
+def _last_text(plan: _Sessions) -> str:
+    """The last thing that happened to each (key, start): what the store must hold."""
+    listed = ", ".join((P, *plan.keys, START, END, *plan.states, RT))
+    partition = ", ".join((P, *plan.keys, START))
+    return (
+        f'SELECT {listed}, {DF} = -1 AS "$deleted"\nFROM {plan.name("changes")}\n'
+        f"QUALIFY row_number() OVER (PARTITION BY {partition} "
+        f'ORDER BY {SQ} DESC, "$place" DESC) = 1'
+    )
+
+
+def _clock_text(plan: _Sessions) -> str:
+    return (
+        f'SELECT r.{P}, max(r."$time") AS "time", any_value(r."$before") AS "before",\n'
+        f"  count(*) FILTER (WHERE p.{SQ} IS NULL) AS late\n"
+        f"FROM {plan.name('rows')} r LEFT JOIN {plan.name('plan')} p USING ({SQ})\nGROUP BY r.{P}"
+    )
+
+
+def _opened(plan: _Sessions, part: Part) -> Part:
+    """The result columns, and new numbers: one record may cause several changes."""
+    results = {item.name: result_text(item) for item in plan.items}
+    schema = plan.node.schema
+    columns = tuple(
+        results.get(name, RT if column.name == "ROWTIME" else identifier(name))
+        for column, name in zip(schema.columns, names(schema), strict=True)
+    )
+    meta: tuple[tuple[str, str], ...] = ((SQ, f'row_number() OVER (ORDER BY {SQ}, "$place") - 1'),)
+    source = part.source
+    if plan.node.final:
+        meta, source = (), _closed_text(plan)
+    return replace(part, schema=schema, source=source, columns=columns, where=(), meta=meta)
+
+
+def _closed_text(plan: _Sessions) -> str:
+    """EMIT FINAL: the sessions that the stream time has passed by in this run, each once."""
+    last, clock = plan.name("last"), plan.name("clock_new")
+    listed = ", ".join((P, *plan.keys, START, END, *plan.states, RT))
+    order = ", ".join((P, END, START, *plan.keys))
+    closing = plan.gap + plan.grace
+    every = (
+        f'SELECT {listed} FROM {last} WHERE NOT "$deleted"\n  UNION ALL\n'
+        f"  SELECT {listed} FROM {identifier(plan.label)} s\n"
+        f"  WHERE NOT EXISTS (FROM {last} l WHERE {plan.same('s', 'l')} AND s.{START} = l.{START})"
+    )
+    headers = ""
+    if plan.headers:
+        headers = (
+            f",\n  (SELECT arg_min_null(t.{identifier(HEADERS)}, t.{SQ}) "
+            f"FROM {plan.name('timed')} t "
+            f'WHERE t.{P} = x.{P} AND t."$time" > x.{END} + {closing}) AS {identifier(HEADERS)}'
+        )
+    return (
+        f"(\n  SELECT x.*, row_number() OVER (ORDER BY {order}) - 1 AS {SQ}, "
+        f"1::TINYINT AS {DF}{headers}\n  FROM (\n  {every}\n  ) x JOIN {clock} c USING ({P})\n"
+        f'  WHERE {END} + {closing} < c."time" AND {END} + {closing} >= c."before"\n)'
+    )

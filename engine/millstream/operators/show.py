@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.operators.program import Call, Program, Sql, StateTable, Step, Upsert
+from millstream.operators.program import Call, Program, Repeat, Sql, StateTable, Step, Upsert
 
 
 def show_program(program: Program, *, exact: bool = False) -> str:
@@ -28,6 +28,9 @@ def show_step(step: Step) -> str:
             return f"{target} :=\n  call {label}({', '.join(inputs)})"
         case Upsert(table, source):
             return f"upsert {source} into {table}"
+        case Repeat(until_empty, steps):
+            inner = "\n\n".join(show_step(inner) for inner in steps)
+            return f"while {until_empty} has rows:\n{_indented(inner)}"
 
 
 def _indented(text: str) -> str:
