@@ -246,13 +246,12 @@ def _delimiter(text: str, name: str) -> str:
             "meant to have a tab or space for delimiter, please use the special values 'TAB' or "
             "'SPACE'\nExample valid value: ';'"
         )
-    word = {"TAB": "\t", "SPACE": " "}.get(text, text)
-    if len(word) != 1:
+    if len(text) != 1 and text not in ("TAB", "SPACE"):
         raise StatementError(
             f"{_FAILED}Configuration {name} is invalid: Invalid delimiter value: '{text}'. "
             "Delimiter must be a single character or TAB,SPACE\nExample valid value: ';'"
         )
-    return word
+    return text
 
 
 def _window(items: Mapping[str, Any]) -> WindowedKey | None:

@@ -27,7 +27,7 @@ def test_everything_is_read() -> None:
     )
     assert given.topic == "Orders"
     assert (given.key_format, given.value_format) == ("DELIMITED", "DELIMITED")
-    assert given.value_settings == {"delimiter": "\t"}
+    assert given.value_settings == {"delimiter": "TAB"}
     assert given.key_settings == {}
     assert (given.partitions, given.replicas, given.wrap) == (6, -1, False)
     assert (given.timestamp, given.timestamp_format) == ("AT", "yyyy")
