@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.formats.java_text import double_text
+from millstream.formats.json import from_carrier
 from millstream.formats.json_rows import fit_decimal, temporal
 from millstream.formats.json_text import temporal_sql
 from millstream.formats.kafka import read_text
@@ -33,9 +34,17 @@ _DOUBLE = re.compile(
 _PLAIN: Mapping[SqlType, str] = {
     Primitive.INTEGER: "^-?[0-9]+$",
     Primitive.BIGINT: "^-?[0-9]+$",
+    Primitive.DATE: "^-?[0-9]+$",
+    Primitive.TIME: "^-?[0-9]+$",
+    Primitive.TIMESTAMP: "^-?[0-9]+$",
     Primitive.DOUBLE: r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$",
 }
 """What texts Arrow's own parsers read exactly as this format means them."""
+_TEMPORAL: Mapping[SqlType, pa.DataType] = {
+    Primitive.DATE: pa.int32(),
+    Primitive.TIME: pa.int64(),
+    Primitive.TIMESTAMP: pa.int64(),
+}
 
 
 def delimiter(properties: Mapping[str, str]) -> str:
@@ -172,7 +181,11 @@ def _convert(texts: pa.Array, sql_type: SqlType) -> tuple[pa.Array, dict[int, st
         and pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False
     ):
         try:
-            return texts.cast(target), {}
+            if sql_type not in _TEMPORAL:
+                return texts.cast(target), {}
+            carried, fine = from_carrier(texts.cast(_TEMPORAL[sql_type]), sql_type)
+            if fine.all():
+                return carried, {}
         except pa.ArrowInvalid:
             pass
     values, bad = [], {}

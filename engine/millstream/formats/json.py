@@ -79,7 +79,7 @@ def _read_fast(
     typed = []
     for column in columns:
         if column.name in found:
-            array, fine = _typed(found[column.name], column.type)
+            array, fine = from_carrier(found[column.name], column.type)
             exact &= fine
         else:
             array = pa.nulls(len(text), arrow_type(column.type))
@@ -87,7 +87,7 @@ def _read_fast(
     return tuple(typed), exact
 
 
-def _typed(array: pa.Array, sql_type: SqlType) -> tuple[pa.Array, Mask | np.bool_]:
+def from_carrier(array: pa.Array, sql_type: SqlType) -> tuple[pa.Array, Mask | np.bool_]:
     """A column as DuckDB read it in the type it stands for, and where that was possible."""
     target = arrow_type(sql_type)
     match sql_type:
