@@ -1,0 +1,154 @@
+"""The kernel against its contract: commit, restore, discard, failing rows, repartitioning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from millstream.catalog.source import Format, Source
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.kernel import DuckKernel
+from millstream.log.log import Fetched
+from millstream.model.expressions import AggregateCall, ColumnRef, Expression
+from millstream.model.expressions import Cast as CastTo
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.types import BIGINT, INTEGER, STRING
+from millstream.plan.nodes import Aggregate, Named, Node, Project, Read, Repartition, Write
+from millstream.state.store import Store
+from millstream.testing.drawn import fetched, lines, raw, shown
+from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology
+
+KAFKA, JSON = Format("KAFKA"), Format("JSON")
+K, V = Column("K", STRING, Role.KEY), Column("V", STRING)
+READ = Read(
+    Source("S", SourceKind.STREAM, Schema((K, V)), "s", KAFKA, JSON),
+    "",
+    Schema((K, V)),
+    ("K", "V"),
+    SourceKind.STREAM,
+)
+COUNT = AggregateCall("COUNT", 0, (), (), BIGINT)
+
+
+def counted(given: Node, key: Column = K) -> Aggregate:
+    return Aggregate(given, (("C", COUNT),), None, False, Schema((key, Column("C", BIGINT))))
+
+
+def written(node: Node, *, changelog: str | None = "changes") -> SubTopology:
+    root = Write(node, "O", "o", KAFKA, JSON, None, None)
+    return SubTopology(0, (SourceInput(READ, "s"),), root, 1, "o", changelog)
+
+
+def records(text: str, start: int = 0, partition: int = 0) -> Fetched[object]:
+    return fetched("s", partition, raw(lines(text), ["V"]), start=start)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+def kernel(store: Store, sub: SubTopology, **options: object) -> DuckKernel:
+    made = DuckKernel(store, "Q", sub, builtin_catalogue(), **options)  # type: ignore[arg-type]
+    made.open(0)
+    return made
+
+
+def test_a_run_tells_how_far_it_came(store: Store) -> None:
+    result = kernel(store, written(READ, changelog=None)).run([records("+ a x @1\n+ b y @2", 7)])
+    assert result.consumed == {("s", 0): 9}
+    assert shown(result.outputs) == ["+ a x @1", "+ b y @2"]
+
+
+def test_the_changelog_rebuilds_the_state(store: Store) -> None:
+    first = kernel(store, written(counted(READ)))
+    first.run([records("+ a x @1\n+ b x @2\n+ a x @3")])
+    first.run([records("+ b x @4", 3)])
+    changes = [item for item in first.flush() if item.topic == "changes"]
+    assert [item.count for item in changes] == [1]
+    with Store.open(":memory:") as other:
+        second = kernel(other, written(counted(READ)))
+        for item in changes:
+            second.restore(0, fetched("changes", 0, item.batch))
+        assert shown(second.run([records("+ a x @5\n+ b x @6", 4)]).outputs) == [
+            "+ a 3 @5",
+            "+ b 3 @6",
+        ]
+        second.close()
+
+
+def test_discarding_forgets_what_was_not_committed(store: Store) -> None:
+    made = kernel(store, written(counted(READ)))
+    made.run([records("+ a x @1")])
+    made.flush()
+    made.commit({0: 5})
+    made.run([records("+ a x @2")])
+    made.discard()
+    assert made.open(0) == 5
+    assert shown(made.run([records("+ a x @3")]).outputs) == ["+ a 2 @3"]
+
+
+def test_a_partition_without_a_position_starts_empty(store: Store) -> None:
+    made = kernel(store, written(counted(READ)))
+    made.run([records("+ a x @1")])
+    made.commit({})
+    made.discard()
+    assert made.open(0) == 0
+    assert shown(made.run([records("+ a x @3")]).outputs) == ["+ a 1 @3"]
+
+
+def test_a_failing_value_is_null_and_reported(store: Store) -> None:
+    number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
+    columns = Schema((K, Column("N", INTEGER)))
+    made = kernel(store, written(Project(READ, (ColumnRef("K", STRING), number), columns)))
+    result = made.run([records("+ a 1 @1\n+ b x @2\n+ c 3 @3", 10)])
+    assert shown(result.outputs) == ["+ a 1 @1", "+ b _ @2", "+ c 3 @3"]
+    assert [(p.kind, p.topic, p.offset) for p in result.problems] == [("EXPRESSION", "s", 11)]
+
+
+def test_a_failure_keeps_what_earlier_runs_of_the_commit_did(store: Store) -> None:
+    number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
+    columns = Schema((K, Column("N", INTEGER)))
+    project = Project(READ, (ColumnRef("K", STRING), number), columns)
+    made = kernel(store, written(counted(project)))
+    made.run([records("+ a 1 @1\n+ b 1 @2")])
+    top = made.run([records("+ a x @3\n+ b 1 @4", 2)])
+    assert shown(top.outputs) == ["+ a 2 @3", "+ b 2 @4"]
+
+
+def test_cached_changes_leave_with_the_flush_once_for_each_key(store: Store) -> None:
+    made = kernel(store, written(counted(READ)), cached=True)
+    assert made.run([records("+ a x @1\n+ b x @2\n+ a x @3")]).outputs == ()
+    assert made.run([records("+ a x @4", 3)]).outputs == ()
+    assert shown(item for item in made.flush() if item.topic == "o") == ["+ b 1 @2", "+ a 3 @4"]
+
+
+def test_rows_move_to_the_partition_of_their_key_and_are_counted_there(store: Store) -> None:
+    key = Column("V", STRING, Role.KEY)
+    moving = Repartition(READ, (Named("V", ColumnRef("V", STRING)),), KAFKA, Schema((key,)), True)
+    first = SubTopology(0, (SourceInput(READ, "s"),), moving, 2, "moved", None)
+    root = Write(counted(moving, key), "O", "o", KAFKA, JSON, None, None)
+    reader = RepartitionInput(moving, "moved", moving.schema)
+    second = SubTopology(1, (reader,), root, 2, "o", "changes")
+    upstream = kernel(store, first, output_partitions=2)
+    downstream = kernel(store, second, output_partitions=2)
+    upstream.open(1), downstream.open(1)
+    moved = upstream.run(
+        [records("+ a x @1\n+ a y @5\n+ a _ @6"), records("+ b y @2\n+ b x @3", 0, 1)]
+    )
+    assert sum(item.count for item in moved.outputs) == len(moved.outputs) <= 2
+    inputs = []
+    for partition in (0, 1):
+        own = [item.batch for item in moved.outputs if item.partition == partition]
+        empty = moved.outputs[0].batch.slice(0, 0)
+        inputs.append(fetched("moved", partition, own[0] if own else empty))
+    found = shown(downstream.run(inputs).outputs)
+    assert sorted(line.split(" /")[0] for line in found) == [
+        "+ x 1 @1",
+        "+ x 2 @3",
+        "+ y 1 @2",
+        "+ y 2 @5",
+    ]
+    upstream.close()
