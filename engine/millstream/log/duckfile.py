@@ -111,6 +111,8 @@ def is_fatal(error: BaseException) -> bool:
 
 def writing_error(path: str, error: duckdb.Error) -> UnavailableError:
     """Translate a write that certainly did not happen."""
+    if is_fatal(error):
+        return _broken(path, error)
     if is_full(error):
         return UnavailableError(
             f"Cannot append to the log '{path}': no space is left. Nothing was written; "
@@ -123,4 +125,22 @@ def writing_error(path: str, error: duckdb.Error) -> UnavailableError:
         f"Cannot write to the log '{path}'. Nothing was written.",
         detail=str(error),
         code="E-DISK-IO",
+    )
+
+
+def reading_error(path: str, topic: str, error: duckdb.Error) -> UnavailableError:
+    """Translate a read that failed."""
+    if is_fatal(error):
+        return _broken(path, error)
+    return UnavailableError(
+        f"Cannot read topic '{topic}' of the log '{path}'.", detail=str(error), code="E-DISK-IO"
+    )
+
+
+def _broken(path: str, error: duckdb.Error) -> UnavailableError:
+    return UnavailableError(
+        f"The log '{path}' has to be opened again: an earlier write to its file failed.",
+        detail=str(error),
+        hint="Close it and open it again; what was committed is there.",
+        code="E-LOG-BROKEN",
     )

@@ -6,10 +6,9 @@ records (tables.py); a transaction of the log is a transaction of DuckDB.
 
 from __future__ import annotations
 
-import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,17 +23,17 @@ from millstream.log.checks import (
     check_partition,
     closed,
 )
-from millstream.log.duckfile import is_fatal, is_full, open_file, opening_error, writing_error
-from millstream.log.log import Appended, Fetched, Outcome, Topic, TopicPartition
+from millstream.log.duckfile import open_file, opening_error, reading_error
+from millstream.log.embedded_writer import EmbeddedWriter
+from millstream.log.log import Appended, Fetched, Topic, TopicPartition
+from millstream.log.logfile import LogFile
 from millstream.log.stored import Insertion, Stored, plan_insertion
 from millstream.log.tail import Tail
 from millstream.model.batch import RAW_SCHEMA
-from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.errors import MillstreamError
 
-MEMORY = ":memory:"
 CHECKPOINT_BYTES = 64 << 20
 """Size of the write-ahead log at which `maintain` takes a checkpoint."""
-SPARE_BYTES = 64 << 20
 TAIL_BYTES = 32 << 20
 
 
@@ -42,15 +41,13 @@ class EmbeddedLog:
     """`Log` of Arrow tables over one DuckDB instance; see `open`."""
 
     def __init__(self, path: str, connection: duckdb.DuckDBPyConnection, tail_bytes: int) -> None:
-        self._path = path
+        self._file = LogFile(path, connection)
         self._tail_bytes = tail_bytes
-        self._connection = connection
         self._lock = threading.RLock()
         self._tail = Tail(self._tail_bytes)
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._closed = False
-        self._doubt = False
-        with self._cursor() as cursor:
+        with self._file.cursor() as cursor:
             tables.prepare(cursor, path)
             self._topics = tables.load_topics(cursor)
             self._positions = tables.load_positions(cursor)
@@ -87,12 +84,12 @@ class EmbeddedLog:
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The instance's first connection. Take `.cursor()` of it; never run SQL on it itself."""
-        return self._connection
+        return self._file.connection
 
     @property
     def path(self) -> str:
         """The file, or ":memory:"."""
-        return self._path
+        return self._file.path
 
     def attach_state(self, path: str | Path, name: str = "state") -> None:
         """Attach the database that holds the state (":memory:" for one that does not last).
@@ -101,7 +98,7 @@ class EmbeddedLog:
         """
         literal = str(path).replace("'", "''")
         try:
-            self._connection.execute(f"ATTACH '{literal}' AS {name}")
+            self._file.connection.execute(f"ATTACH '{literal}' AS {name}")
         except duckdb.Error as error:
             raise opening_error(str(path), error) from error
 
@@ -110,8 +107,8 @@ class EmbeddedLog:
 
         From here on no SQL run on it, whatever its text, can read or write another file.
         """
-        self._connection.execute("SET enable_external_access = false")
-        self._connection.execute("SET lock_configuration = true")
+        self._file.connection.execute("SET enable_external_access = false")
+        self._file.connection.execute("SET lock_configuration = true")
 
     # Topics
 
@@ -119,17 +116,18 @@ class EmbeddedLog:
         """See `Log`."""
         with self._lock:
             check_new_topic(topic, self.topic(topic.name))
-            with self._transaction() as cursor:
+            with self._file.change() as cursor:
                 stored = tables.insert_topic(cursor, topic)
             self._topics[topic.name] = stored
 
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
         with self._lock:
+            self._require_open()
             stored = self._topics.get(name)
             if stored is None:
                 return
-            with self._transaction() as cursor:
+            with self._file.change() as cursor:
                 tables.drop_topic(cursor, stored)
             del self._topics[name]
             self._tail.forget(name)
@@ -175,7 +173,7 @@ class EmbeddedLog:
         bounds = [segment.first[partition] for segment in segments]
         pieces = []
         try:
-            with self._cursor() as cursor:
+            with self._file.cursor() as cursor:
                 for segment, low, high in zip(segments, bounds, [*bounds[1:], stop], strict=True):
                     begin = max(first, low)
                     pieces.append(
@@ -187,11 +185,7 @@ class EmbeddedLog:
             check_offset(name, partition, first, self.start_offset(name, partition), stop)
             raise
         except duckdb.Error as error:
-            raise UnavailableError(
-                f"Cannot read topic '{stored.topic.name}' of the log '{self._path}'.",
-                detail=str(error),
-                code="E-DISK-IO",
-            ) from error
+            raise reading_error(self._file.path, stored.topic.name, error) from error
         return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
 
     def start_offset(self, topic: str, partition: int) -> int:
@@ -209,7 +203,7 @@ class EmbeddedLog:
             start = min(before, stored.ends[partition])
             if start <= stored.starts[partition]:
                 return
-            with self._transaction() as cursor:
+            with self._file.change() as cursor:
                 cursor.execute(
                     "INSERT INTO log.starts VALUES (?, ?, ?)", [stored.id, partition, start]
                 )
@@ -230,7 +224,7 @@ class EmbeddedLog:
         with self._lock:
             if not self.positions(group):
                 return
-            with self._transaction() as cursor:
+            with self._file.change() as cursor:
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
             del self._positions[group]
 
@@ -239,14 +233,22 @@ class EmbeddedLog:
         in doubt and the file does not answer; the log must then be closed and opened again."""
         with self._lock:
             self._require_open()
-            if self._doubt:
+            if self._file.doubt:
                 self._settle()
             epoch = self._epochs.get(identity, 0) + 1
-            with self._transaction() as cursor:
+            with self._file.change() as cursor:
                 cursor.execute("DELETE FROM log.writers WHERE identity = ?", [identity])
                 cursor.execute("INSERT INTO log.writers VALUES (?, ?)", [identity, epoch])
             self._epochs[identity] = epoch
-            return EmbeddedWriter(self, identity, epoch)
+            return EmbeddedWriter(self._write, identity, epoch)
+
+    def _settle(self) -> None:
+        """Take over what the instance shows of a transaction in doubt."""
+        self._file.settle()
+        with self._file.cursor() as cursor:
+            self._topics = tables.load_topics(cursor)
+            self._positions = tables.load_positions(cursor)
+        self._tail = Tail(self._tail_bytes)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every append, from the appending thread: it must be short (an
@@ -273,38 +275,16 @@ class EmbeddedLog:
                 return False
             with suppress(MillstreamError):
                 self._drop_dead_segments()
-            return self._wal_bytes() >= CHECKPOINT_BYTES and self._checkpoint()
-
-    def _room_for_checkpoint(self) -> bool:
-        """A checkpoint that runs out of space makes the instance unusable; what it writes is at
-        most the log's part of it twice over (an unfinished row group is written again)."""
-        if self._path == MEMORY:
-            return True
-        free = shutil.disk_usage(Path(self._path).absolute().parent).free
-        return free >= 2 * self._wal_bytes() + SPARE_BYTES
+            return self._file.wal_bytes() >= CHECKPOINT_BYTES and self._file.checkpoint()
 
     def _drop_dead_segments(self) -> None:
         for name, stored in list(self._topics.items()):
             dead = stored.dead_segments()
             if dead:
-                with self._transaction() as cursor:
+                with self._file.change() as cursor:
                     for segment in dead:
                         tables.drop_segment(cursor, stored, segment)
                 self._topics[name] = replace(stored, segments=stored.segments[len(dead) :])
-
-    def _wal_bytes(self) -> int:
-        try:
-            return 0 if self._path == MEMORY else Path(self._path + ".wal").stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    def _checkpoint(self) -> bool:
-        if self._doubt or not self._room_for_checkpoint():
-            return False
-        with suppress(duckdb.Error), self._cursor() as cursor:
-            cursor.execute("CHECKPOINT")
-            return True
-        return False
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""
@@ -313,68 +293,15 @@ class EmbeddedLog:
                 return
             self._closed = True
             self._callbacks = ()
-            self._checkpoint()
-            self._connection.close()
+            self._file.close()
 
     def _require_open(self) -> None:
         if self._closed:
-            raise closed(f"log '{self._path}'")
+            raise closed(f"log '{self._file.path}'")
 
     # Writing
 
-    @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = self._connection.cursor()
-        try:
-            yield cursor
-        finally:
-            cursor.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A DuckDB transaction under the log's lock; raises UnavailableError when nothing was
-        written, and `_InDoubtError` when nobody knows."""
-        with self._lock:
-            self._require_open()
-            if self._doubt:
-                raise _in_doubt(self._path)
-            with self._cursor() as cursor:
-                try:
-                    cursor.begin()
-                    yield cursor
-                except BaseException as error:
-                    with suppress(duckdb.Error):
-                        cursor.rollback()
-                    if isinstance(error, duckdb.Error):
-                        raise writing_error(self._path, error) from error
-                    raise
-                self._commit(cursor)
-
-    def _commit(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        try:
-            cursor.commit()
-        except duckdb.Error as error:
-            # DuckDB takes a full disk well: the write-ahead log is cut back and the transaction
-            # undone. After any other failure bytes may lie in the file that a restart replays.
-            if is_full(error) and not is_fatal(error):
-                raise writing_error(self._path, error) from error
-            self._doubt = True
-            raise _in_doubt(self._path, error) from error
-
-    def _settle(self) -> None:
-        """Make the file equal to what the instance shows, so that no restart replays the doubtful
-        transaction, and take over what it shows."""
-        try:
-            with self._cursor() as cursor:
-                cursor.execute("FORCE CHECKPOINT")
-                self._topics = tables.load_topics(cursor)
-                self._positions = tables.load_positions(cursor)
-        except duckdb.Error as error:
-            raise _in_doubt(self._path, error) from error
-        self._tail = Tail(self._tail_bytes)
-        self._doubt = False
-
-    def write(
+    def _write(
         self,
         identity: str,
         epoch: int,
@@ -382,7 +309,7 @@ class EmbeddedLog:
         group: str = "",
         positions: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Append records and move positions in one transaction, for `EmbeddedWriter`."""
+        """What an `EmbeddedWriter` does."""
         moves = positions or {}
         with self._lock:
             self._require_open()
@@ -393,14 +320,14 @@ class EmbeddedLog:
             if not insertions and not moves:
                 return
             known = self._positions.get(group, {})
-            with self._transaction() as cursor:
+            with self._file.change() as cursor:
                 for insertion in insertions:
                     tables.insert_records(cursor, insertion)
                 tables.move_positions(cursor, group, moves, known)
             self._publish(insertions)
             if moves:
                 self._positions[group] = {**known, **moves}
-            if self._wal_bytes() >= 2 * CHECKPOINT_BYTES:
+            if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
                 # Nobody has called `maintain`, or it found a transaction open.
                 self.maintain()
             callbacks = self._callbacks if insertions else ()
@@ -421,55 +348,3 @@ class EmbeddedLog:
             self._topics[name] = insertion.after
             for partition, first, records in insertion.placed:
                 self._tail.add((name, partition), first, records)
-
-
-class _InDoubtError(UnavailableError):
-    """A commit failed in a way that leaves its outcome open."""
-
-
-def _in_doubt(path: str, error: Exception | None = None) -> _InDoubtError:
-    return _InDoubtError(
-        f"The outcome of the last commit to the log '{path}' is unknown.",
-        detail=str(error or ""),
-        hint="Open a new writer to settle it; if that fails, close the log and open it again.",
-        code="E-LOG-UNKNOWN",
-    )
-
-
-class EmbeddedWriter:
-    """`Writer` of one identity on an `EmbeddedLog`."""
-
-    def __init__(self, log: EmbeddedLog, identity: str, epoch: int) -> None:
-        self._log = log
-        self._identity = identity
-        self._epoch = epoch
-        self._closed = False
-
-    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """See `Writer`. UnavailableError with code E-LOG-FULL: nothing was written; with code
-        E-LOG-UNKNOWN: it may have been."""
-        self._require_open()
-        self._log.write(self._identity, self._epoch, appended)
-
-    def transact(
-        self,
-        group: str,
-        appended: Sequence[Appended[pa.Table]],
-        positions: Mapping[TopicPartition, int],
-    ) -> Outcome:
-        """See `Writer`. Raises UnavailableError (E-LOG-FULL, E-DISK-IO) when nothing was written
-        and the same transaction can be tried again."""
-        self._require_open()
-        try:
-            self._log.write(self._identity, self._epoch, appended, group, positions)
-        except _InDoubtError:
-            return Outcome.UNKNOWN
-        return Outcome.COMMITTED
-
-    def close(self) -> None:
-        """See `Writer`."""
-        self._closed = True
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise closed(f"writer '{self._identity}'")

@@ -59,6 +59,38 @@ assert log.end_offset("t", 0) == (done + 1) * 200
 assert log.positions("g") == {("t", 0): done + 1}
 print("again")
 """
+WITH_NO_ROOM_FOR_A_CHECKPOINT = """
+import os, resource, sys
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import UnavailableError
+
+log = EmbeddedLog.open(sys.argv[1], tail_bytes=0)
+log.create_topic(Topic("t", 1))
+writer = log.writer("w")
+batch = raw_batch([(b"k", os.urandom(100_000), 0)] * 10)
+resource.setrlimit(resource.RLIMIT_FSIZE, (69_000_000, resource.RLIM_INFINITY))
+done = 0
+try:
+    while done < 100:
+        writer.transact("g", [Appended("t", 0, batch, 10)], {("t", 0): done + 1})
+        done += 1
+        assert not log.maintain()
+except UnavailableError as error:
+    print(error.code)
+for call in (lambda: log.read("t", 0, 0, 1), lambda: log.writer("w")):
+    try:
+        call()
+    except UnavailableError as error:
+        print(error.code)
+log.close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+log = EmbeddedLog.open(sys.argv[1])
+assert log.end_offset("t", 0) == done * 10 and log.positions("g") == {("t", 0): done}
+log.writer("w").transact("g", [Appended("t", 0, batch, 10)], {("t", 0): done + 1})
+log.close()
+"""
 
 
 def run(program: str, path: Path) -> str:
@@ -111,6 +143,11 @@ def test_a_file_of_a_later_version(tmp_path: Path) -> None:
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert run(WITH_A_SIZE_LIMIT, tmp_path / "a.log").split() == ["E-LOG-FULL", "again"]
+
+
+def test_a_checkpoint_without_room_loses_nothing(tmp_path: Path) -> None:
+    told = run(WITH_NO_ROOM_FOR_A_CHECKPOINT, tmp_path / "a.log")
+    assert told.split() == ["E-LOG-BROKEN"] * 3
 
 
 def test_missing_records_are_noticed(tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""The DuckDB instance under an embedded log: transactions, doubt, checkpoints."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+
+from millstream.log.duckfile import is_fatal, is_full, writing_error
+from millstream.model.errors import UnavailableError
+
+MEMORY = ":memory:"
+SPARE_BYTES = 64 << 20
+
+
+class InDoubtError(UnavailableError):
+    """A commit failed in a way that leaves its outcome open."""
+
+
+def in_doubt(path: str, error: Exception | None = None) -> InDoubtError:
+    """The error of a commit, and of every write after it, until the doubt is settled."""
+    return InDoubtError(
+        f"The outcome of the last commit to the log '{path}' is unknown.",
+        detail=str(error or ""),
+        hint="Open a new writer to settle it; if that fails, close the log and open it again.",
+        code="E-LOG-UNKNOWN",
+    )
+
+
+class LogFile:
+    """One file, open. Not thread-safe but for `cursor`: the log's lock guards it."""
+
+    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection) -> None:
+        self.path = path
+        self.connection = connection
+        self.doubt = False
+        """Whether the last commit's outcome is unknown; nothing is written until it is settled."""
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for one use."""
+        cursor = self.connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    @contextmanager
+    def change(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction; raises UnavailableError when nothing was written, and InDoubtError when
+        nobody knows."""
+        if self.doubt:
+            raise in_doubt(self.path)
+        with self.cursor() as cursor:
+            try:
+                cursor.begin()
+                yield cursor
+            except BaseException as error:
+                with suppress(duckdb.Error):
+                    cursor.rollback()
+                if isinstance(error, duckdb.Error):
+                    raise writing_error(self.path, error) from error
+                raise
+            self._commit(cursor)
+
+    def _commit(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        try:
+            cursor.commit()
+        except duckdb.Error as error:
+            # DuckDB takes a full disk well: the write-ahead log is cut back and the transaction
+            # undone. After any other failure bytes may lie in the file that a restart replays.
+            if is_full(error) and not is_fatal(error):
+                raise writing_error(self.path, error) from error
+            self.doubt = True
+            raise in_doubt(self.path, error) from error
+
+    def settle(self) -> None:
+        """Make the file equal to what the instance shows, so that no restart replays a doubtful
+        transaction. Raises InDoubtError when the file does not answer."""
+        try:
+            with self.cursor() as cursor:
+                cursor.execute("FORCE CHECKPOINT")
+        except duckdb.Error as error:
+            raise in_doubt(self.path, error) from error
+        self.doubt = False
+
+    def wal_bytes(self) -> int:
+        """The size of the write-ahead log."""
+        try:
+            return 0 if self.path == MEMORY else Path(self.path + ".wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the file, unless it cannot be done now."""
+        if self.doubt or not self._room():
+            return False
+        with suppress(duckdb.Error), self.cursor() as cursor:
+            cursor.execute("CHECKPOINT")
+            return True
+        return False
+
+    def _room(self) -> bool:
+        """A checkpoint that runs out of space makes the instance unusable; what it writes is at
+        most the log's part of it twice over (an unfinished row group is written again)."""
+        if self.path == MEMORY:
+            return True
+        free = shutil.disk_usage(Path(self.path).absolute().parent).free
+        return free >= 2 * self.wal_bytes() + SPARE_BYTES
+
+    def close(self) -> None:
+        """Release the file."""
+        self.checkpoint()
+        self.connection.close()
