@@ -192,6 +192,8 @@ def _refuse_ungrouped(
     surroundings: Surroundings,
 ) -> None:
     grouped = [expression for _, expression in grouping]
+    if surroundings.windowed:
+        grouped += [ColumnRef(name, BIGINT) for name in WINDOW_BOUNDS]
     advice = "Either add the column(s) to the GROUP BY or remove them from the SELECT."
     bare = [item.tree for item in selected if _is_ungrouped(item.expression, grouped)]
     if bare:
@@ -212,7 +214,7 @@ def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
     if expression in grouped or isinstance(expression, AggregateCall):
         return False
     if isinstance(expression, ColumnRef):
-        return expression.name not in WINDOW_BOUNDS
+        return True
     return any(_is_ungrouped(child, grouped) for child in children(expression))
 
 
@@ -221,7 +223,7 @@ def _key_names(
 ) -> tuple[Named, ...]:
     taken, result = set(schema.names), []
     for position, (_, expression) in enumerate(grouping):
-        if isinstance(expression, ColumnRef):
+        if isinstance(expression, ColumnRef) and expression.name not in WINDOW_BOUNDS:
             name = expression.name
         else:
             name = unique(f"KSQL_KEY_{position}", taken)

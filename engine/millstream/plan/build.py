@@ -98,10 +98,11 @@ def plan_query(
         return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
     if isinstance(target, NewSource):
         check_timestamp_selected(target, [item.name for item in selected])
+        node = _materialised(node)  # so that the new table can be asked for its rows
     name = "" if isinstance(target, Client) else target.name
     result = project(node, selected, key, properties, name)
     if existing is not None:
-        result = fitted(result, existing, node.kind)
+        result = fitted(result, existing, node.kind, _window_of(node))
         sink, topic = existing, None
     else:
         assert isinstance(target, NewSource)
@@ -190,9 +191,14 @@ def _relation(
 
 def _filtered(node: Node, predicate: Expression) -> Filter:
     """A filter; over a table it must see what a row was before, to take it back."""
+    return Filter(_materialised(node), predicate)
+
+
+def _materialised(node: Node) -> Node:
+    """The rows of a table with their earlier values; anything else as it is."""
     if isinstance(node, Read) and node.kind is SourceKind.TABLE:
-        node = replace(node, materialised=True)
-    return Filter(node, predicate)
+        return replace(node, materialised=True)
+    return node
 
 
 def _aggregated(
@@ -203,9 +209,7 @@ def _aggregated(
     *,
     persistent: bool,
 ) -> tuple[Node, tuple[Selected, ...], Key]:
-    node = below.node
-    if isinstance(node, Read) and node.kind is SourceKind.TABLE:
-        node = replace(node, materialised=True)
+    node = _materialised(below.node)
     return aggregate(query, surroundings, node, below.key, selected, persistent=persistent)
 
 

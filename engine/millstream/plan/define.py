@@ -71,6 +71,8 @@ def create_source(
         statement=text,
     )
     check_source(source)
+    if source.read_only and source.kind is SourceKind.TABLE and source.window is not None:
+        raise StatementError("Source tables cannot be windowed.")
     _check_name(source, catalog, replacing=statement.or_replace)
     return source
 

@@ -53,7 +53,8 @@ class Read:
     ROWOFFSET as value columns, prefixed too; WINDOWSTART, WINDOWEND as keys of windowed sources).
     `columns` gives the source column of each schema column. A table is materialised (its earlier
     value known, updates being -1/+1 pairs) when `materialised`, else every record is a +1 or, for
-    a tombstone, a 0.
+    a tombstone, a 0. It is materialised where a later step needs differences, and where CREATE
+    TABLE AS SELECT has no other state that pull queries could read.
     """
 
     source: Source

@@ -208,12 +208,17 @@ def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:
     return sink
 
 
-def fitted(node: Project, sink: Source, kind: SourceKind) -> Project:
+def fitted(node: Project, sink: Source, kind: SourceKind, window: WindowedKey | None) -> Project:
     """The projection with its columns converted to those of an existing stream."""
     if kind is SourceKind.TABLE:
         raise StatementError(
             "Incompatible data sink and query result. Data sink "
             f"({sink.name}) type is {sink.kind.value} but select query result is {kind.value}."
+        )
+    if window != sink.window:
+        raise StatementError(
+            f"Incompatible windows: the keys of {sink.name} do not carry the window of the result.",
+            detail=f"Result: {window}. Sink: {sink.window}.",
         )
     ours = tuple(c for c in node.schema.columns if c not in _bounds(node.schema))
     theirs = sink.schema.columns

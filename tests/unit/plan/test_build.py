@@ -58,6 +58,8 @@ def moves(plan: Planned) -> int:
         ("TABLE AS SELECT k, WINDOWSTART AS a, COUNT(*) * WINDOWEND AS b FROM s "
          "WINDOW TUMBLING (SIZE 1 DAY) GROUP BY k",
          "`K` STRING KEY, `A` BIGINT, `B` BIGINT", 0),
+        ("TABLE AS SELECT k, WINDOWSTART AS a, COUNT(*) AS c FROM win GROUP BY k, WINDOWSTART",
+         "`K` STRING KEY, `A` BIGINT KEY, `C` BIGINT", 1),
         ("TABLE AS SELECT name, COUNT(*) AS c FROM t GROUP BY name",
          "`NAME` STRING KEY, `C` BIGINT", 1),
         ("STREAM AS SELECT * FROM bare JOIN t ON bare.v = t.id",
@@ -124,13 +126,15 @@ def test_only_used_columns_are_read() -> None:
 @pytest.mark.parametrize(
     ("sql", "materialised"),
     [
-        ("CREATE TABLE o AS SELECT * FROM t;", False),
+        ("CREATE TABLE o AS SELECT * FROM t;", True),
         ("CREATE TABLE o AS SELECT * FROM t WHERE id > 1;", True),
         ("CREATE TABLE o AS SELECT name, COUNT(*) FROM t GROUP BY name;", True),
         ("SELECT * FROM t EMIT CHANGES;", False),
     ],
 )
-def test_tables_are_materialised_only_for_differences(sql: str, materialised: bool) -> None:
+def test_tables_are_materialised_for_differences_and_pull_queries(
+    sql: str, materialised: bool
+) -> None:
     reads = [node for node in nodes(planned(sql).node) if isinstance(node, Read)]
     assert [read.materialised for read in reads] == [materialised]
 

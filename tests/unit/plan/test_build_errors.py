@@ -84,6 +84,7 @@ TABLES = [
      "ADVANCE BY"),
     ("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 2 DAYS, RETENTION 1 DAY) GROUP BY k",
      "RETENTION must not be shorter"),
+    ("SELECT k, WINDOWSTART AS s, COUNT(*) FROM win GROUP BY k", "part of GROUP BY: WINDOWSTART"),
     ("SELECT k, COUNT(*) FROM win WINDOW TUMBLING (SIZE 1 DAY) GROUP BY k", "windowed already"),
     ("SELECT name, COUNT(*) FROM t WINDOW TUMBLING (SIZE 1 DAY) GROUP BY name",
      "not supported on tables"),
@@ -117,6 +118,7 @@ def test_refused_tables(query: str, message: str) -> None:
         ("INSERT INTO nowhere SELECT * FROM s;", "Sink does not exist"),
         ("INSERT INTO line SELECT k, w AS v FROM s;", "Incompatible schema between results and"),
         ("INSERT INTO line SELECT k, v AS x FROM s;", "Sink schema is `K` STRING KEY, `V` INTEGER"),
+        ("INSERT INTO line SELECT * FROM win;", "do not carry the window of the result"),
         ("INSERT INTO line SELECT v, COUNT(*) FROM s GROUP BY v;", "query result is TABLE"),
     ],
 )
