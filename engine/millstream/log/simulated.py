@@ -6,7 +6,6 @@ aborted records and markers leave gaps in the offsets, a newer writer settles wh
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -20,49 +19,9 @@ from millstream.log.checks import (
     check_partition,
     closed,
 )
+from millstream.log.faults import Fault, SeededFaults, SimulatedCrash, no_effect, no_fault
 from millstream.log.log import Appended, Batch, Fetched, Outcome, Topic, TopicPartition
 from millstream.model.errors import UnavailableError
-
-
-class SimulatedCrash(BaseException):
-    """The process dies here. Not an `Exception`: no code under test may survive it."""
-
-
-class Fault(Enum):
-    """What happens to one request."""
-
-    NONE = "none"
-    REQUEST_LOST = "request lost"
-    """It never arrived. A transaction stays open until the writer's successor aborts it."""
-    RESPONSE_LOST = "response lost"
-    """It was carried out, the caller does not learn it."""
-
-
-def no_effect(_name: str) -> None:
-    """Nothing happens at any effect."""
-
-
-def no_fault(_name: str) -> Fault:
-    """Every request is carried out and answered."""
-    return Fault.NONE
-
-
-@dataclass(slots=True)
-class SeededFaults:
-    """Faults at random, the same for the same seed and requests. Rates are probabilities; `calm`
-    ends all faults (the last phase of a simulation, which must come to rest)."""
-
-    rng: random.Random
-    request_lost: float = 0.05
-    response_lost: float = 0.05
-    calm: bool = False
-
-    def __call__(self, _name: str) -> Fault:
-        """The fault of the next request."""
-        drawn = self.rng.random()
-        if self.calm or drawn >= self.request_lost + self.response_lost:
-            return Fault.NONE
-        return Fault.REQUEST_LOST if drawn < self.request_lost else Fault.RESPONSE_LOST
 
 
 class _Fate(Enum):
