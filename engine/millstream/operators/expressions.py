@@ -36,13 +36,23 @@ from millstream.model.expressions import (
     Not,
     Subscript,
     TableCall,
+    children,
 )
 from millstream.model.physical import physical_name, physical_names
-from millstream.model.types import STRING, Array, Map, SqlType, Struct, contains_map
+from millstream.model.types import (
+    BIGINT,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Array,
+    Map,
+    Struct,
+)
 from millstream.operators.arithmetic import arithmetic, negate
 from millstream.operators.casts import convert
 from millstream.operators.scalar import call_text
 from millstream.operators.sql import array, call, cast, literal, struct, typed_literal
+from millstream.operators.unordered import unordered
 
 _NULL_SAFE = ("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 
@@ -150,13 +160,12 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
             return f"(NOT {_text(operand, setting)})"
         case Logical(operator, left, right):
             a, b = _text(left, setting), _text(right, setting)
-            if _never_null(left) and _never_null(right):
-                return f"({a} {operator} {b})"
-            # A NULL operand is an error unless the other one is not looked at.
-            shortcut = f"WHEN {a} THEN TRUE WHEN NOT {a} THEN {b}"
-            if operator == "AND":
-                shortcut = f"WHEN NOT {a} THEN FALSE WHEN {a} THEN {b}"
-            return f"CASE {shortcut} END"
+            if not (_never_null(left) and _never_null(right)):
+                # A NULL operand is an error unless the other one is not looked at.
+                first = (a, "TRUE") if operator == "OR" else (f"NOT {a}", "FALSE")
+                second = f"NOT {a}" if operator == "OR" else a
+                return f"CASE WHEN {first[0]} THEN {first[1]} WHEN {second} THEN {b} END"
+            return _connected(operator, a, b, cannot_raise(left) and cannot_raise(right))
         case _:
             return _text(expression, setting)
 
@@ -176,9 +185,47 @@ def _condition(expression: Expression, setting: _Setting) -> str:
             suffix = "" if escape is None else f" ESCAPE {literal(escape)}"
             return f"({_text(operand, setting)} LIKE {_text(pattern, setting)}{suffix})"
         case Logical(operator, left, right) if operator == "AND" or _never_null(left):
-            return f"({_condition(left, setting)} {operator} {_condition(right, setting)})"
+            a, b = _condition(left, setting), _condition(right, setting)
+            return _connected(operator, a, b, cannot_raise(left) and cannot_raise(right))
         case _:
             return _boolean(expression, setting)
+
+
+def _connected(operator: str, a: str, b: str, free: bool) -> str:
+    """AND or OR; unless `free`, the second operand is looked at only where the first does not
+    decide, which DuckDB leaves open."""
+    if free:
+        return f"({a} {operator} {b})"
+    return f"CASE WHEN {a} THEN {b if operator == 'AND' else 'TRUE'} ELSE " + (
+        "FALSE END" if operator == "AND" else f"{b} END"
+    )
+
+
+def cannot_raise(expression: Expression) -> bool:
+    """Whether the text of an expression has a value for every row."""
+    match expression:
+        case ColumnRef() | LambdaRef() | Literal():
+            return True
+        case Arithmetic(_, _, _, kind) if kind != DOUBLE:
+            return False
+        case Negate(_, kind) if kind != DOUBLE:
+            return False
+        case Cast(operand, kind):
+            widens = (kind == BIGINT and operand.type == INTEGER) or (
+                kind == DOUBLE and operand.type in (INTEGER, BIGINT)
+            )
+            return widens and cannot_raise(operand)
+        case (
+            Like(escape=str())
+            | Call()
+            | MakeMap()
+            | LambdaExpression()
+            | AggregateCall()
+            | TableCall()
+        ):
+            return False
+        case _:
+            return all(map(cannot_raise, children(expression)))
 
 
 def _never_null(expression: Expression) -> bool:
@@ -196,38 +243,7 @@ def _never_null(expression: Expression) -> bool:
 
 
 def _comparable(expression: Expression, setting: _Setting) -> str:
-    """The value in a form that DuckDB compares as the dialect does: maps have no order."""
-    text = _text(expression, setting)
-    return _unordered(text, expression.type, setting.depth)
-
-
-def _unordered(text: str, kind: SqlType, depth: int) -> str:
-    if not contains_map(kind):
-        return text
-    item = f"_m{depth}"
-    match kind:
-        case Array(element):
-            inner = _unordered(item, element, depth + 1)
-            return call("list_transform", text, f"lambda {item}: {inner}")
-        case Map(_, value):
-            entries = call("map_entries", text)
-            if contains_map(value):
-                entry = struct(
-                    [
-                        ("key", f"{item}.key"),
-                        ("value", _unordered(f"{item}.value", value, depth + 1)),
-                    ]
-                )
-                entries = call("list_transform", entries, f"lambda {item}: {entry}")
-            return call("list_sort", entries)
-        case Struct(fields):
-            names = physical_names(member.name for member in fields)
-            members = [
-                (name, _unordered(call("struct_extract", text, literal(name)), f.type, depth))
-                for name, f in zip(names, fields, strict=True)
-            ]
-            return f"CASE WHEN {text} IS NOT NULL THEN {struct(members)} END"
-    return text
+    return unordered(_text(expression, setting), expression.type, setting.depth)
 
 
 def _map(expression: MakeMap, setting: _Setting) -> str:
