@@ -41,9 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         return run_text(database, sys.stdin.read(), console, errors, options.output)
 
 
-def run_text(
-    database: Database, text: str, console: Console, errors: Console, form: str
-) -> int:
+def run_text(database: Database, text: str, console: Console, errors: Console, form: str) -> int:
     """Execute a script statement by statement, printing each result; stops at the first error."""
     try:
         for result in database.each(text):

@@ -74,9 +74,7 @@ def _table(rows: Rows, console: Console) -> None:
 
 def _json_rows(columns: list[str], rows: Iterable[tuple[Any, ...]], console: Console) -> None:
     for row in rows:
-        line = json.dumps(
-            dict(zip(columns, row, strict=True)), default=_plain, ensure_ascii=False
-        )
+        line = json.dumps(dict(zip(columns, row, strict=True)), default=_plain, ensure_ascii=False)
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

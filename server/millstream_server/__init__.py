@@ -1,0 +1,1 @@
+"""The HTTP server; its rooms are still empty."""

@@ -13,8 +13,9 @@ from millstream.model.schema import Column, Schema, SourceKind, WindowedKey
 from millstream.model.settings import EngineSettings
 from millstream.plan.types import sql_type
 from millstream.runtime.spec import QueryState
-from millstream.service.engine import Engine, parse_text
+from millstream.service.engine import Engine
 from millstream.service.session import Session
+from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.compare import row_difference
@@ -68,10 +69,10 @@ def _execute(case: Case, engine: Engine) -> None:
         parsed = parse_text("\n".join(case.statements))
     except MillstreamError as error:
         raise StopError("parse", error) from error
-    _make_topics(case, [statement for statement, _ in parsed], engine)
-    for statement, text in parsed:
+    _make_topics(case, [piece.statement for piece in parsed], engine)
+    for piece in parsed:
         try:
-            engine.execute_parsed(statement, text, session)
+            engine.execute_piece(piece, session)
         except MillstreamError as error:
             raise StopError("statement", error) from error
 
@@ -84,7 +85,7 @@ def _make_topics(case: Case, statements: list[s.Statement], engine: Engine) -> N
         counts[topic["name"]] = topic.get("partitions", 1)
     for statement in statements:
         if isinstance(statement, s.CreateSource) and statement.elements:
-            given = {name: value for name, value in statement.properties}
+            given = dict(statement.properties)
             name, count = str(given.get("KAFKA_TOPIC", "")), given.get("PARTITIONS")
             if name:
                 counts.setdefault(name, int(str(count)) if count is not None else PARTITIONS)
@@ -153,10 +154,15 @@ def _judge_error(case: Case, stopped: StopError | None) -> tuple[str, bool]:
     if stopped is None:
         return "accepted: an error was expected", False
     wanted = expected["phase"]
-    right = wanted == "any" or wanted == stopped.phase or {wanted, stopped.phase} == {
-        "parse",
-        "statement",
-    }
+    right = (
+        wanted == "any"
+        or wanted == stopped.phase
+        or {wanted, stopped.phase}
+        == {
+            "parse",
+            "statement",
+        }
+    )
     if not right:
         return f"wrong phase: {stopped.phase} instead of {wanted}: {stopped}", False
     texts = [expected.get("message"), expected.get("cause_message")]
@@ -190,9 +196,7 @@ def _records(topic: str, engine: Engine) -> list[dict[str, Any]]:
     return found
 
 
-def _record_difference(
-    expected: Record, actual: dict[str, Any], source: Source, case: Case
-) -> str:
+def _record_difference(expected: Record, actual: dict[str, Any], source: Source, case: Case) -> str:
     key_bytes, window = split_window(actual["key"], source.window)
     key = decode(key_bytes, source.key_format, source.schema.key)
     value = decode(actual["value"], source.value_format, source.schema.value)
@@ -222,9 +226,7 @@ def _headers_difference(expected: list[Any], actual: list[Any] | None) -> str | 
     found = [
         {
             "key": item["key"],
-            "value": None
-            if item["value"] is None
-            else base64.b64encode(item["value"]).decode(),
+            "value": None if item["value"] is None else base64.b64encode(item["value"]).decode(),
         }
         for item in actual or []
     ]
@@ -272,7 +274,8 @@ def _source_difference(wanted: dict[str, Any], engine: Engine) -> str | None:
 
 
 def _declared(text: str) -> list[tuple[str, str, bool]]:
-    ((statement, _),) = parse_text(f"CREATE STREAM x ({text.replace('PRIMARY KEY', 'KEY')});")
+    (piece,) = parse_text(f"CREATE STREAM x ({text.replace('PRIMARY KEY', 'KEY')});")
+    statement = piece.statement
     assert isinstance(statement, s.CreateSource)
     return [
         (element.name, str(sql_type(element.type, {})), element.role is s.ColumnRole.KEY)

@@ -128,7 +128,7 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`= <> < <= > >=`, `IS DISTINCT FROM`, `IS NOT DISTINCT FROM`; FALSE on NULL but the last two."""
+    """`= <> < <= > >=` (FALSE on NULL), `IS DISTINCT FROM`, `IS NOT DISTINCT FROM`."""
 
     operator: str
     left: Expression

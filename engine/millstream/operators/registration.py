@@ -1,15 +1,10 @@
-"""Makes the Python functions that expressions call known to DuckDB."""
+"""The expressions of a plan, for whoever must prepare DuckDB for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-import duckdb
-
-from millstream.functions.function import Catalogue
 from millstream.model.expressions import Expression
-from millstream.operators.scalar import python_functions
-from millstream.operators.udfs import JAVA_DOUBLE, register, register_builtin
 from millstream.plan.nodes import (
     Aggregate,
     Filter,
@@ -19,23 +14,6 @@ from millstream.plan.nodes import (
     Repartition,
     inputs,
 )
-
-
-def register_expressions(
-    con: duckdb.DuckDBPyConnection, expressions: Iterable[Expression], catalogue: Catalogue
-) -> None:
-    """Register what the expressions need and the database does not know yet."""
-    wanted = {
-        function.name: function
-        for expression in expressions
-        for function in python_functions(expression, catalogue)
-    }
-    known = _known(con)
-    if JAVA_DOUBLE not in known:
-        register_builtin(con)
-    for name, function in wanted.items():
-        if name not in known:
-            register(con, name, function.function, function.parameters, function.result)
 
 
 def node_expressions(node: Node) -> Iterator[Expression]:
@@ -53,11 +31,3 @@ def node_expressions(node: Node) -> Iterator[Expression]:
             yield from (a for _, call in node.aggregates for a in call.arguments)
     for below in inputs(node):
         yield from node_expressions(below)
-
-
-def _known(con: duckdb.DuckDBPyConnection) -> set[str]:
-    found = con.execute(
-        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name LIKE 'ms\\_%' "
-        "ESCAPE '\\'"
-    ).fetchall()
-    return {name for (name,) in found}

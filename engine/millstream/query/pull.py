@@ -57,9 +57,7 @@ def plan_pull(
     scope = Scope(((alias, visible),), catalogue, types, clause="SELECT", text=script)
 
     def text(expression: Expression) -> str:
-        compiled = compile_expression(
-            expression, catalogue, exact=True, columns=names.__getitem__
-        )
+        compiled = compile_expression(expression, catalogue, exact=True, columns=names.__getitem__)
         return compiled if isinstance(expression, ColumnRef) else guarded(compiled)
 
     items = _expanded(query, schema, scope)
@@ -92,9 +90,7 @@ def plan_pull(
     return Pull(result, tuple(expressions), select, where, ordering, query.limit)
 
 
-def _result_column(
-    tree: exp.Expression, result: Schema, columns: tuple[str, ...]
-) -> str | None:
+def _result_column(tree: exp.Expression, result: Schema, columns: tuple[str, ...]) -> str | None:
     """ORDER BY may name a column of the result."""
     if isinstance(tree, exp.Column) and not tree.table and tree.name in result.names:
         return identifier(columns[result.names.index(tree.name)])
@@ -105,9 +101,7 @@ def _clause(scope: Scope, clause: str) -> Scope:
     return Scope(scope.sources, scope.catalogue, scope.types, clause=clause, text=scope.text)
 
 
-def _expanded(
-    query: Query, schema: Schema, scope: Scope
-) -> list[tuple[str, Expression, Role]]:
+def _expanded(query: Query, schema: Schema, scope: Scope) -> list[tuple[str, Expression, Role]]:
     """The SELECT list as (name, expression, role); a plain key column stays a key."""
     found: list[tuple[str, Expression, Role]] = []
     unnamed = 0

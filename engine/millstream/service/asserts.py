@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.service.results import Done
-from millstream.service.session import Session
 from millstream_parser import statements as s
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 AssertStatement = s.AssertTopic | s.AssertSchema | s.AssertValues | s.AssertSource
 
 
-def check(statement: AssertStatement, engine: Engine, session: Session) -> Done:
+def check(statement: AssertStatement, engine: Engine) -> Done:
     """Done when the assertion holds; StatementError with code E-ASSERT when not."""
     match statement:
         case s.AssertTopic():
@@ -44,9 +43,7 @@ def _topic(statement: s.AssertTopic, engine: Engine) -> Done:
                 hint="Only PARTITIONS and REPLICAS can be asserted.",
             )
         if int(str(value)) != actual[name]:
-            raise _failed(
-                f"topic {statement.topic} has {name} {actual[name]}, expected {value}"
-            )
+            raise _failed(f"topic {statement.topic} has {name} {actual[name]}, expected {value}")
     return Done(f"Topic {statement.topic} exists")
 
 

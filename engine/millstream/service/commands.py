@@ -72,7 +72,7 @@ def _command(row: dict[str, Any]) -> Command:
         entry = json.loads(row["value"])
         version, text, properties = entry["version"], entry["text"], entry["properties"]
     except (ValueError, KeyError, TypeError) as failure:
-        raise CorruptionError(f"command {row['offset']} of the command log is unreadable") from failure
+        raise CorruptionError(f"command {row['offset']} cannot be read back") from failure
     if version > VERSION:
         raise CorruptionError(
             f"command {row['offset']} was written by a newer version ({version} > {VERSION})",

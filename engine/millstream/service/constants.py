@@ -16,7 +16,7 @@ from millstream.model.schema import Column
 from millstream.model.types import BIGINT, STRING, TIMESTAMP, SqlType
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import identifier
-from millstream.operators.registration import register_expressions
+from millstream.operators.udfs import register_expressions
 from millstream.plan.assignable import assignable
 from millstream.plan.literals import coerce
 from millstream.plan.scope import Scope

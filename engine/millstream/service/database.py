@@ -26,12 +26,10 @@ class Database:
 
         All statements are parsed before the first one runs. Raises MillstreamError.
         """
-        result: Result | None = None
-        for result in self.each(sql):
-            pass
-        if result is None:
+        results = list(self.each(sql))
+        if not results:
             raise StatementError("there is no statement in the text")
-        return result
+        return results[-1]
 
     def each(self, sql: str) -> Iterator[Result]:
         """Execute statements one after another, giving each one's result."""

@@ -22,6 +22,7 @@ from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.service import control, queries
 from millstream.service.results import Done
 from millstream.service.session import Session
+from millstream.service.text import Piece
 from millstream_parser import statements as s
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Context:
     """What a definition is applied in. `offset` is that of its command."""
 
     text: str
+    script: str
     engine: Engine
     session: Session
     offset: int
@@ -45,8 +47,7 @@ class Context:
 
 
 def apply(
-    statement: s.Statement,
-    text: str,
+    piece: Piece,
     engine: Engine,
     session: Session,
     offset: int,
@@ -54,7 +55,8 @@ def apply(
     replaying: bool = False,
 ) -> tuple[Done, bool]:
     """Apply a definition; the flag says whether it belongs on the command log."""
-    context = Context(text, engine, session, offset, replaying)
+    context = Context(piece.text, piece.script, engine, session, offset, replaying)
+    statement = piece.statement
     match statement:
         case s.CreateSource():
             return _create_source(statement, context)
@@ -143,9 +145,7 @@ def _create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     replacing = existing is not None and statement.or_replace
     if replacing and existing is not None:
         query_id = existing.query_id or query_id
-    target = NewSource(
-        statement.kind, statement.name, statement.properties, context.text, query_id
-    )
+    target = NewSource(statement.kind, statement.name, statement.properties, context.text, query_id)
     planned = _planned(statement.query, target, context)
     sink = planned.sink
     assert sink is not None
@@ -184,7 +184,7 @@ def _planned(query: s.Query, target: NewSource | ExistingStream, context: Contex
         target=target,
         properties=context.session.properties,
         functions=context.engine.functions,
-        script=context.text,
+        script=context.script,
     )
 
 

@@ -15,7 +15,7 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Writer
-from millstream.model.errors import FencedError, MillstreamError, Span, StatementError
+from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
@@ -28,9 +28,10 @@ from millstream.service.printing import print_topic
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Done, Result, Stream
 from millstream.service.session import Session
+from millstream.service.text import Piece, locate, parse_text
 from millstream.state.store import Store
-from millstream_parser import SyntaxFailure, parse, substitute
 from millstream_parser import statements as s
+from millstream_parser import substitute
 
 CLIENT_IDENTITY = "_millstream_client"
 
@@ -88,42 +89,43 @@ class Engine:
     def replay(self) -> None:
         """Apply the command log: the catalog as it was, every query running again."""
         for offset, command in self.commands.read():
-            for statement in parse(command.text):
+            for piece in parse_text(command.text):
                 session = Session(dict(command.properties))
-                definitions.apply(statement, command.text, self, session, offset, replaying=True)
+                definitions.apply(piece, self, session, offset, replaying=True)
         definitions.start_replayed(self)
 
     def execute_script(self, text: str, session: Session) -> Iterator[Result]:
         """Parse everything, then execute statement by statement, giving each result."""
-        for statement, source in self._parsed(text, session):
-            yield self.execute_parsed(statement, source, session)
+        for piece in self._parsed(text, session):
+            yield self.execute_piece(piece, session)
 
-    def _parsed(self, text: str, session: Session) -> Iterator[tuple[s.Statement, str]]:
-        """Statements with their text. A script that defines variables is parsed as it runs."""
+    def _parsed(self, text: str, session: Session) -> Iterator[Piece]:
+        """The statements of a script. One that defines variables is parsed as it runs."""
         substituting = session.flag("ksql.variable.substitution.enable")
         if "DEFINE" not in text.upper():
             yield from parse_text(substitute(text, session.variables) if substituting else text)
             return
-        for _, source in parse_text(text):
-            piece = substitute(source, session.variables) if substituting else source
-            yield from parse_text(piece)
+        for piece in parse_text(text):
+            own = substitute(piece.text, session.variables) if substituting else piece.text
+            yield from parse_text(own)
 
-    def execute_parsed(self, statement: s.Statement, text: str, session: Session) -> Result:
-        """Execute one statement; `text` is what the spans in it refer to."""
+    def execute_piece(self, piece: Piece, session: Session) -> Result:
+        """Execute one statement."""
         if self.driver.failure is not None:
             raise FencedError("the engine has stopped", detail=str(self.driver.failure))
         try:
-            return self._dispatch(statement, text, session)
+            return self._dispatch(piece, session)
         except MillstreamError as error:
-            _locate(error, text)
+            locate(error, piece.script)
             raise
 
-    def _dispatch(self, statement: s.Statement, text: str, session: Session) -> Result:
+    def _dispatch(self, piece: Piece, session: Session) -> Result:
+        statement = piece.statement
         match statement:
             case s.SelectStatement(query) if query is not None and query.emit is not None:
-                return queries.push(query, text, self, session)
+                return queries.push(query, piece.script, self, session)
             case s.SelectStatement():
-                return pulling.pull(statement, text, self, session)
+                return pulling.pull(statement, piece, self, session)
             case s.InsertValues():
                 return inserting.insert_values(statement, self, session)
             case s.CopyFrom():
@@ -133,13 +135,13 @@ class Engine:
             case s.Describe():
                 return inspect.describe(statement, self)
             case s.Explain():
-                return explain(statement, text, self, session)
+                return explain(statement, self, session)
             case s.PrintTopic():
                 return print_topic(statement, self)
             case s.SetProperty() | s.DefineVariable():
                 return control.set_property(statement, session)
             case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
-                return asserts.check(statement, self, session)
+                return asserts.check(statement, self)
             case s.RunScript(path):
                 return self._run_script(path, session)
             case s.Spool():
@@ -147,15 +149,15 @@ class Engine:
             case s.CreateConnector() | s.DropConnector():
                 raise StatementError("Connectors need Kafka Connect, which is not configured")
             case _:
-                return self._define(statement, text, session)
+                return self._define(piece, session)
 
-    def _define(self, statement: s.Statement, text: str, session: Session) -> Result:
+    def _define(self, piece: Piece, session: Session) -> Result:
         """A statement that changes the catalog: applied, and written to the command log."""
         with self.driver.lock:
             offset = self.commands.next_offset
-            done, command = definitions.apply(statement, text, self, session, offset)
+            done, command = definitions.apply(piece, self, session, offset)
             if command:
-                self.commands.append(Command(text, dict(session.properties)), self.clock())
+                self.commands.append(Command(piece.text, dict(session.properties)), self.clock())
         self.driver.wake()
         return done
 
@@ -193,34 +195,3 @@ class Engine:
         self.writer.close()
         self.log.maintain()
         self.log.close()
-
-
-def parse_text(text: str) -> list[tuple[s.Statement, str]]:
-    """Statements with the text of each; StatementError where the text does not parse."""
-    try:
-        parsed = parse(text, extended_pull=True)
-    except SyntaxFailure as failure:
-        span = failure.span
-        place = Span(span.line, span.column, span.start, span.end)
-        raise StatementError(
-            failure.message,
-            detail=failure.detail,
-            hint=failure.hint,
-            span=place,
-            code="E-SYNTAX",
-        ) from failure
-    pieces = []
-    for statement in parsed:
-        where = statement.span
-        pieces.append((statement, text[where.start : where.end] if where else text))
-    return pieces
-
-
-def _locate(error: MillstreamError, text: str) -> None:
-    """Show the line an error points at, unless the error shows one already."""
-    if error.span is None or error.detail or not text:
-        return
-    lines = text.splitlines()
-    if error.span.line <= len(lines):
-        line = lines[error.span.line - 1]
-        error.detail = f"{line}\n{' ' * (error.span.column - 1)}^"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 
 
-def explain(statement: s.Explain, text: str, engine: Engine, session: Session) -> Rows:
+def explain(statement: s.Explain, engine: Engine, session: Session) -> Rows:
     """The stages of a query: of one that is given, or of a running one by its id."""
     if statement.query_id is not None:
         planned = engine.plans.get(statement.query_id)
@@ -56,7 +56,7 @@ def _plan(statement: s.Statement, engine: Engine, session: Session) -> Planned:
         case _:
             raise StatementError(
                 "EXPLAIN shows persistent and push queries",
-                hint="Use it with CREATE … AS SELECT, INSERT INTO … SELECT or SELECT … EMIT CHANGES.",
+                hint="Use it with CREATE … AS, INSERT INTO … SELECT or SELECT … EMIT CHANGES.",
             )
     assert query is not None
     return plan_query(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _REJECTS_SHOWN = 5
+_OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
 
 
 def insert_values(statement: InsertValues, engine: Engine, session: Session) -> Done:
@@ -60,16 +62,21 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
         raise StatementError("COPY reads local files and is not accepted over a network")
     source = engine.catalog.source(statement.target)
     _refuse(source, "copy into")
-    options = {name.upper(): str(value) for name, value in statement.properties}
+    options = {name: str(value) for name, value in statement.properties}
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise StatementError(
+            f"COPY has no property {unknown[0]}", hint=f"It knows {', '.join(_OPTIONS)}."
+        )
+    rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else engine.clock()
     copied = 0
     rejects: list[object] = []
-    for loaded in load_batches(
-        statement.path, _value_schema(source), format=options.get("FORMAT")
-    ):
+    schema, form = _value_schema(source), options.get("FORMAT")
+    null = options.get("NULLSTR", "")
+    for loaded in load_batches(statement.path, schema, format=form, null=null):
         table = loaded.table
         columns = {name: table.column(name) for name in table.column_names}
-        now = pa.array(np.full(table.num_rows, engine.clock()), pa.int64())
-        append(source, columns, now, engine)
+        append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), engine)
         copied += table.num_rows
         rejects.extend(loaded.rejects)
     message = f"{copied} rows copied into {source.name}"
@@ -77,6 +84,20 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
         shown = "; ".join(map(str, rejects[:_REJECTS_SHOWN]))
         message += f"; {len(rejects)} rows could not be read: {shown}"
     return Done(message)
+
+
+def _rowtime(text: str) -> int:
+    """ms since the epoch, from a number of them or ISO-8601 text (UTC unless it says otherwise)."""
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise StatementError(
+            f"ROWTIME '{text}' is not a time", hint="Write it like 2013-01-01T00:00:00."
+        ) from None
+    aware = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    return round(aware.timestamp() * 1000)
 
 
 def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine: Engine) -> int:
@@ -101,7 +122,8 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine:
     finally:
         cursor.close()
     if encoded.problems:
-        raise RecordError(f"A row cannot be written to {source.name}: {encoded.problems[0].message}")
+        reason = encoded.problems[0].message
+        raise RecordError(f"A row cannot be written to {source.name}: {reason}")
     topic = engine.log.topic(source.topic)
     if topic is None:
         raise StatementError(f"Kafka topic does not exist: {source.topic}")
@@ -119,9 +141,7 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine:
     return count
 
 
-def _spread(
-    raw: pa.Table, keys: pa.Array, topic: str, partitions: int
-) -> list[Appended[pa.Table]]:
+def _spread(raw: pa.Table, keys: pa.Array, topic: str, partitions: int) -> list[Appended[pa.Table]]:
     """Records cut by partition; those without a key go round."""
     if partitions == 1:
         return [Appended(topic, 0, raw, raw.num_rows, raw.nbytes)]
@@ -142,10 +162,11 @@ def _value_schema(source: Source) -> Schema:
 
 
 def _refuse(source: Source, action: str) -> None:
+    noun = source.kind.value.lower()
     if source.read_only:
-        raise StatementError(f"Cannot {action} read-only {source.kind.value.lower()}: {source.name}")
+        raise StatementError(f"Cannot {action} read-only {noun}: {source.name}")
     if source.window is not None:
-        raise StatementError(f"Cannot {action} windowed {source.kind.value.lower()}: {source.name}")
+        raise StatementError(f"Cannot {action} windowed {noun}: {source.name}")
 
 
 def _targets(statement: InsertValues, source: Source) -> list[Column]:

@@ -163,7 +163,8 @@ def _fields(source: Source) -> Rows:
 
 
 def _field_rows(source: Source) -> list[tuple[str, str]]:
-    return [(column.name, f"{column.type}{_mark(column, source)}") for column in source.schema.columns]
+    columns = source.schema.columns
+    return [(column.name, f"{column.type}{_mark(column, source)}") for column in columns]
 
 
 def _mark(column: Column, source: Source) -> str:
@@ -183,10 +184,11 @@ def _extended(source: Source, engine: Engine) -> Rows:
     readers = engine.catalog.readers(source.name)
     writers = engine.catalog.writers(source.name)
     ends = [engine.log.end_offset(source.topic, part) for part in range(partitions)]
+    timestamp = source.timestamp.name if source.timestamp else "Not set - using <ROWTIME>"
     facts: list[tuple[str, str]] = [
         ("Name", source.name),
         ("Type", source.kind.value),
-        ("Timestamp field", source.timestamp.name if source.timestamp else "Not set - using <ROWTIME>"),
+        ("Timestamp field", timestamp),
         ("Key format", source.key_format.name),
         ("Value format", source.value_format.name),
         ("Kafka topic", f"{source.topic} (partitions: {partitions})"),

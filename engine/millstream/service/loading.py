@@ -95,14 +95,15 @@ def load_batches(
     schema: Schema,
     *,
     format: str | None = None,
+    null: str = "",
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Loaded]:
     """The rows of a local file in its order, typed as the schema's key and value columns.
 
     Columns are matched by name, without case; a column the file lacks is NULL. JSON files hold an
     object a line, or one array of objects. In a CSV, nested values are written as JSON and bytes
-    in base64. Raises StatementError for a file that is not there, cannot be read as its format, or
-    has a column the schema lacks.
+    in base64, and a field equal to `null` is NULL. Raises StatementError for a file that is not
+    there, cannot be read as its format, or has a column the schema lacks.
     """
     name = str(path)
     kind = file_format(name, format)
@@ -111,7 +112,7 @@ def load_batches(
     try:
         match kind:
             case FileFormat.CSV:
-                yield from _load_csv(connection, name, columns, batch_rows)
+                yield from _load_csv(connection, name, columns, batch_rows, null)
             case FileFormat.JSON:
                 yield from _load_json(connection, name, columns, batch_rows)
             case FileFormat.PARQUET:
@@ -261,7 +262,11 @@ def _nothing(column: Column) -> _Value:
 
 
 def _load_csv(
-    connection: duckdb.DuckDBPyConnection, path: str, columns: Sequence[Column], rows: int
+    connection: duckdb.DuckDBPyConnection,
+    path: str,
+    columns: Sequence[Column],
+    rows: int,
+    null: str,
 ) -> Iterator[Loaded]:
     sniffed = connection.execute(
         f"SELECT Delimiter, list_transform(Columns, lambda c: c.name) "
@@ -280,6 +285,7 @@ def _load_csv(
     source = (
         f"read_csv({_text(path)}, auto_detect = false, header = true, columns = {{{struct}}}, "
         f"delim = {_text(delimiter)}, quote = '\"', escape = '\"', allow_quoted_nulls = false, "
+        f"nullstr = {_text(null)}, "
         "store_rejects = true)"
     )
     values = []

@@ -18,13 +18,14 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
-from millstream.operators.registration import register_expressions
+from millstream.operators.udfs import register_expressions
 from millstream.operators.view import view_text
 from millstream.query.extended import extended_sql
 from millstream.query.pull import Pull, plan_pull
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
+from millstream.service.text import Piece
 from millstream_parser import statements as s
 
 if TYPE_CHECKING:
@@ -34,17 +35,18 @@ READ_MAX = 100_000
 _BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
 
 
-def pull(statement: s.SelectStatement, text: str, engine: Engine, session: Session) -> Rows:
+def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Rows:
     """Answer from what is committed now."""
     query = statement.query
     if query is None or query.joins or query.group_by or query.having is not None:
-        return _extended(text, engine)
+        return _extended(piece.text, engine)
     if query.window is not None or query.partition_by:
         raise StatementError("Pull queries don't support WINDOW and PARTITION BY clauses.")
     source = engine.catalog.source(query.source.name)
     schema = pull_schema(source)
     alias = query.source.alias or source.name
-    plan = plan_pull(query, schema, alias, engine.functions, dict(engine.catalog.types), text)
+    types = dict(engine.catalog.types)
+    plan = plan_pull(query, schema, alias, engine.functions, types, piece.script)
     cursor = engine.store.cursor()
     try:
         if source.kind is SourceKind.TABLE:

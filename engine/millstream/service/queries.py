@@ -16,7 +16,8 @@ from millstream.model.errors import MillstreamError, StatementError, Unavailable
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
-from millstream.operators.registration import node_expressions, register_expressions
+from millstream.operators.registration import node_expressions
+from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.nodes import Deliver, Project, Read, Write
 from millstream.plan.sinks import Client
@@ -118,9 +119,7 @@ def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
 def register_source_table(engine: Engine, source: Source, record: QueryRecord) -> None:
     """The internal query that keeps the content of a SOURCE TABLE."""
     columns = source.schema.columns
-    read = Read(
-        source, "", source.schema, source.schema.names, SourceKind.TABLE, materialised=True
-    )
+    read = Read(source, "", source.schema, source.schema.names, SourceKind.TABLE, materialised=True)
     expressions = tuple(ColumnRef(column.name, column.type) for column in columns)
     node = Deliver(Project(read, expressions, source.schema), None)
     engine.plans[record.id] = Planned(node, (source,))
@@ -267,9 +266,7 @@ def register_plan(engine: Engine, topology: Topology) -> None:
 
 
 def _repartitions(topology: Topology) -> frozenset[str]:
-    return frozenset(
-        item.name for item in topology.internal_topics if item.kind == "repartition"
-    )
+    return frozenset(item.name for item in topology.internal_topics if item.kind == "repartition")
 
 
 def _internal(internal: InternalTopic) -> Topic:
