@@ -154,7 +154,11 @@ def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) ->
         if len(matches) > 1:
             raise _NoShapeError
         if matches:
-            places[spelt.get(column.name, upper.get(column.name, 0))] = column
+            place = spelt.get(column.name, upper.get(column.name, 0))
+            # "A" and "a" may both be read from the field "a".
+            if place in places:
+                raise _NoShapeError
+            places[place] = column
     if len(set(keys)) != len(keys):
         raise _NoShapeError
     fields, inner, parts = {}, {}, []

@@ -170,3 +170,9 @@ def test_a_uniform_batch_is_read_at_once() -> None:
     rows = [json.dumps({"dateTime": i, "price": i / 4}).encode() for i in range(100)]
     columns = (Column("PRICE", DOUBLE), Column("DATETIME", TIMESTAMP))
     check([*rows, None, b'{"PRICE": "7"}', b"oops"], Layout(columns, (0, 1)))
+
+
+def test_two_columns_may_share_a_field() -> None:
+    columns = (Column("A", INTEGER), Column("a", INTEGER))
+    check([b'{"a":1}', b'{"A":2}', b'{"A":3,"a":4}'], Layout(columns, (0, 1)))
+    check([b'{"a":1}'], Layout(columns, (0, 1)))
