@@ -96,9 +96,8 @@ class EmbeddedLog:
 
         Only before `lock`. Raises UnavailableError or CorruptionError as `open` does.
         """
-        literal = str(path).replace("'", "''")
         try:
-            self._file.connection.execute(f"ATTACH '{literal}' AS {name}")
+            self._file.attach(str(path), name)
         except duckdb.Error as error:
             raise opening_error(str(path), error) from error
 
@@ -265,7 +264,8 @@ class EmbeddedLog:
     # Upkeep
 
     def maintain(self) -> bool:
-        """Drop truncated segments and, when the write-ahead log is large, take a checkpoint.
+        """Drop truncated segments; take a checkpoint of the log, and of the state attached to it,
+        where the write-ahead log is large.
 
         To be called where no transaction on the log is open (the commit barrier); returns whether
         a checkpoint was taken. Raises nothing: what cannot be done now is done the next time.
@@ -275,7 +275,8 @@ class EmbeddedLog:
                 return False
             with suppress(MillstreamError):
                 self._drop_dead_segments()
-            return self._file.wal_bytes() >= CHECKPOINT_BYTES and self._file.checkpoint()
+            due = self._file.wal_bytes() >= CHECKPOINT_BYTES
+            return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
     def _drop_dead_segments(self) -> None:
         for name, stored in list(self._topics.items()):

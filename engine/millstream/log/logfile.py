@@ -36,6 +36,8 @@ class LogFile:
     def __init__(self, path: str, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self.connection = connection
+        self._databases = {"": path}
+        """Paths by name; the first needs none."""
         self.doubt = False
         """Whether the last commit's outcome is unknown; nothing is written until it is settled."""
 
@@ -87,31 +89,50 @@ class LogFile:
             raise in_doubt(self.path, error) from error
         self.doubt = False
 
-    def wal_bytes(self) -> int:
-        """The size of the write-ahead log."""
-        try:
-            return 0 if self.path == MEMORY else Path(self.path + ".wal").stat().st_size
-        except FileNotFoundError:
-            return 0
+    def attach(self, path: str, name: str) -> None:
+        """Attach a second database, whose checkpoints are then taken with ours."""
+        literal = path.replace("'", "''")
+        self.connection.execute(f"ATTACH '{literal}' AS {name}")
+        self._databases[name] = path
 
-    def checkpoint(self) -> bool:
-        """Move the write-ahead log into the file, unless it cannot be done now."""
-        if self.doubt or not self._room():
+    def wal_bytes(self) -> int:
+        """The size of the largest write-ahead log."""
+        return max(map(_wal_bytes, self._databases.values()))
+
+    def checkpoint(self, at_least: int = 0) -> bool:
+        """Move write-ahead logs of `at_least` so many bytes into their files, unless it cannot be
+        done now; returns whether all could."""
+        if self.doubt:
             return False
+        done = True
+        for name, path in self._databases.items():
+            if _wal_bytes(path) >= at_least:
+                done = _room(path) and self._checkpoint(name) and done
+        return done
+
+    def _checkpoint(self, name: str) -> bool:
         with suppress(duckdb.Error), self.cursor() as cursor:
-            cursor.execute("CHECKPOINT")
+            cursor.execute(f"CHECKPOINT {name}")
             return True
         return False
-
-    def _room(self) -> bool:
-        """A checkpoint that runs out of space makes the instance unusable; what it writes is at
-        most the log's part of it twice over (an unfinished row group is written again)."""
-        if self.path == MEMORY:
-            return True
-        free = shutil.disk_usage(Path(self.path).absolute().parent).free
-        return free >= 2 * self.wal_bytes() + SPARE_BYTES
 
     def close(self) -> None:
         """Release the file."""
         self.checkpoint()
         self.connection.close()
+
+
+def _wal_bytes(path: str) -> int:
+    try:
+        return 0 if path == MEMORY else Path(path + ".wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _room(path: str) -> bool:
+    """A checkpoint that runs out of space makes the instance unusable; what it writes is at most
+    the log's part of it twice over (an unfinished row group is written again)."""
+    if path == MEMORY:
+        return True
+    free = shutil.disk_usage(Path(path).absolute().parent).free
+    return free >= 2 * _wal_bytes(path) + SPARE_BYTES
