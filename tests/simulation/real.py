@@ -1,10 +1,176 @@
-"""Seeds with DuckDB kernels in place of the pure ones."""
+"""Seeds with real queries: SQL compiled to DuckDB kernels in place of the pure ones.
+
+A host's disk is a state database in memory that outlives its processes; what a process had not
+committed is rolled back when it dies, as DuckDB does when it opens the file of a killed one.
+"""
 
 from __future__ import annotations
 
-from tests.simulation.world import Verdict
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.catalog.catalog import Catalog
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.kernel import DuckKernel
+from millstream.log.batches import TABLES
+from millstream.log.simulated import SimulatedLog
+from millstream.model.batch import raw_batch
+from millstream.plan.build import plan_query
+from millstream.plan.define import create_source
+from millstream.plan.sinks import NewSource
+from millstream.runtime.ports import Kernel
+from millstream.state.store import Store
+from millstream.topology.split import split
+from millstream.topology.topology import Topology
+from millstream_parser import parse, statements
+from tests.simulation.checker import History
+from tests.simulation.faults import FaultyKernel
+from tests.simulation.pure import Job, Shape
+from tests.simulation.world import QUERY, Host, Verdict, World
+
+SOURCE = """
+CREATE STREAM s (k INT KEY, g INT, n INT) WITH (KAFKA_TOPIC = 'in', FORMAT = 'JSON');
+"""
+SINK = "WITH (KAFKA_TOPIC = 'out')"
+QUERIES = {
+    "sql rekeyed": f"""CREATE TABLE o {SINK} AS
+        SELECT g, COUNT(*) AS c, LATEST_BY_OFFSET(n) AS p FROM s GROUP BY g;""",
+    "sql by key": f"""CREATE TABLE o {SINK} AS
+        SELECT k, COUNT(*) AS c, LATEST_BY_OFFSET(n) AS p FROM s GROUP BY k;""",
+    "sql stateless": f"CREATE STREAM o {SINK} AS SELECT k, n AS p FROM s;",
+}
 
 
-def play_real(seed: int) -> Verdict | None:
-    """One seed with real kernels; None where they cannot be had."""
-    return None
+@dataclass(slots=True)
+class Computer(Host):
+    """A host whose disk is a DuckDB database."""
+
+    store: Store = field(default_factory=lambda: Store.open(":memory:"))
+    kernels: list[DuckKernel] = field(default_factory=list)
+
+
+def topology_of(sql: str, partitions: int) -> Topology:
+    """The sub-topologies of a query over SOURCE."""
+    catalog = Catalog()
+    for statement in parse(SOURCE):
+        assert isinstance(statement, statements.CreateSource)
+        catalog = catalog.with_source(create_source(statement, catalog, {}))
+    (statement,) = parse(sql)
+    assert isinstance(statement, statements.CreateAs)
+    planned = plan_query(
+        statement.query,
+        catalog,
+        target=NewSource(statement.kind, statement.name, statement.properties),
+        properties={},
+        functions=builtin_catalogue(),
+    )
+    return split(planned.node, QUERY, partitions=lambda _topic: partitions)
+
+
+class RealWorld(World):
+    """A world in which the query is SQL and its state a database."""
+
+    topology: Topology
+    cached: bool
+
+    def choose_shape(self) -> Shape:
+        name = self.rnd.choice(sorted(QUERIES))
+        self.rates |= {"old disk": 0.0, "back up": 0.0}
+        self.cached = self.rnd.random() < 0.3
+        self.topology = topology_of(QUERIES[name], self.partitions)
+        moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
+        counting = "TABLE" in QUERIES[name]
+        jobs = tuple(
+            Job(
+                inputs=tuple(one.topic for one in sub.inputs),
+                target=str(sub.output),
+                count=counting and sub.output not in moved,
+                rekey=sub.output in moved,
+                coalesce=counting and self.cached,
+                changelog=sub.changelog,
+            )
+            for sub in self.topology.subtopologies
+        )
+        return Shape(name, jobs, ("in",), by_key="rekeyed" not in name)
+
+    def make_broker(self, *, markers: bool) -> SimulatedLog[Any]:
+        return SimulatedLog(TABLES, effect=self.effect, fault=self.fault, markers=markers)
+
+    def batch(self, key: int, payload: int) -> pa.Table:
+        value = json.dumps({"G": key, "N": payload}).encode()
+        return raw_batch([(json.dumps(key).encode(), value, 1000 + payload)])
+
+    def make_host(self, number: int) -> Host:
+        return Computer(number, [])
+
+    def kernel(self, job: int, host: Host) -> Kernel[Any]:
+        assert isinstance(host, Computer)
+        kernel = DuckKernel(
+            host.store,
+            QUERY,
+            self.topology.subtopologies[job],
+            builtin_catalogue(),
+            output_partitions=self.partitions,
+            cached=self.cached,
+        )
+        host.kernels.append(kernel)
+        return FaultyKernel(kernel, self)
+
+    def died(self, host: Host) -> None:
+        super().died(host)
+        assert isinstance(host, Computer)
+        for kernel in host.kernels:
+            kernel.close()
+        host.kernels.clear()
+
+    def wiped(self, host: Host) -> None:
+        assert isinstance(host, Computer)
+        host.store.close()
+        host.store = Store.open(":memory:")
+
+    def history(self) -> History:
+        tables = self.shape.name != "sql stateless"
+        return History(
+            exactly_once=self.exactly_once,
+            counting=tables,
+            coalesced=tables and self.cached,
+            inputs={"in": [[decoded(row, "N") for row in rows] for rows in self.rows("in")]},
+            output=[
+                [decoded(row, "C", "P") if tables else decoded(row, "P") for row in rows]
+                for rows in self.rows("out")
+            ],
+        )
+
+    def rows(self, topic: str) -> list[list[Any]]:
+        """The raw records of a topic by partition."""
+        return [
+            self.broker.read(topic, partition, 0, 1 << 30).batch.to_pylist()
+            for partition in range(self.partitions)
+        ]
+
+    def close(self) -> None:
+        """Give the databases back."""
+        for host in self.hosts:
+            self.died(host)
+            assert isinstance(host, Computer)
+            host.store.close()
+
+
+def decoded(row: Mapping[str, Any], *names: str) -> tuple[Any, Any]:
+    """Key and value columns of one JSON record."""
+    value = json.loads(row["value"])
+    values = tuple(value[name] for name in names)
+    return json.loads(row["key"]), values if len(names) > 1 else values[0]
+
+
+def play_real(seed: int) -> Verdict:
+    """One seed with real kernels."""
+    world = RealWorld(seed)
+    try:
+        return world.run()
+    finally:
+        world.close()

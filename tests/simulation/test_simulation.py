@@ -12,6 +12,7 @@ import pytest
 
 from tests.simulation.checker import History, complaints
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.real import play_real
 from tests.simulation.run import first_failure
 from tests.simulation.world import RATES, play
 
@@ -108,3 +109,8 @@ def test_checker_flags_forged_histories(name: str) -> None:
 def test_checker_allows_repeats_at_least_once() -> None:
     again = replace(PLAIN, exactly_once=False, output=[[("a", 1), ("a", 1), ("a", 2)], [("b", 3)]])
     assert complaints(again) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_queries_in_sql_pass(seed: int) -> None:
+    assert play_real(seed).complaints == []

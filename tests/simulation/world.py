@@ -105,8 +105,8 @@ class World:
         self.calm = False
         self.acting: list[Host] = []
         self.rates = {name: rnd.choice((0, 0, high / 10, high)) for name, high in RATES.items()}
-        self.shape: Shape = rnd.choice(SHAPES)
         self.partitions = rnd.randint(1, 3)
+        self.shape = self.choose_shape()
         self.exactly_once = rnd.random() < 0.75
         self.hold = rnd.choice((0.0, 0.0, 0.3, 0.9))
         self.keys = rnd.choice((1, 3, 8))
@@ -120,13 +120,23 @@ class World:
             backoff_ms=2,
             max_backoff_ms=20,
         )
-        self.broker: SimulatedLog[Rows] = SimulatedLog(
-            ROWS, effect=self.effect, fault=self.fault, markers=rnd.random() < 0.5
-        )
+        self.broker = self.make_broker(markers=rnd.random() < 0.5)
         for name in self.shape.topics:
             self.broker.create_topic(Topic(name, self.partitions))
         self.producer = self.broker.writer("producer")
-        self.hosts = [self._host(number) for number in range(rnd.randint(1, 3))]
+        self.hosts = [self.make_host(number) for number in range(rnd.randint(1, 3))]
+
+    def choose_shape(self) -> Shape:
+        """What the query does."""
+        return self.rnd.choice(SHAPES)
+
+    def make_broker(self, *, markers: bool) -> SimulatedLog[Any]:
+        """The log that all hosts share."""
+        return SimulatedLog(ROWS, effect=self.effect, fault=self.fault, markers=markers)
+
+    def batch(self, key: int, payload: int) -> Any:
+        """One record as it lies on the log."""
+        return ((key, payload),)
 
     # ---- what the log and the kernels ask -----------------------------------------------------
 
@@ -159,7 +169,8 @@ class World:
 
     # ---- hosts -------------------------------------------------------------------------------
 
-    def _host(self, number: int) -> Host:
+    def make_host(self, number: int) -> Host:
+        """A machine with empty disks."""
         return Host(number, [Disk() for _ in self.shape.jobs])
 
     def kernel(self, job: int, host: Host) -> Kernel[Any]:
@@ -199,17 +210,25 @@ class World:
         try:
             self._up(host, host.instance)
         except SimulatedCrash:
-            host.instance = None
+            self.died(host)
         finally:
             self.acting.pop()
+
+    def died(self, host: Host) -> None:
+        """The process of a host is gone, with everything it had not made durable."""
+        host.instance = None
+
+    def wiped(self, host: Host) -> None:
+        """The disks of a host are empty again."""
+        host.disks = [Disk() for _ in host.disks]
 
     def _down(self, host: Host) -> None:
         self.acting.append(host)
         if self.hit("wipe"):
-            host.disks = [Disk() for _ in host.disks]
+            self.wiped(host)
         elif host.backup is not None and self.hit("old disk"):
             host.disks = [disk.copy() for disk in host.backup]
-        others_up = any(other.instance for other in self.hosts if other is not host)
+        others_up = any(other.instance is not None for other in self.hosts if other is not host)
         if self.calm or self.hit("twin") or (not others_up and self.rnd.random() < 0.3):
             self.start(host)
         self.acting.pop()
@@ -229,9 +248,9 @@ class World:
         status = instance.query_status(QUERY)
         if status.state is QueryState.FENCED:
             self.stats["fenced"] += 1
-            host.instance = None
+            self.died(host)
         elif status.state is QueryState.ERROR:
-            host.instance = None
+            self.died(host)
             # A zombie may find repartition records gone that a newer owner has consumed.
             if status.code != "E-GAP" or len(self.hosts) == 1 or self.calm:
                 self.found.append(f"query failed: {status.code} {status.error}")
@@ -256,7 +275,7 @@ class World:
         key = self.rnd.randrange(self.keys)
         partition = (key if self.shape.by_key else self.rnd.randrange(8)) % self.partitions
         topic = self.rnd.choice(self.shape.sources)
-        self.producer.append([Appended(topic, partition, ((key, self.sent),), 1)])
+        self.producer.append([Appended(topic, partition, self.batch(key, self.sent), 1)])
         self.sent += 1
         self.acting = suspended
 
@@ -277,7 +296,7 @@ class World:
         survivor = self.rnd.choice(self.hosts)
         for host in self.hosts:
             if host is not survivor:
-                host.instance = None
+                self.died(host)
         for turn in range(CALM_TURNS):
             if self.found:
                 return
@@ -304,17 +323,19 @@ class World:
             exactly_once=self.exactly_once,
             counting=bool(counting),
             coalesced=any(job.coalesce for job in self.shape.jobs),
-            inputs={name: self._rows(name) for name in self.shape.sources},
-            output=self._rows("out"),
-            changelog=self._places("changelog") if counting else (),
+            inputs={name: self.rows(name) for name in self.shape.sources},
+            output=self.rows("out"),
+            changelog=self.places("changelog") if counting else (),
             disks=[host.disks[index].saved for host in self.hosts for index in counting],
         )
 
-    def _rows(self, topic: str) -> list[list[tuple[Any, Any]]]:
-        places: Sequence[Sequence[tuple[Any, Any] | None]] = self._places(topic)
+    def rows(self, topic: str) -> list[list[tuple[Any, Any]]]:
+        """The (key, value) pairs of a topic by partition."""
+        places: Sequence[Sequence[tuple[Any, Any] | None]] = self.places(topic)
         return [[row for row in rows if row is not None] for rows in places]
 
-    def _places(self, topic: str) -> list[list[tuple[Any, Any] | None]]:
+    def places(self, topic: str) -> list[list[tuple[Any, Any] | None]]:
+        """The same, with a None where an offset holds no record."""
         found: list[list[tuple[Any, Any] | None]] = []
         for partition in range(self.partitions):
             rows: list[tuple[Any, Any] | None]
