@@ -62,7 +62,7 @@ def grouped_texts(item: Accumulator, setting: Setting) -> tuple[str, ...]:
 
 def merged_texts(item: Accumulator) -> tuple[str, ...]:
     """State columns of two merged sessions, `a` the earlier one."""
-    places = _types(item.call)
+    places = _places(item, "{}")
     for index, (name, _) in enumerate(item.states):
         places[f"a{index}"] = f"a.{identifier(name)}"
         places[f"b{index}"] = f"b.{identifier(name)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.operators.program import Sql, Upsert
 from millstream.operators.read import key_names, row_table
@@ -26,9 +28,10 @@ def compile_stream_table_join(
     """ASOF join on `$seq` against the versions of the batch and the stored rows. Changes of the
     table emit nothing; left rows without a value or key are dropped."""
     rows, last = f"{label}_right", f"{label}_last"
-    changed = materialised(right, rows, setting)
-    left = nested(left, setting)
+    left, right = nested(left, setting), nested(right, setting)
     left_keys, right_keys = key_names(left.schema), key_names(right.schema)
+    keyed = tuple(f"{name} IS NOT NULL" for name in right_keys)
+    changed = materialised(replace(right, where=(*right.where, *keyed)), rows, setting)
     table = row_table(label, right.schema)
     columns = ", ".join(quoted(names(right.schema)))
     partition = ", ".join((P, *right_keys))

@@ -22,6 +22,8 @@ class StateTable:
     """(column, DuckDB type) pairs."""
     value: tuple[tuple[str, str], ...]
     plain: bool = False
+    nullable: bool = False
+    """Some of the key columns may be NULL (never all of them): compared as values, no index."""
 
 
 @dataclass(frozen=True, slots=True)

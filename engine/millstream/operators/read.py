@@ -19,8 +19,8 @@ def compile_read(node: Read, source: str, label: str, setting: Setting, *, old: 
     part = Part(node.schema, identifier(source))
     if node.kind is SourceKind.STREAM:
         return part
-    keyed = tuple(f"{name} IS NOT NULL" for name in key_names(node.schema))
-    part = replace(part, where=keyed)
+    keyed = " OR ".join(f"{name} IS NOT NULL" for name in key_names(node.schema))
+    part = replace(part, where=(f"({keyed})",))
     return materialise(part, label, setting, old=old) if node.materialised else part
 
 
@@ -40,13 +40,16 @@ def row_table(name: str, schema: Schema) -> StateTable:
         name,
         tuple(pair for is_key, pair in pairs if is_key),
         tuple(pair for is_key, pair in pairs if not is_key),
+        nullable=len(schema.key) > 1,
     )
 
 
 def matched(keys: tuple[str, ...], left: str, right: str) -> str:
     """The join condition of two relations on partition and key."""
     part = identifier(PART)
-    return " AND ".join(f"{left}.{name} = {right}.{name}" for name in (part, *keys))
+    same = "=" if len(keys) == 1 else "IS NOT DISTINCT FROM"
+    checks = (f"{left}.{name} {same} {right}.{name}" for name in keys)
+    return " AND ".join((f"{left}.{part} = {right}.{part}", *checks))
 
 
 def materialise(part: Part, label: str, setting: Setting, *, old: bool) -> Part:
@@ -85,10 +88,10 @@ def _rows_text(part: Part, label: str, old: bool) -> str:
         extra.append(f'lag(b.{diff} = 1, 1, s.{p} IS NOT NULL) OVER w AS "$had"')
         join = f" LEFT JOIN {identifier(label)} s ON {matched(keys, 'b', 's')}"
     listed = ",\n  ".join(("b.*", *extra))
-    where = " AND ".join(f"b.{check}" for check in part.where)
+    where = " AND ".join(part.where)
     partition = ", ".join(f"b.{name}" for name in (p, *keys))
     return (
-        f"SELECT {listed}\nFROM {part.source} b{join}\nWHERE {where}\n"
+        f"SELECT {listed}\nFROM (SELECT * FROM {part.source} WHERE {where}) b{join}\n"
         f"WINDOW w AS (PARTITION BY {partition} ORDER BY b.{seq})"
     )
 

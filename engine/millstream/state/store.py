@@ -236,7 +236,7 @@ def columns_of(table: StateTable) -> tuple[str, ...]:
 def indexed(table: StateTable) -> bool:
     """Whether the table has a primary key: DuckDB indexes no nested types, and decimals only
     within 64 bits. Deciding by the type's text keeps tables of one program alike everywhere."""
-    return all(kind in _INDEXABLE for _, kind in table.key)
+    return not table.nullable and all(kind in _INDEXABLE for _, kind in table.key)
 
 
 def _create_text(schema: str, table: StateTable) -> str:
@@ -253,9 +253,9 @@ def _create_text(schema: str, table: StateTable) -> str:
 
 def _delete_text(table: StateTable, source: str) -> str:
     same = " AND ".join(
-        f"t.{quoted(name)} {'=' if name == PART or kind in _INDEXABLE else 'IS NOT DISTINCT FROM'}"
+        f"t.{quoted(name)} {'=' if name == PART or indexed(table) else 'IS NOT DISTINCT FROM'}"
         f" r.{quoted(name)}"
-        for name, kind in ((PART, "INTEGER"), *table.key)
+        for name, _ in ((PART, "INTEGER"), *table.key)
     )
     where = f" AND r.{quoted(DELETED)}" if indexed(table) else ""
     return f"DELETE FROM {quoted(table.name)} t USING {quoted(source)} r WHERE {same}{where}"
