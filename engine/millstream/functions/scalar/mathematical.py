@@ -83,20 +83,21 @@ _SERIES_2 = (
     "CAST(generate_series({0}::BIGINT, {1}::BIGINT, CASE WHEN {1} < {0} THEN -1 ELSE 1 END) AS {t})"
 )
 
-_RADIANS = "0.017453292519943295e0"
+# In this order, as Java 8 did it: the last digit depends on it.
+_RADIANS = "/ 180e0 * pi()"
 
 
 def _distance(unit: str | None) -> str:
     a = (
-        f"pow(sin(({{2}} - {{0}}) * {_RADIANS} / 2), 2) + cos({{0}} * {_RADIANS})"
-        f" * cos({{2}} * {_RADIANS}) * pow(sin(({{3}} - {{1}}) * {_RADIANS} / 2), 2)"
+        f"pow(sin(({{2}} - {{0}}) {_RADIANS} / 2), 2) + cos({{0}} {_RADIANS})"
+        f" * cos({{2}} {_RADIANS}) * pow(sin(({{3}} - {{1}}) {_RADIANS} / 2), 2)"
     )
     radius = "6371e0"
     if unit is not None:
         radius = (
-            f"CASE WHEN {unit} IS NULL THEN NULL"
-            f" WHEN lower({unit}) IN ('mi', 'mile', 'miles') THEN 3959e0"
-            f" WHEN lower({unit}) IN ('km', 'kilometer', 'kilometers', 'kilometre', 'kilometres')"
+            f"CASE WHEN lower({unit}) IN ('mi', 'mile', 'miles') THEN 3959e0"
+            f" WHEN {unit} IS NULL OR lower({unit}) IN"
+            " ('km', 'kilometer', 'kilometers', 'kilometre', 'kilometres')"
             f" THEN 6371e0 ELSE CAST('GEO_DISTANCE does not know this unit' AS DOUBLE) END"
         )
     return (
@@ -175,7 +176,7 @@ MATHEMATICAL: tuple[ScalarFunction, ...] = (
         ("COT(1)", "0.6420926159343306E0"), ("CAST(COT(0) AS STRING)", "'Infinity'"),
     ),
     _of_double(
-        "DEGREES", "({0}) * 57.29577951308232e0", "Radians as degrees.",
+        "DEGREES", "({0}) * 180e0 / pi()", "Radians as degrees.",
         ("DEGREES(0)", "0E0"), ("DEGREES(PI())", "180E0"),
     ),
     _of_double("EXP", "exp({0})", "e to the power of the argument.",
@@ -217,6 +218,7 @@ MATHEMATICAL: tuple[ScalarFunction, ...] = (
             ("ROUND(GEO_DISTANCE(0, 0, 0, 90, 'miles'))", "6219"),
             ("GEO_DISTANCE(91, 0, 0, 0)", "NULL"),
         ),
+        null_propagates=False,
     ),
     _pick(
         "GREATEST", "greatest({args})", "The greatest of the arguments that are not NULL.",
@@ -256,7 +258,7 @@ MATHEMATICAL: tuple[ScalarFunction, ...] = (
         (("POWER(2, 10)", "1024E0"), ("POWER(2, NULL)", "NULL")),
     ),
     _of_double(
-        "RADIANS", f"({{0}}) * {_RADIANS}", "Degrees as radians.",
+        "RADIANS", f"({{0}}) {_RADIANS}", "Degrees as radians.",
         ("RADIANS(0)", "0E0"), ("RADIANS(180)", "3.141592653589793E0"),
     ),
     function(

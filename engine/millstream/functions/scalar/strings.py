@@ -25,7 +25,7 @@ _BYTES_FROM = let("_s", _start("octet_length({0})"), "array_slice({0}, _s, octet
 _BYTES_PART = let(
     "_s",
     _start("octet_length({0})"),
-    f"array_slice({{0}}, _s, _s - 1 + least({_LENGTH}, octet_length({{0}})))",
+    f"array_slice({{0}}, _s, _s - 1 + CAST({_LENGTH} AS BIGINT))",
 )
 _NO_PAD = "CASE WHEN {1} < 0 OR octet_length({2}) = 0 THEN NULL"
 
@@ -245,10 +245,12 @@ STRINGS: tuple[ScalarFunction, ...] = (
             ("STRING, STRING -> ARRAY<STRING>", "string_split({0}, {1})"),
             (
                 "BYTES, BYTES -> ARRAY<BYTES>",
-                # A hexadecimal digit pair is one character of the text that is split.
-                "list_transform(string_split(regexp_replace(hex({0}), '(..)', '\\1 ', 'g'),"
+                # What is split is text of hexadecimal digit pairs, each followed by a blank.
+                "CASE WHEN octet_length({1}) = 0 AND {0} IS NOT NULL THEN list_transform("
+                "regexp_extract_all(hex({0}), '..'), lambda _x: from_hex(_x))"
+                " ELSE list_transform(string_split(regexp_replace(hex({0}), '(..)', '\\1 ', 'g'),"
                 " regexp_replace(hex({1}), '(..)', '\\1 ', 'g')),"
-                " lambda _x: from_hex(replace(_x, ' ', '')))",
+                " lambda _x: from_hex(replace(_x, ' ', ''))) END",
             ),
         ],
         "The parts between the occurrences of a delimiter; an empty delimiter splits everywhere.",
