@@ -16,8 +16,8 @@ from millstream.operators.accumulators import (
     result_text,
     state_columns,
 )
-from millstream.operators.folds import running_steps
-from millstream.operators.program import Sql, StateTable, Step, Upsert
+from millstream.operators.folds import last_rows, running_steps
+from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
     PRESENT,
     Part,
@@ -160,12 +160,12 @@ def _updated(plan: Plan, part: Part, setting: Setting) -> Part:
     if not by_row:
         steps: tuple[Step, ...] = (Sql(last, _grouped_text(plan, part, setting)),)
     else:
-        steps = _running_steps(plan, part, rows, setting)
-        kept = f'SELECT * EXCLUDE ("$last")\nFROM {identifier(rows)} WHERE "$last"'
-        if not grouped:
-            listed = ", ".join((P, *plan.columns, *plan.states, RT))
-            kept = f'SELECT {listed}\nFROM {identifier(rows)} WHERE "$last"'
-        steps = (*steps, Sql(last, kept))
+        columns = () if grouped else (P, *plan.columns, *plan.states, RT)
+        kept = last_rows(rows, tuple(name[1:-1].replace('""', '"') for name in columns))
+        steps = (
+            *_running_steps(plan, part, rows, setting),
+            Call(last, "last_of_group", kept, (rows,)),
+        )
     return replace(
         part,
         source=identifier(last if grouped else rows),

@@ -61,6 +61,18 @@ def running_steps(
     return (Sql(sorted_rows, text), call)
 
 
+def last_rows(source: str, columns: Sequence[str]) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
+    """The rows marked `$last`, with these columns (none: all but the mark). A call because it is
+    one statement less for a run of a single record."""
+
+    def run(relations: Mapping[str, pa.Table]) -> pa.Table:
+        rows = relations[source]
+        kept = rows.filter(rows["$last"])
+        return kept.select(list(columns)) if columns else kept.drop_columns(["$last"])
+
+    return run
+
+
 def _folding(
     folded: tuple[Accumulator, ...], source: str
 ) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
