@@ -41,6 +41,7 @@ ROWS: Batches[Rows] = Batches(
 RATES = {
     "crash": 0.02,
     "suspend": 0.02,
+    "suspend in commit": 0.1,
     "lost": 0.03,
     "unknown": 0.3,
     "disk full": 0.1,
@@ -156,7 +157,9 @@ class World:
         self.stats[f"at {name}"] += 1
         if self.hit("crash"):
             raise SimulatedCrash(name)
-        if len(self.acting) == 1 and len(self.hosts) > 1 and self.hit("suspend"):
+        committing = name.startswith(("transact", "kernel.commit"))
+        suspend = "suspend in commit" if committing else "suspend"
+        if len(self.acting) == 1 and len(self.hosts) > 1 and self.hit(suspend):
             for _ in range(self.rnd.randint(1, 60)):
                 self.tick()
 
@@ -228,7 +231,9 @@ class World:
             self.wiped(host)
         elif host.backup is not None and self.hit("old disk"):
             host.disks = [disk.copy() for disk in host.backup]
-        others_up = any(other.instance is not None for other in self.hosts if other is not host)
+        others_up = any(
+            other.instance is not None for other in self.hosts if other not in self.acting
+        )
         if self.calm or self.hit("twin") or (not others_up and self.rnd.random() < 0.3):
             self.start(host)
         self.acting.pop()
@@ -252,7 +257,7 @@ class World:
         elif status.state is QueryState.ERROR:
             self.died(host)
             # A zombie may find repartition records gone that a newer owner has consumed.
-            if status.code != "E-GAP" or len(self.hosts) == 1 or self.calm:
+            if status.code != "E-GAP" or len(self.hosts) == 1:
                 self.found.append(f"query failed: {status.code} {status.error}")
 
     def _resume(self, instance: Instance[Any]) -> None:
