@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 
 from millstream.functions.conversions import as_decimal, wider_decimal
 from millstream.model.errors import StatementError
@@ -92,7 +93,10 @@ def _number(value: decimal.Decimal, target: SqlType) -> Literal | None:
 
 
 def text_as_number(text: str, wanted: SqlType) -> Literal:
-    """A number written as a string in a list of numbers: '4.000' is 4; raises StatementError."""
+    """A number written as a string in a list of numbers; anything but digits is a DECIMAL.
+
+    Raises StatementError where the text is no number.
+    """
     try:
         value = decimal.Decimal(text.strip())
     except decimal.InvalidOperation:
@@ -101,10 +105,10 @@ def text_as_number(text: str, wanted: SqlType) -> Literal:
         raise invalid_text(text, wanted)
     if wanted == DOUBLE:
         return Literal(float(value), DOUBLE)
-    plain = decimal.Decimal(format(value.normalize(_EXACT), "f"))
-    if "." in str(plain) or abs(plain) > _LONG_MAX:
-        return Literal(plain, decimal_type(plain))
-    return number_literal(str(plain))
+    if re.fullmatch(r"[+-]?\d+", text.strip()) and abs(value) <= _LONG_MAX:
+        return number_literal(str(int(value)))
+    plain = decimal.Decimal(format(value, "f"))
+    return Literal(plain, decimal_type(plain))
 
 
 def text_as_boolean(text: str) -> Literal:

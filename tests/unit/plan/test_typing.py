@@ -107,7 +107,8 @@ SCOPE = Scope(
         ("TALLY['k']", "BIGINT"),
         ("PLACE->TOWN", "STRING"),
         ("PLACE->`zip` IS NULL", "BOOLEAN"),
-        ("ARRAY[NULL, 10, '2e1', BIG]", "ARRAY<BIGINT>"),
+        ("ARRAY[NULL, 10, '20', BIG]", "ARRAY<BIGINT>"),
+        ("ARRAY[NULL, 10, '2e1', BIG]", "ARRAY<DECIMAL(19, 0)>"),
         ("MAP(NAME := OK, 10 := 'no')", "MAP<STRING, BOOLEAN>"),
         (
             "ARRAY[STRUCT(A := 1), STRUCT(B := 'x')]",
@@ -131,7 +132,10 @@ def test_types(text: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ITEMS < ITEMS", "Cannot compare ITEMS (ARRAY<INTEGER>) to ITEMS (ARRAY<INTEGER>) with LESS"),
+        (
+            "ITEMS < ITEMS",
+            "Cannot compare ITEMS (ARRAY<INTEGER>) to ITEMS (ARRAY<INTEGER>) with LESS",
+        ),
         ("L.ID > 'x'", "Cannot compare L_ID (INTEGER) to 'x' (STRING) with GREATER_THAN."),
         ("OK = 1", "Cannot compare OK (BOOLEAN) to 1 (INTEGER) with EQUAL."),
         ("BIG = NULL", "Comparison with NULL not supported: BIGINT = NULL"),
