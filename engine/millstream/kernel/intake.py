@@ -19,6 +19,7 @@ from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, PART, ROWTIME, SE
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
+from millstream.plan.nodes import Repartition
 from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology
 
 _OFFSET = "$offset"
@@ -108,7 +109,14 @@ def take_in(
             )
             origin.append((item, begin, end))
             begin = end
-    return _finish(sub, typed, segments, origin, order_rows(segments), marks)
+    ordered = order_rows(segments, together=_moves_source_rows(sub))
+    return _finish(sub, typed, segments, origin, ordered, marks)
+
+
+def _moves_source_rows(sub: SubTopology) -> bool:
+    """Whether records of one source are about to be spread over other partitions."""
+    single = len(sub.inputs) == 1 and isinstance(sub.inputs[0], SourceInput)
+    return single and isinstance(sub.root, Repartition)
 
 
 def _read(

@@ -21,6 +21,8 @@ from millstream.operators.program import StateTable
 DELETED = "$deleted"
 """BOOLEAN column of rows to write: TRUE removes the row of that key."""
 _POSITIONS = '"$positions"'
+_MANY = 2000
+"""From so many rows on, sorting them by their place in the table pays."""
 _INDEXABLE = frozenset(
     {"BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP"}
 )
@@ -193,10 +195,14 @@ class Session:
         deleting = DELETED in rows.column_names
         if deleting or not indexed(table):
             self.connection.execute(_delete_text(table, source))
-        where = f" WHERE NOT {quoted(DELETED)}" if deleting else ""
+        many = indexed(table) and rows.num_rows >= _MANY
+        chosen = ", ".join(f"r.{quoted(column)}" for column in columns_of(table))
         self.connection.execute(
             f"INSERT {'OR REPLACE ' if indexed(table) else ''}INTO {quoted(name)} ({columns}) "
-            f"SELECT {columns} FROM {quoted(source)}{where}"
+            f"SELECT {chosen} FROM {quoted(source)} r"
+            f"{_stored_place(table) if many else ''}"
+            f"{f' WHERE NOT r.{quoted(DELETED)}' if deleting else ''}"
+            f"{' ORDER BY t.rowid' if many else ''}"
         )
         if registered is None:
             self.connection.unregister(source)
@@ -237,6 +243,14 @@ def indexed(table: StateTable) -> bool:
     """Whether the table has a primary key: DuckDB indexes no nested types, and decimals only
     within 64 bits. Deciding by the type's text keeps tables of one program alike everywhere."""
     return not table.nullable and all(kind in _INDEXABLE for _, kind in table.key)
+
+
+def _stored_place(table: StateTable) -> str:
+    """Joins the stored row of each new one: replacing rows in the order in which they are stored
+    is ten times cheaper than in any other."""
+    names = (PART, *(name for name, _ in table.key))
+    same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in names)
+    return f" LEFT JOIN {quoted(table.name)} t ON {same}"
 
 
 def _create_text(schema: str, table: StateTable) -> str:

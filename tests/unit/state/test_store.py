@@ -121,3 +121,12 @@ def test_state_survives_reopening_and_goes_with_its_query(tmp_path: Path) -> Non
         again = session(second)
         assert (again.position(0), rows(second)) == (None, [])
         again.close()
+
+
+def test_many_rows_are_replaced_deleted_and_added_at_once(store: Store) -> None:
+    writing = session(store)
+    writing.upsert("counts", counts(*((0, key, 0) for key in range(3000, 0, -1))))
+    writing.upsert("counts", counts(*((0, key, 1) for key in range(1000, 4001))))
+    writing.upsert("counts", counts(*((0, key, 0) for key in range(1, 2501)), deleted=True))
+    writing.commit({})
+    assert rows(store) == [(0, key, 1) for key in range(2501, 4001)]
