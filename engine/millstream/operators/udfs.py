@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import inspect
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -57,8 +58,13 @@ def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
     )
 
 
+@cache
 def _fixed(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Array]:
-    """The function with the signature DuckDB looks for, also where it takes any number."""
+    """The function with the signature DuckDB looks for, also where it takes any number.
+
+    Kept for good: DuckDB frees it with the cursor that registered it, although the database goes
+    on calling it.
+    """
 
     def called(*columns: Any) -> pa.Array:
         return function(*columns)
