@@ -63,13 +63,17 @@ def changelog_records(
     return tuple(result)
 
 
-def apply(session: Session, partition: int, records: pa.Table) -> None:
-    """Write changelog records into the state tables, in order. Tables that the program no
-    longer has are passed over."""
+def apply(session: Session, partition: int, records: pa.Table) -> list[tuple[str, pa.Table]]:
+    """Write changelog records into the state tables, in order; gives what was written. Tables
+    that the program no longer has are passed over."""
+    written = []
     for value in records["value"]:
         rows = unpack(value.as_buffer())
         name = (rows.schema.metadata or {}).get(_TABLE, b"").decode()
         if name in session.tables:
             own = pa.array(np.full(rows.num_rows, partition, np.int32))
             rows = rows.set_column(rows.column_names.index(PART), PART, own)
-            session.upsert(name, rows.replace_schema_metadata(None))
+            rows = rows.replace_schema_metadata(None)
+            session.upsert(name, rows)
+            written.append((name, rows))
+    return written

@@ -69,6 +69,7 @@ class DuckKernel:
         )
         self._encode = _encode_spec(sub.root) if isinstance(sub.root, Write) else None
         self._written: dict[str, list[pa.Table]] = {}
+        self._restored: list[tuple[str, pa.Table]] = []
         self._pending: list[pa.Table] = []
         self._marks: dict[tuple[int, int], Mark] | None = None
         self._moved: dict[tuple[int, int], Mark] = {}
@@ -89,8 +90,13 @@ class DuckKernel:
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
         """See `runtime.ports.Kernel`."""
-        changelog.apply(self._session, partition, fetched.batch)
+        rows = changelog.apply(self._session, partition, fetched.batch)
         self._marks = None
+        if self._written or self._moved or self._restored:
+            self._restored += rows
+        else:
+            # What the log has committed may be committed here: a later failure cannot undo it.
+            self._session.commit({partition: fetched.next_offset})
 
     def run(self, inputs: Sequence[Fetched[pa.Table]]) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
@@ -129,12 +135,13 @@ class DuckKernel:
                 self._session.begin()
                 self._session.connection.execute(text)
         self._session.commit(changelog_positions)
-        self._written = {}
+        self._written, self._restored = {}, []
 
     def discard(self) -> None:
         """See `runtime.ports.Kernel`."""
         self._session.rollback()
         self._written, self._pending, self._moved = {}, [], {}
+        self._restored = []
         self._marks = None
         self._open.clear()
 
@@ -181,6 +188,8 @@ class DuckKernel:
     def _replay(self) -> None:
         """The failed statement has voided the transaction: write again what it held."""
         self._session.rollback()
+        for name, rows in self._restored:
+            self._session.upsert(name, rows)
         for name, written in self._written.items():
             for rows in written:
                 self._session.upsert(name, rows)

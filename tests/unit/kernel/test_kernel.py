@@ -35,6 +35,12 @@ def counted(given: Node, key: Column = K) -> Aggregate:
     return Aggregate(given, (("C", COUNT),), None, False, Schema((key, Column("C", BIGINT))))
 
 
+def counted_with_highest(given: Node) -> Aggregate:
+    highest = AggregateCall("MAX", 0, (ColumnRef("N", INTEGER),), (), INTEGER)
+    schema = Schema((K, Column("C", BIGINT), Column("M", INTEGER)))
+    return Aggregate(given, (("C", COUNT), ("M", highest)), None, False, schema)
+
+
 def written(node: Node, *, changelog: str | None = "changes") -> SubTopology:
     root = Write(node, "O", "o", KAFKA, JSON, None, None)
     return SubTopology(0, (SourceInput(READ, "s"),), root, 1, "o", changelog)
@@ -112,10 +118,25 @@ def test_a_failure_keeps_what_earlier_runs_of_the_commit_did(store: Store) -> No
     number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
     columns = Schema((K, Column("N", INTEGER)))
     project = Project(READ, (ColumnRef("K", STRING), number), columns)
-    made = kernel(store, written(counted(project)))
+    made = kernel(store, written(counted_with_highest(project)))
     made.run([records("+ a 1 @1\n+ b 1 @2")])
     top = made.run([records("+ a x @3\n+ b 1 @4", 2)])
-    assert shown(top.outputs) == ["+ a 2 @3", "+ b 2 @4"]
+    assert [problem.kind for problem in top.problems] == ["EXPRESSION"]
+    assert shown(top.outputs) == ["+ a 2 1 @3", "+ b 2 1 @4"]
+
+
+def test_a_failure_keeps_what_was_restored(store: Store) -> None:
+    number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
+    project = Project(READ, (ColumnRef("K", STRING), number), Schema((K, Column("N", INTEGER))))
+    first = kernel(store, written(counted_with_highest(project)))
+    first.run([records("+ a 1 @1\n+ b 1 @2")])
+    changes = [item.batch for item in first.flush() if item.topic == "changes"]
+    with Store.open(":memory:") as other:
+        second = kernel(other, written(counted_with_highest(project)))
+        for batch in changes:
+            second.restore(0, fetched("changes", 0, batch))
+        assert shown(second.run([records("+ a x @3", 2)]).outputs) == ["+ a 2 1 @3"]
+        second.close()
 
 
 def test_cached_changes_leave_with_the_flush_once_for_each_key(store: Store) -> None:
