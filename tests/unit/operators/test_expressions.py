@@ -32,7 +32,7 @@ from millstream.model.types import (
 )
 from millstream.operators.expressions import compile_expression, compile_predicate
 from millstream.operators.sql import guarded, identifier
-from millstream.operators.udfs import java_double, register_expressions
+from millstream.operators.udfs import java_double, register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
@@ -320,3 +320,13 @@ def test_functions_in_python_see_no_nulls(con: duckdb.DuckDBPyConnection) -> Non
     sql = compile_expression(typed, catalogue, exact=False, columns=identifier)
     assert con.execute(f"SELECT {sql} FROM rows").fetchall() == [(" 12 ",), (None,), ("x",)]
     assert None not in seen
+
+
+def test_functions_outlive_the_cursor_that_registered_them() -> None:
+    with duckdb.connect() as connection:
+        cursor = connection.cursor()
+        register_builtin(cursor)
+        cursor.close()
+        del cursor
+        sql = "SELECT ms_java_double(x) FROM (SELECT CAST(1e10 AS DOUBLE) AS x)"
+        assert connection.execute(sql).fetchall() == [("1.0E10",)]
