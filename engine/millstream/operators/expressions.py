@@ -39,15 +39,7 @@ from millstream.model.expressions import (
     children,
 )
 from millstream.model.physical import physical_name, physical_names
-from millstream.model.types import (
-    BIGINT,
-    DOUBLE,
-    INTEGER,
-    STRING,
-    Array,
-    Map,
-    Struct,
-)
+from millstream.model.types import BIGINT, DOUBLE, INTEGER, STRING, Array, Map, SqlType, Struct
 from millstream.operators.arithmetic import arithmetic, negate
 from millstream.operators.casts import convert
 from millstream.operators.scalar import call_text
@@ -112,7 +104,8 @@ def _text(expression: Expression, setting: _Setting) -> str:
             )
         case Arithmetic(operator, left, right, kind):
             sides = [(_text(side, setting), side.type) for side in (left, right)]
-            return arithmetic(operator, sides[0], sides[1], kind, exact=setting.exact)
+            made = arithmetic(operator, sides[0], sides[1], kind, exact=setting.exact)
+            return made if setting.depth == 0 else _refuse_null(made, sides, kind)
         case Negate(operand, kind):
             return negate(_text(operand, setting), kind, exact=setting.exact)
         case Compare() | Between() | In() | Like() | IsNull() | Logical() | Not():
@@ -142,6 +135,13 @@ def _text(expression: Expression, setting: _Setting) -> str:
             return _call(expression, setting)
         case TableCall() | AggregateCall() | LambdaExpression():
             raise TypeError(f"{expression} is computed by an operator, not by an expression")
+
+
+def _refuse_null(text: str, sides: list[tuple[str, SqlType]], kind: SqlType) -> str:
+    """Arithmetic inside a lambda: a NULL is an error there, so that the whole call is NULL."""
+    missing = " OR ".join(f"{side} IS NULL" for side, _ in sides)
+    refused = cast("'arithmetic on NULL in a lambda'", kind)
+    return text if kind == STRING else f"CASE WHEN {missing} THEN {refused} ELSE {text} END"
 
 
 def _boolean(expression: Expression, setting: _Setting) -> str:
