@@ -12,8 +12,8 @@ import millstream
 
 FLIGHTS = """
 CREATE VIEW flights AS SELECT * EXCLUDE (dep_delay, year), CAST(dep_delay AS DOUBLE) AS dep_delay,
-  epoch_ms(time_hour::TIMESTAMP) AS ms
-FROM read_csv('{FLIGHTS}', nullstr = 'NA') WHERE dep_time IS NOT NULL
+  epoch_ms(time_hour) AS ms
+FROM '{FLIGHTS}' WHERE dep_time IS NOT NULL
 """
 HOUR_MS = 3_600_000
 GRACE_MS = 3 * 24 * HOUR_MS

@@ -22,7 +22,7 @@ CREATE TABLE planes (
 -- The tables are known before the first flight: a join sees a table as it was at its row's time.
 COPY airlines FROM '${AIRLINES}' WITH (ROWTIME = '2013-01-01T00:00:00');
 COPY planes FROM '${PLANES}' WITH (NULLSTR = 'NA', ROWTIME = '2013-01-01T00:00:00');
-COPY flights_raw FROM '${FLIGHTS}' WITH (NULLSTR = 'NA');
+COPY flights_raw FROM '${FLIGHTS}';
 
 -- Cleaned and enriched with the airline's name; cancelled flights have no departure time.
 CREATE STREAM flights AS

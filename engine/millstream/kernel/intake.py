@@ -19,7 +19,7 @@ from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, PART, ROWTIME, SE
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
-from millstream.plan.nodes import Repartition
+from millstream.plan.nodes import Deliver
 from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology
 
 _OFFSET = "$offset"
@@ -109,14 +109,16 @@ def take_in(
             )
             origin.append((item, begin, end))
             begin = end
-    ordered = order_rows(segments, together=_moves_source_rows(sub))
+    ordered = order_rows(segments, together=_aligned(sub))
     return _finish(sub, typed, segments, origin, ordered, marks)
 
 
-def _moves_source_rows(sub: SubTopology) -> bool:
-    """Whether records of one source are about to be spread over other partitions."""
-    single = len(sub.inputs) == 1 and isinstance(sub.inputs[0], SourceInput)
-    return single and isinstance(sub.root, Repartition)
+def _aligned(sub: SubTopology) -> bool:
+    """Whether the tasks keep pace in event time: where their records leave for other partitions,
+    of this query or of one that reads its sink, none should be a month ahead of another."""
+    if isinstance(sub.root, Deliver):
+        return False
+    return len(sub.inputs) > 1 or isinstance(sub.inputs[0], SourceInput)
 
 
 def _read(

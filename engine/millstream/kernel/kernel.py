@@ -12,7 +12,7 @@ from millstream.functions.function import Catalogue
 from millstream.kernel import changelog, emit
 from millstream.kernel.execution import Ready, output_of, ready, run_steps
 from millstream.kernel.intake import Intake, Mark, decode_spec, take_in
-from millstream.kernel.problems import failed_rows, late_rows, stopped
+from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
 from millstream.log.log import Appended, Fetched
 from millstream.model.batch import HEADERS
 from millstream.model.physical import physical_names
@@ -43,6 +43,8 @@ class DuckKernel:
 
     `output_partitions`: of the topic that the root writes to. `cached`: intermediate revisions of
     a key may be dropped between commits; outputs of a table sink then leave with `flush`.
+    `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
+    them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
     """
 
     def __init__(
@@ -54,11 +56,15 @@ class DuckKernel:
         *,
         output_partitions: int = 1,
         cached: bool = False,
+        delivering: bool = True,
+        fatal: frozenset[str] = frozenset(),
     ) -> None:
         self._sub = sub
         self._catalogue = catalogue
         self._output_partitions = output_partitions
         self._cached = cached
+        self._delivering = delivering
+        self._fatal = fatal
         self._programs: dict[bool, Ready] = {}
         program = self._program(headers=False).program
         tables = (*program.tables, *((MARKS,) if len(sub.inputs) > 1 else ()))
@@ -101,6 +107,7 @@ class DuckKernel:
     def run(self, inputs: Sequence[Fetched[pa.Table]]) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
         taken = take_in(self._work, self._sub, self._decode, inputs, self._known_marks())
+        refuse_fatal(taken.problems, self._fatal)
         self._keep_marks(taken)
         if taken.rows == 0:
             return RunResult((), taken.consumed, taken.problems)
@@ -203,6 +210,8 @@ class DuckKernel:
                     emit.moved(self._work, out, root, topic, self._output_partitions),
                     (),
                 )
+            case Deliver() if not self._delivering:
+                return (), ()
             case Write() | Deliver():
                 rows = emit.reduced(out, root.kind)
                 if self._cached and root.kind is SourceKind.TABLE:

@@ -3,8 +3,8 @@
 The order of a task's rows is (m, input, offset), m being the running maximum of event time within
 a source partition: what repeatedly taking the head with the lowest time gives, as a plain sort.
 A partition that may still bring more rows (not at its `end`) holds back all rows of its task that
-come after its last one. Where rows are about to move to other partitions (`together`), it holds
-back those of all tasks: they then arrive nearly in the order of time, and few of them late.
+come after its last one. Where rows may move to other partitions (`together`), it holds back those
+of all tasks: whoever reads them next finds them nearly in the order of time, and few of them late.
 """
 
 from __future__ import annotations

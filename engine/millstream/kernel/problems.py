@@ -50,6 +50,18 @@ def late_rows(
     return tuple(result)
 
 
+def refuse_fatal(problems: Sequence[Problem], kinds: frozenset[str]) -> None:
+    """Raise RecordError for the first problem of one of these kinds."""
+    found = next((problem for problem in problems if problem.kind in kinds), None)
+    if found is not None:
+        raise RecordError(
+            f"Record at offset {found.offset} of topic {found.topic}, partition "
+            f"{found.partition}, cannot be used: {found.message}",
+            hint="The query is set to stop at such a record. Correct the setting with UNSET and "
+            "create the query again, or DROP it.",
+        )
+
+
 def stopped(error: duckdb.Error, sub: SubTopology) -> MillstreamError:
     """The error of the query when even the exact program fails."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -294,6 +294,7 @@ class Execution(Generic[Batch]):
         except Exception as second:
             self.state = QueryState.ERROR
             self._explain(second)
+            self._tell(second)
             return
         self.metrics.reopened += 1
         self.state = QueryState.OPENING
@@ -306,6 +307,11 @@ class Execution(Generic[Batch]):
             self.discard()
         except Exception as second:
             self.error += f"\nNor could its state be discarded: {second}"
+        self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        if self.spec.on_error is not None:
+            self.spec.on_error(error)
 
     def _explain(self, error: Exception) -> None:
         known = isinstance(error, MillstreamError)

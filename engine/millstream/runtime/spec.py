@@ -44,6 +44,8 @@ class QuerySpec(Generic[Batch]):
       query has committed behind them.
     * `transient`: nothing is committed, and outputs to all but repartition topics are handed to
       `on_outputs` as soon as they are made (push queries).
+    * `on_error`: called when the query stops with an error that it does not recover from by
+      itself; like `on_outputs` it may not call the instance.
     """
 
     query_id: str
@@ -54,6 +56,7 @@ class QuerySpec(Generic[Batch]):
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
     transient: bool = False
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
+    on_error: Callable[[Exception], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings
 from millstream.runtime.tasks import Task, TaskId, TaskState
 
+PACE_MIN = 1_000
+"""Fewest records to ask for of a partition whose records are held back."""
 GAP_READS = 16
 """Reads that bring no record but move on (transaction markers) before giving others a turn."""
 
@@ -26,6 +28,7 @@ class Stage(Generic[Batch]):
         self.buffer: dict[TopicPartition, Fetched[Batch]] = {}
         self.record_bytes: dict[TopicPartition, int] = {}
         self.behind: set[TopicPartition] = set()
+        self.pace: dict[TopicPartition, int] = {}
 
     def open(
         self,
@@ -107,7 +110,7 @@ class Stage(Generic[Batch]):
         sharing = len(self.behind) if place in self.behind else len(self.positions)
         share = settings.max_batch_records // max(1, sharing)
         by_size = settings.max_partition_bytes // self.record_bytes.get(place, 1)
-        return max(1, min(share, by_size))
+        return max(1, min(share, by_size, self.pace.get(place, share)))
 
     def _places(self) -> list[TopicPartition]:
         return [
@@ -144,8 +147,16 @@ class Stage(Generic[Batch]):
                 )
             self.positions[place] = after
             moved += after - before
+            self._keep_pace(place, after - before, fetched.next_offset - before)
         self.buffer.clear()
         return result, moved
+
+    def _keep_pace(self, place: TopicPartition, taken: int, offered: int) -> None:
+        """Read less of a partition whose records are held back, more again when they are not."""
+        if taken < offered:
+            self.pace[place] = max(PACE_MIN, 2 * taken)
+        elif place in self.pace:
+            self.pace[place] = max(self.pace[place], 2 * taken)
 
     def changelog_positions(self) -> dict[int, int]:
         """The changelog position of each open task's state."""
