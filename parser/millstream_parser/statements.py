@@ -23,6 +23,8 @@ class Span:
     end: int
 
 
+Tree = exp.Expression
+"""A tree of an expression."""
 PropertyValue = str | int | float | bool | exp.Expression
 Properties = tuple[tuple[str, PropertyValue], ...]
 """WITH (…): upper-case names and literal values (a decimal literal stays an exp.Literal)."""

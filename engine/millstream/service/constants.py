@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-from sqlglot import exp
 
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast, Expression, Literal, MakeArray, MakeMap, MakeStruct
@@ -21,6 +20,7 @@ from millstream.plan.assignable import assignable
 from millstream.plan.literals import coerce
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
+from millstream_parser.statements import Tree
 
 if TYPE_CHECKING:
     from millstream.service.engine import Engine
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 _CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)
 
 
-def constant_row(
-    columns: Sequence[Column], trees: Sequence[exp.Expression], engine: Engine
-) -> pa.Table:
+def constant_row(columns: Sequence[Column], trees: Sequence[Tree], engine: Engine) -> pa.Table:
     """One row with the value of each expression as the type of its column."""
     scope = Scope((), engine.functions, engine.catalog.types, clause="VALUES")
     expressions = [
