@@ -18,9 +18,7 @@ from millstream.topology.topology import SubTopology
 _META = ((f'"{SEQ}"', "0::BIGINT"), (f'"{DIFF}"', "1::TINYINT"))
 
 
-def view_text(
-    sub: SubTopology, catalogue: Catalogue, table: Callable[[str], str]
-) -> str | None:
+def view_text(sub: SubTopology, catalogue: Catalogue, table: Callable[[str], str]) -> str | None:
     """The rows of the table that the sub-topology writes, under the physical names of its schema,
     with `$part` and `$rowtime`; None where its state does not hold them.
 
