@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from millstream.kernel.intake import Intake
 from millstream.model.batch import PART, SEQ
-from millstream.model.errors import MillstreamError, RecordError, UnavailableError
+from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.topology.topology import SubTopology
 
@@ -66,6 +66,13 @@ def stopped(error: duckdb.Error, sub: SubTopology) -> MillstreamError:
     """The error of the query when even the exact program fails."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     what = f"sub-topology {sub.index} could not process its input"
+    if "Corrupt database file" in text:
+        return CorruptionError(
+            what,
+            detail=text,
+            hint="Close the database and delete its .state file: the state is rebuilt from the "
+            "changelogs.",
+        )
     if isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException):
         return UnavailableError(what, detail=text, hint="free memory or disk space")
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):

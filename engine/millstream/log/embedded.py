@@ -101,6 +101,10 @@ class EmbeddedLog:
         except duckdb.Error as error:
             raise opening_error(str(path), error) from error
 
+    def detach_state(self, name: str = "state") -> None:
+        """Take back `attach_state`; only before `lock`. Raises duckdb.Error when there is none."""
+        self._file.detach(name)
+
     def lock(self) -> None:
         """Close the instance to the file system, the network and changes of its settings.
 

@@ -95,6 +95,11 @@ class LogFile:
         self.connection.execute(f"ATTACH '{literal}' AS {name}")
         self._databases[name] = path
 
+    def detach(self, name: str) -> None:
+        """Take back `attach`."""
+        self._databases.pop(name, None)
+        self.connection.execute(f"DETACH {name}")
+
     def wal_bytes(self) -> int:
         """The size of the largest write-ahead log."""
         return max(map(_wal_bytes, self._databases.values()))

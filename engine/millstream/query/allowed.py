@@ -1,6 +1,8 @@
-"""Functions that a pull query beyond the dialect may call, by sqlglot's and DuckDB's names."""
+"""What a pull query beyond the dialect may be made of: nodes, and functions by their names."""
 
 from __future__ import annotations
+
+from sqlglot import exp
 
 _AGGREGATES = """
 ANY_VALUE ARG_MAX ARG_MIN ARRAY_AGG AVG BOOL_AND BOOL_OR APPROX_DISTINCT APPROX_QUANTILE CORR COUNT
@@ -24,3 +26,15 @@ STRUCT STR_TO_TIME SUBSTR SUBSTRING TAN TIME_TO_STR TIMESTAMP_TRUNC TO_BASE64 TR
 TS_OR_DS_ADD TS_OR_DS_TO_DATE UCASE UNNEST EXPLODE UPPER WEEK YEAR
 """
 FUNCTIONS = frozenset(f"{_AGGREGATES} {_WINDOWS} {_SCALARS}".split())
+NODES: tuple[type[exp.Expr], ...] = (
+    *(exp.Select, exp.SetOperation, exp.Subquery, exp.With, exp.CTE, exp.From, exp.Join),
+    *(exp.Table, exp.TableAlias, exp.Values, exp.Tuple, exp.Where, exp.Group, exp.GroupingSets),
+    *(exp.Cube, exp.Rollup, exp.Having, exp.Qualify, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
+    *(exp.Distinct, exp.Window, exp.WindowSpec, exp.Filter, exp.WithinGroup, exp.IgnoreNulls),
+    *(exp.RespectNulls, exp.Column, exp.Identifier, exp.Star, exp.Alias, exp.Dot, exp.Var),
+    *(exp.Literal, exp.Boolean, exp.Null, exp.Interval, exp.DataType, exp.DataTypeParam),
+    *(exp.ColumnDef, exp.Cast, exp.Case, exp.If, exp.Binary, exp.Unary, exp.Between, exp.In),
+    *(exp.Exists, exp.Array, exp.Struct, exp.PropertyEQ, exp.Bracket, exp.Slice, exp.AtTimeZone),
+    *(exp.Aliases, exp.Lambda, exp.Kwarg),
+)
+"""What is on no list is refused, functions by the list above."""

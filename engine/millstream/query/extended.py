@@ -6,30 +6,13 @@ that runs is printed from the tree: what a user types never reaches DuckDB as te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from millstream.model.errors import StatementError
-from millstream.query.allowed import FUNCTIONS
-
-_REFUSED_NODES = (
-    exp.Command,
-    exp.Create,
-    exp.Drop,
-    exp.Insert,
-    exp.Update,
-    exp.Delete,
-    exp.Copy,
-    exp.Set,
-    exp.Attach,
-    exp.Pragma,
-    exp.Into,
-    exp.Parameter,
-    exp.Placeholder,
-    exp.Lateral,
-)
+from millstream.query.allowed import FUNCTIONS, NODES
 
 
 def extended_sql(text: str, relation: Callable[[str], str]) -> str:
@@ -39,21 +22,37 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
     raises StatementError. Raises StatementError for whatever is not on the lists.
     """
     tree = _parsed(text)
-    common = {cte.alias_or_name.upper() for cte in tree.find_all(exp.CTE)}
     for node in list(tree.walk()):
         _check(node)
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
             raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
-        name = table.name if table.this.quoted else table.name.upper()
-        if name.upper() in common:
+        if table.name.upper() in _common(table):
             continue
-        alias = table.alias or table.name
+        name = table.name if table.this.quoted else table.name.upper()
+        given = table.args.get("alias") or exp.TableAlias(
+            this=exp.to_identifier(table.name, quoted=True)
+        )
         subquery = exp.Subquery(
-            this=_parsed(relation(name)), alias=exp.TableAlias(this=exp.to_identifier(alias))
+            this=_parsed(relation(name)), alias=given, joins=table.args.get("joins")
         )
         table.replace(subquery)
     return str(tree.sql(dialect="duckdb"))
+
+
+def _common(table: exp.Expr) -> Iterator[str]:
+    """The names that WITH clauses give to relations where the table stands. A definition sees the
+    ones before it only: a name that is not in scope must never reach DuckDB as a table."""
+    node: exp.Expr = table
+    while node.parent is not None:
+        below, node = node, node.parent
+        if isinstance(node, exp.With):
+            before = node.expressions[: node.expressions.index(below)]
+            yield from (cte.alias_or_name.upper() for cte in before)
+            # The clause of the query itself is done with; go on above that query.
+            node = node.parent or node
+        elif (clause := node.args.get("with_")) is not None:
+            yield from (cte.alias_or_name.upper() for cte in clause.expressions)
 
 
 def _parsed(text: str) -> exp.Expr:
@@ -68,14 +67,16 @@ def _parsed(text: str) -> exp.Expr:
 
 
 def _check(node: exp.Expr) -> None:
-    if isinstance(node, _REFUSED_NODES):
-        raise StatementError(f"{type(node).__name__} is not allowed in a pull query")
+    if isinstance(node, exp.With) and node.recursive:
+        raise StatementError("WITH RECURSIVE is not allowed in a pull query")
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
         name = str(node.this).upper()
-    elif isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast | exp.Case):
+    elif isinstance(node, NODES):
+        return
+    elif isinstance(node, exp.Func):
         name = node.sql_name()
     else:
-        return
+        raise StatementError(f"{type(node).__name__} is not allowed in a pull query")
     if name not in FUNCTIONS:
         raise StatementError(
             f"Function {name} is not allowed in a pull query",

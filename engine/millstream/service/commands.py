@@ -6,6 +6,7 @@ Opening a database replays it; the offset of a command numbers the query it star
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from millstream.model.errors import CorruptionError
 
 VERSION = 1
 READ_MAX = 10_000
+_IDENTITY = "millstream.database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,7 @@ class CommandLog:
     def __init__(self, log: Log[pa.Table], topic: str) -> None:
         self._log = log
         self._topic = topic
-        if log.topic(topic) is None:
-            log.create_topic(Topic(topic, 1, config={"cleanup.policy": "delete"}))
+        database_id(log, topic)
         self._writer: Writer[pa.Table] = log.writer(topic)
 
     @property
@@ -65,6 +66,19 @@ class CommandLog:
     def close(self) -> None:
         """Release the writer; idempotent."""
         self._writer.close()
+
+
+def database_id(log: Log[pa.Table], topic: str) -> str:
+    """What tells one log from every other; drawn when its command topic is made, here if need be.
+
+    A state database that was made for another log must not be used with this one.
+    """
+    found = log.topic(topic)
+    if found is None:
+        config = {"cleanup.policy": "delete", _IDENTITY: uuid.uuid4().hex}
+        found = Topic(topic, 1, config=config)
+        log.create_topic(found)
+    return found.config.get(_IDENTITY, "")
 
 
 def _command(row: dict[str, Any]) -> Command:

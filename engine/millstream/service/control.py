@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millstream.catalog.catalog import QueryKind
@@ -41,8 +42,13 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
     raise StatementError("not a setting")
 
 
-def control_query(statement: ControlQuery, engine: Engine, *, replaying: bool) -> Done:
-    """TERMINATE, PAUSE or RESUME one query or all; push queries can only be terminated."""
+def control_query(
+    statement: ControlQuery, engine: Engine, *, replaying: bool, write: Callable[[], None]
+) -> Done:
+    """TERMINATE, PAUSE or RESUME one query or all; push queries can only be terminated.
+
+    `write` puts the statement on the command log once it is known to be right.
+    """
     action, wanted = statement.action, statement.query_id
     if wanted is not None and wanted not in engine.catalog.queries:
         return _terminate_push(wanted, action, engine)
@@ -53,6 +59,7 @@ def control_query(statement: ControlQuery, engine: Engine, *, replaying: bool) -
     ]
     if wanted is not None and not chosen:
         raise StatementError(f"{wanted} belongs to a SOURCE TABLE: DROP TABLE ends it")
+    write()
     for query_id in chosen:
         match action:
             case "TERMINATE":

@@ -67,11 +67,13 @@ def connect(
     """Open a database: a file, which is made when missing, or ":memory:".
 
     `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"}.
-    Raises ConflictError when another process has the file open.
+    Raises UnavailableError (code E-LOG-LOCKED) while another process has the file open,
+    ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no database,
+    StatementError for a property that is unknown.
     """
-    engine = Engine.open(path, settings or EngineSettings(), now_ms)
     session = Session()
     for name, value in (properties or {}).items():
         session.set(name, value)
+    engine = Engine.open(path, settings or EngineSettings(), now_ms)
     engine.start()
     return Database(engine, session)

@@ -6,6 +6,7 @@ starts nothing; `start_replayed` starts what is left at the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from millstream.catalog.properties import Form, read_properties
 from millstream.catalog.source import Source
 from millstream.formats.validate import check_formats
 from millstream.log.log import Topic
-from millstream.model.errors import StatementError
+from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.schema import SourceKind
 from millstream.plan import define
 from millstream.plan.build import Planned, plan_query
@@ -39,6 +40,8 @@ class Context:
     session: Session
     offset: int
     replaying: bool
+    write: Callable[[], None]
+    """Puts the statement on the command log: called before what cannot be undone."""
 
     @property
     def catalog(self) -> Catalog:
@@ -53,9 +56,11 @@ def apply(
     offset: int,
     *,
     replaying: bool = False,
+    write: Callable[[], None] = lambda: None,
 ) -> tuple[Done, bool]:
-    """Apply a definition; the flag says whether it belongs on the command log."""
-    context = Context(piece.text, piece.script, engine, session, offset, replaying)
+    """Apply a definition; the flag says whether it has yet to go to the command log. Those whose
+    effects cannot be undone have written it themselves, through `write`."""
+    context = Context(piece.text, piece.script, engine, session, offset, replaying, write)
     statement = piece.statement
     match statement:
         case s.CreateSource():
@@ -73,15 +78,27 @@ def apply(
         case s.DropType():
             return _drop_type(statement, context)
         case s.ControlQuery():
-            persistent = statement.query_id is None or statement.query_id in engine.catalog.queries
-            return control.control_query(statement, engine, replaying=replaying), persistent
+            done = control.control_query(statement, engine, replaying=replaying, write=write)
+            return done, False
     raise StatementError(f"{type(statement).__name__} cannot be executed here")
+
+
+def undo(engine: Engine, before: Catalog) -> None:
+    """Take back a definition that could not be written to the command log."""
+    for query_id in engine.catalog.queries.keys() - before.queries.keys():
+        queries.end(engine, query_id, replaying=False)
+    engine.catalog = before
 
 
 def start_replayed(engine: Engine) -> None:
     """Start the queries that the command log left running."""
     for query_id in engine.catalog.queries:
-        queries.start(engine, query_id)
+        try:
+            queries.start(engine, query_id)
+        except MillstreamError as error:
+            # One query that cannot run is no reason to refuse the file and all the others.
+            engine.failed[query_id] = str(error)
+            continue
         if query_id in engine.paused:
             engine.instance.pause(query_id)
 
@@ -224,12 +241,13 @@ def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
     dropped = define.drop(statement, context.catalog)
     if dropped.catalog is context.catalog:
         return Done(f"Source {statement.name} does not exist."), False
+    context.write()
     context.engine.catalog = dropped.catalog
     for query_id in dropped.terminate:
         queries.end(context.engine, query_id, replaying=context.replaying)
     if dropped.delete_topic is not None and not context.replaying:
         context.engine.log.delete_topic(dropped.delete_topic)
-    return Done(f"Source {statement.name} was dropped."), True
+    return Done(f"Source {statement.name} was dropped."), False
 
 
 def _alter(statement: s.AlterSource, context: Context) -> Done:

@@ -22,6 +22,8 @@ class Driver:
         self.instance = instance
         self.lock = threading.RLock()
         self.failure: BaseException | None = None
+        self.on_failure: Callable[[BaseException], None] | None = None
+        """Called in the thread when it dies."""
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = False
@@ -77,4 +79,6 @@ class Driver:
                 self._wake.wait(max(0, min(until, IDLE_WAIT_MS_MAX)) / 1000)
         except BaseException as failure:
             self.failure = failure
+            if self.on_failure is not None:
+                self.on_failure(failure)
             raise

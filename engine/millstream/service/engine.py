@@ -20,10 +20,11 @@ from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
-from millstream.service import asserts, control, definitions, inserting, inspect, pulling, queries
-from millstream.service.commands import Command, CommandLog
+from millstream.service import asserts, control, definitions, inserting, inspect, pulling, pushing
+from millstream.service.commands import Command, CommandLog, database_id
 from millstream.service.driver import Driver
 from millstream.service.explain import explain
+from millstream.service.opening import open_state
 from millstream.service.printing import print_topic
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Done, Result, Stream
@@ -66,16 +67,21 @@ class Engine:
         self.pushing: dict[str, Stream] = {}
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
-        self._closed = False
+        self.closed = False
+        self.failed: dict[str, str] = {}
+        """Why queries of the catalog could not be started when the file was opened."""
+        self.driver.on_failure = self._fail_pushes
 
     @staticmethod
     def open(path: str, settings: EngineSettings, clock: Callable[[], int]) -> Engine:
         """Open a file (made when missing) or ":memory:", and start the queries it holds."""
         log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
         try:
-            log.attach_state(":memory:" if path == ":memory:" else f"{path}.state")
+            store, problem = open_state(log, path, database_id(log, settings.command_topic))
             log.lock()
-            engine = Engine(log, Store(log.connection, "state"), settings, clock)
+            engine = Engine(log, store, settings, clock)
+            if problem is not None:
+                engine.processing_log.add("", (problem,))
             engine.replay()
         except BaseException:
             log.close()
@@ -123,7 +129,7 @@ class Engine:
         statement = piece.statement
         match statement:
             case s.SelectStatement(query) if query is not None and query.emit is not None:
-                return queries.push(query, piece.script, self, session)
+                return pushing.push(query, piece.script, self, session)
             case s.SelectStatement():
                 return pulling.pull(statement, piece, self, session)
             case s.InsertValues():
@@ -154,10 +160,19 @@ class Engine:
     def _define(self, piece: Piece, session: Session) -> Result:
         """A statement that changes the catalog: applied, and written to the command log."""
         with self.driver.lock:
-            offset = self.commands.next_offset
-            done, command = definitions.apply(piece, self, session, offset)
-            if command:
-                self.commands.append(Command(piece.text, dict(session.properties)), self.clock())
+            offset, before = self.commands.next_offset, self.catalog
+            command = Command(piece.text, dict(session.properties))
+
+            def write() -> None:
+                self.commands.append(command, self.clock())
+
+            done, unwritten = definitions.apply(piece, self, session, offset, write=write)
+            try:
+                if unwritten:
+                    write()
+            except MillstreamError:
+                definitions.undo(self, before)
+                raise
         self.driver.wake()
         return done
 
@@ -176,6 +191,11 @@ class Engine:
         with self.driver.lock:
             return self.instance.status()
 
+    def _fail_pushes(self, failure: BaseException) -> None:
+        """The engine thread has died: nobody will ever feed the push queries again."""
+        for stream in list(self.pushing.values()):
+            stream.fail(FencedError("the engine has stopped", detail=str(failure)))
+
     def drain(self) -> None:
         """Return when all queries have processed and committed what there is."""
         while self.driver.run_until_idle():
@@ -183,13 +203,13 @@ class Engine:
 
     def close(self) -> None:
         """Stop, commit and release everything; idempotent."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
         self._cancel_wake()
         for stream in list(self.pushing.values()):
             stream.close()
         self.driver.stop()
+        self.closed = True
         self.instance.close(self.clock())
         self.commands.close()
         self.writer.close()

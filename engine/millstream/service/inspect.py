@@ -112,7 +112,7 @@ def _queries(engine: Engine) -> Rows:
         (
             query.id,
             "PERSISTENT",
-            _state(states, query),
+            _state(states, query, engine),
             query.sink,
             engine.catalog.sources[query.sink].topic if query.sink else None,
             query.statement,
@@ -128,10 +128,10 @@ def _queries(engine: Engine) -> Rows:
     return rows(columns, persistent + push)
 
 
-def _state(states: dict[str, Any], query: QueryRecord) -> str:
+def _state(states: dict[str, Any], query: QueryRecord, engine: Engine) -> str:
     status = states.get(query.id)
     if status is None:
-        return "ERROR"
+        return f"ERROR: {engine.failed.get(query.id, 'it is not running')}"
     return f"{status.state.value}: {status.error}" if status.error else str(status.state.value)
 
 

@@ -1,8 +1,9 @@
-"""Starting and ending queries: from a plan to tasks in the runtime, or to a stream for a client."""
+"""Starting and ending persistent queries: from a plan to tasks in the runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,29 +11,27 @@ import pyarrow as pa
 from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
-from millstream.log.log import Appended, Topic, TopicPartition
-from millstream.model.batch import PART, ROWTIME, SEQ
-from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.log.log import Topic, TopicPartition
+from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
-from millstream.plan.build import Planned, plan_query
+from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read, Write
-from millstream.plan.sinks import Client
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
-from millstream.service.results import Stream
-from millstream.service.session import Session
 from millstream.topology.split import split
 from millstream.topology.topology import InternalTopic, SourceInput, Topology
-from millstream_parser import statements as s
 
 if TYPE_CHECKING:
     from millstream.service.engine import Engine
 
-BUFFER_BATCHES_MAX = 1024
-_BOOKKEEPING = {PART, SEQ, ROWTIME, "$diff", "$headers"}
+_FATAL = (
+    ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),
+    ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
+)
+"""Settings under which a query stops at a record it would skip."""
 
 
 def partitions_of(engine: Engine, topic: str) -> int:
@@ -86,7 +85,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     topology = topology_of(engine, query_id, planned)
     for internal in topology.internal_topics:
         if engine.log.topic(internal.name) is None:
-            engine.log.create_topic(_internal(internal))
+            engine.log.create_topic(internal_topic(internal))
     if fresh:
         _remember_start(engine, query_id, topology, record.properties)
     cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
@@ -95,25 +94,29 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
         QuerySpec(
             query_id,
             query_id,
-            _kernels(engine, topology, cached=cached),
+            kernels(engine, topology, record.properties, cached=cached, delivering=False),
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
-            repartitions=_repartitions(topology),
+            repartitions=repartitions_of(topology),
         )
     )
 
 
 def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
     """End a persistent query for good: its state, positions and internal topics go too."""
-    planned = engine.plans.pop(query_id, None)
+    engine.plans.pop(query_id, None)
     engine.paused.discard(query_id)
+    engine.failed.pop(query_id, None)
     if replaying:
         return
     engine.instance.remove_query(query_id, engine.clock())
     engine.log.forget_group(query_id)
     engine.store.drop_query(query_id)
-    if planned is not None:
-        for internal in topology_of(engine, query_id, planned).internal_topics:
-            engine.log.delete_topic(internal.name)
+    own = re.compile(
+        f"{re.escape(engine.settings.internal_prefix + query_id)}-[0-9]+-(repartition|changelog)"
+    )
+    for topic in engine.log.topics():
+        if own.fullmatch(topic.name):
+            engine.log.delete_topic(topic.name)
 
 
 def register_source_table(engine: Engine, source: Source, record: QueryRecord) -> None:
@@ -154,89 +157,18 @@ def _shape(node: Any) -> tuple[Any, ...]:
             )
 
 
-def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
-    """Start a push query; its rows are waited for by iterating the result."""
-    planned = plan_query(
-        query,
-        engine.catalog,
-        target=Client(),
-        properties=session.properties,
-        functions=engine.functions,
-        script=text,
-    )
-    with engine.driver.lock:
-        engine.pushes += 1
-        query_id = f"transient_{planned.sources[0].name}_{engine.clock()}{engine.pushes}"
-        topology = topology_of(engine, query_id, planned)
-        schema = planned.node.schema
-        stream = Stream(
-            query_id,
-            schema,
-            [column.name for column in schema.columns],
-            lambda: _end_push(engine, query_id, topology),
-            limit=query.limit,
-            idle=None if engine.driver.threaded else engine.driver.run_until_idle,
-        )
-        if query.limit == 0:
-            return stream
-        for internal in topology.internal_topics:
-            engine.log.create_topic(_internal(internal))
-        engine.pushing[query_id] = stream
-        engine.instance.add_query(
-            QuerySpec(
-                query_id,
-                query_id,
-                _kernels(engine, topology, cached=False),
-                repartitions=_repartitions(topology),
-                start=_start(engine, topology, session.properties),
-                transient=True,
-                on_outputs=lambda outputs: _hand_over(stream, outputs),
-            )
-        )
-    engine.driver.wake()
-    return stream
-
-
-def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:
-    for output in outputs:
-        if stream.closed or output.count == 0:
-            continue
-        rows = output.batch
-        kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
-        if stream.buffer.qsize() >= BUFFER_BATCHES_MAX:
-            stream.fail(
-                UnavailableError(
-                    f"push query {stream.query_id} was ended: its client reads too slowly",
-                    hint="Read faster, or add a LIMIT or a filter.",
-                    code="E-SLOW-CONSUMER",
-                )
-            )
-            return
-        stream.buffer.put_nowait(kept.rename_columns(stream.columns))
-
-
-def _end_push(engine: Engine, query_id: str, topology: Topology) -> None:
-    """Called by the stream when it closes, from whatever thread its client uses."""
-    with engine.driver.lock:
-        engine.pushing.pop(query_id, None)
-        engine.instance.remove_query(query_id, engine.clock(), commit=False)
-        engine.store.drop_query(query_id)
-        for internal in topology.internal_topics:
-            engine.log.delete_topic(internal.name)
-
-
-def fail_push(engine: Engine, query_id: str, error: MillstreamError) -> None:
-    """Tell the client of a push query that it ended."""
-    stream = engine.pushing.get(query_id)
-    if stream is not None:
-        stream.fail(error)
-
-
-def _kernels(
-    engine: Engine, topology: Topology, *, cached: bool
+def kernels(
+    engine: Engine,
+    topology: Topology,
+    properties: Mapping[str, str],
+    *,
+    cached: bool,
+    delivering: bool,
 ) -> tuple[KernelSpec[pa.Table], ...]:
+    """A kernel for each sub-topology, under the settings of the query's session."""
     widths = {item.name: item.partitions for item in topology.internal_topics}
-    kernels = []
+    fatal = frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
+    made = []
     register_plan(engine, topology)
     for sub in topology.subtopologies:
         out = sub.output
@@ -248,11 +180,13 @@ def _kernels(
             engine.functions,
             output_partitions=width,
             cached=cached,
+            delivering=delivering,
+            fatal=fatal,
         )
         inputs = tuple(item.topic for item in sub.inputs)
         outputs = () if out is None else (out,)
-        kernels.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
-    return tuple(kernels)
+        made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
+    return tuple(made)
 
 
 def register_plan(engine: Engine, topology: Topology) -> None:
@@ -265,15 +199,17 @@ def register_plan(engine: Engine, topology: Topology) -> None:
         cursor.close()
 
 
-def _repartitions(topology: Topology) -> frozenset[str]:
+def repartitions_of(topology: Topology) -> frozenset[str]:
+    """The names of a query's own repartition topics."""
     return frozenset(item.name for item in topology.internal_topics if item.kind == "repartition")
 
 
-def _internal(internal: InternalTopic) -> Topic:
+def internal_topic(internal: InternalTopic) -> Topic:
+    """The topic to make for a repartition or a changelog."""
     return Topic(internal.name, internal.partitions, config={"millstream.kind": internal.kind})
 
 
-def _start(
+def start_positions(
     engine: Engine, topology: Topology, properties: Mapping[str, str]
 ) -> dict[TopicPartition, int]:
     """Where to begin: tables at their first record, streams as `auto.offset.reset` says."""
@@ -296,5 +232,5 @@ def _remember_start(
     """Commit the first positions, so that a query which starts at the end of its source does not
     start at a later end after a crash."""
     writer = engine.log.writer(query_id)
-    writer.transact(query_id, (), _start(engine, topology, properties))
+    writer.transact(query_id, (), start_positions(engine, topology, properties))
     writer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -89,13 +88,24 @@ class Stream:
     columns: list[str]
     on_close: Callable[[], None]
     limit: int | None = None
-    buffer: queue.Queue[pa.Table | MillstreamError | None] = field(
-        default_factory=lambda: queue.Queue(maxsize=1024)
-    )
+    buffer: queue.Queue[pa.Table | MillstreamError | None] = field(default_factory=queue.Queue)
+    """Whoever puts rows in keeps to the bounds."""
     idle: Callable[[], bool] | None = None
     """Without an engine thread: runs the engine until it is idle; False when nothing came."""
     closed: bool = False
     delivered: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """The size of the rows that wait to be read. One thread writes each of the counters."""
+        return self.bytes_in - self.bytes_out
+
+    def put(self, rows: pa.Table) -> None:
+        """Add rows for the client, whose columns are `columns`."""
+        self.bytes_in += rows.nbytes
+        self.buffer.put_nowait(rows)
 
     def batches(self) -> Iterator[pa.Table]:
         """Rows as Arrow tables, one per batch the engine produced."""
@@ -106,6 +116,7 @@ class Stream:
                     return
                 if isinstance(item, MillstreamError):
                     raise item
+                self.bytes_out += item.nbytes
                 yield self._limited(item)
         finally:
             self.close()
@@ -120,14 +131,10 @@ class Stream:
         if not self.closed:
             self.closed = True
             self.on_close()
-            with contextlib.suppress(queue.Full):
-                self.buffer.put_nowait(None)
+            self.buffer.put_nowait(None)
 
     def fail(self, error: MillstreamError) -> None:
         """End the query with an error, which the client meets after the rows before it."""
-        with contextlib.suppress(queue.Empty):
-            while self.buffer.full():
-                self.buffer.get_nowait()
         self.buffer.put_nowait(error)
 
     def __enter__(self) -> Stream:

@@ -82,6 +82,15 @@ class Store:
             ) from error
         return Store(root, "state")
 
+    def claim(self, identity: str) -> bool:
+        """Whether the state was made for the log of this identity; a new state is from now on."""
+        table = f'{quoted(self.database)}.main."$identity"'
+        self._root.execute(f"CREATE TABLE IF NOT EXISTS {table} (id VARCHAR)")
+        found = self._root.execute(f"SELECT id FROM {table}").fetchall()
+        if not found:
+            self._root.execute(f"INSERT INTO {table} VALUES (?)", [identity])
+        return not found or found[0][0] == identity
+
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection that sees committed state; the caller closes it."""
         return self._root.cursor()

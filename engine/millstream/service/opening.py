@@ -1,0 +1,71 @@
+"""Opening the state of a log: kept when it is readable and the log's own, else made anew.
+
+State can always be made again from the changelogs, so one that cannot be used is put aside
+rather than refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+
+from millstream.log.embedded import EmbeddedLog
+from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
+from millstream.model.problem import Problem
+from millstream.state.store import Store
+
+MEMORY = ":memory:"
+SUFFIX = ".state"
+QUARANTINE = ".quarantine"
+_NAME = "state"
+
+
+def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Problem | None]:
+    """Attach the state of the log at `path`, and say what was wrong with it, if anything was.
+
+    Raises UnavailableError when its file cannot be opened for reasons outside of it.
+    """
+    if path == MEMORY:
+        return _attached(log, MEMORY, identity), None
+    file = f"{path}{SUFFIX}"
+    try:
+        return _attached(log, file, identity), None
+    except (MillstreamError, duckdb.Error) as error:
+        if not _unusable(error):
+            raise
+        reason = str(error).splitlines()[0]
+    _put_aside(log, file)
+    reason = reason.rstrip(".")
+    message = f"The state cannot be used: {reason}. It was renamed to "
+    message += f"{file}{QUARANTINE} and is rebuilt from the changelogs."
+    logging.getLogger("millstream").warning(message)
+    return _attached(log, file, identity), Problem("STATE", message, "", -1)
+
+
+def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
+    log.attach_state(file, _NAME)
+    store = Store(log.connection, _NAME)
+    if not store.claim(identity):
+        raise CorruptionError(f"The state in '{file}' belongs to another log")
+    return store
+
+
+def _unusable(error: Exception) -> bool:
+    """Whether the fault is in the bytes of the file."""
+    if isinstance(error, UnavailableError):
+        return "read enough bytes" in str(error)
+    return isinstance(error, CorruptionError) or (
+        isinstance(error, duckdb.Error) and not isinstance(error, duckdb.IOException)
+    )
+
+
+def _put_aside(log: EmbeddedLog, file: str) -> None:
+    with suppress(duckdb.Error):
+        log.detach_state(_NAME)
+    for suffix in ("", ".wal"):
+        old = Path(file + suffix)
+        if old.exists():
+            old.replace(f"{file}{QUARANTINE}{suffix}")

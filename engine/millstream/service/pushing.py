@@ -1,0 +1,115 @@
+"""Push queries: transient queries of the runtime whose rows go to the stream of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from millstream.log.log import Appended
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.plan.build import plan_query
+from millstream.plan.sinks import Client
+from millstream.runtime.spec import QuerySpec
+from millstream.service.queries import (
+    internal_topic,
+    kernels,
+    repartitions_of,
+    start_positions,
+    topology_of,
+)
+from millstream.service.results import Stream
+from millstream.service.session import Session
+from millstream.topology.topology import Topology
+from millstream_parser import statements as s
+
+if TYPE_CHECKING:
+    from millstream.service.engine import Engine
+
+BUFFER_BATCHES_MAX = 1024
+BUFFER_BYTES_MAX = 256 << 20
+_BOOKKEEPING = {PART, SEQ, ROWTIME, DIFF, HEADERS}
+
+
+def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
+    """Start a push query; its rows are waited for by iterating the result."""
+    planned = plan_query(
+        query,
+        engine.catalog,
+        target=Client(),
+        properties=session.properties,
+        functions=engine.functions,
+        script=text,
+    )
+    with engine.driver.lock:
+        engine.pushes += 1
+        query_id = f"transient_{planned.sources[0].name}_{engine.clock()}{engine.pushes}"
+        topology = topology_of(engine, query_id, planned)
+        schema = planned.node.schema
+        stream = Stream(
+            query_id,
+            schema,
+            [column.name for column in schema.columns],
+            lambda: _end(engine, query_id, topology),
+            limit=query.limit,
+            idle=None if engine.driver.threaded else engine.driver.run_until_idle,
+        )
+        if query.limit == 0:
+            return stream
+        for internal in topology.internal_topics:
+            engine.log.create_topic(internal_topic(internal))
+        engine.pushing[query_id] = stream
+        engine.instance.add_query(
+            QuerySpec(
+                query_id,
+                query_id,
+                kernels(engine, topology, session.properties, cached=False, delivering=True),
+                repartitions=repartitions_of(topology),
+                start=start_positions(engine, topology, session.properties),
+                transient=True,
+                on_outputs=lambda outputs: _hand_over(stream, outputs),
+                on_error=lambda error: _fail(stream, error),
+            )
+        )
+    engine.driver.wake()
+    return stream
+
+
+def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:
+    """Put rows into the client's buffer. What this raises stops the query, and so reaches the
+    client behind the rows that are in the buffer."""
+    for output in outputs:
+        if stream.closed or output.count == 0:
+            continue
+        rows = output.batch
+        kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+        full = stream.buffered_bytes + kept.nbytes > BUFFER_BYTES_MAX and not stream.buffer.empty()
+        if full or stream.buffer.qsize() >= BUFFER_BATCHES_MAX:
+            raise UnavailableError(
+                f"push query {stream.query_id} was ended: its client reads too slowly",
+                hint="Read faster, or add a LIMIT or a filter.",
+                code="E-SLOW-CONSUMER",
+            )
+        stream.put(kept.rename_columns(stream.columns))
+
+
+def _fail(stream: Stream, error: Exception) -> None:
+    stream.fail(
+        error
+        if isinstance(error, MillstreamError)
+        else MillstreamError(f"push query {stream.query_id} failed", detail=str(error))
+    )
+
+
+def _end(engine: Engine, query_id: str, topology: Topology) -> None:
+    """Called by the stream when it closes, from whatever thread its client uses."""
+    with engine.driver.lock:
+        engine.pushing.pop(query_id, None)
+        if engine.closed:
+            return
+        engine.instance.remove_query(query_id, engine.clock(), commit=False)
+        engine.store.drop_query(query_id)
+        for internal in topology.internal_topics:
+            engine.log.delete_topic(internal.name)
