@@ -351,7 +351,9 @@ def joined_reference(left: Sequence[Line], right: Sequence[Line], join: n.JoinKi
 
     table: dict[str, Any] = {}
     rows: list[Row] = []
-    for _, index, _, line in sorted([*timed(left, 0), *timed(right, 1)], key=lambda x: x[:3]):
+    for _, index, _, line in sorted(
+        [*timed(left, 0), *timed(right, 1)], key=lambda row: (row[0], -row[1], row[2])
+    ):
         if index == 1:
             table.pop(line.key, None)
             if line.values is not None:

@@ -87,6 +87,7 @@ def take_in(
     typed: list[_Typed] = []
     segments: list[Segment] = []
     origin: list[tuple[Fetched[pa.Table], int, int]] = []
+    ranks = tie_ranks(sub)
     for index, (source, spec) in enumerate(zip(sub.inputs, specs, strict=True)):
         fetched = [item for item in inputs if item.topic == source.topic]
         read = _read(con, source, spec, fetched, marks, index)
@@ -99,7 +100,7 @@ def take_in(
             end = begin + int(np.searchsorted(parts[begin:], item.partition, side="right"))
             segments.append(
                 Segment(
-                    index,
+                    ranks[index],
                     item.partition,
                     times[begin:end],
                     item.end,
@@ -110,7 +111,19 @@ def take_in(
             origin.append((item, begin, end))
             begin = end
     ordered = order_rows(segments, together=_aligned(sub))
-    return _finish(sub, typed, segments, origin, ordered, marks)
+    return _finish(ranks, typed, segments, origin, ordered, marks)
+
+
+def tie_ranks(sub: SubTopology) -> tuple[int, ...]:
+    """For each input its place among rows of the same time: tables before streams, so that a
+    stream row meets the table as of its own time, this time included."""
+    streams = [_kind(item) is SourceKind.STREAM for item in sub.inputs]
+    order = sorted(range(len(streams)), key=lambda index: (streams[index], index))
+    return tuple(order.index(index) for index in range(len(order)))
+
+
+def _kind(source: SourceInput | RepartitionInput) -> SourceKind:
+    return source.read.kind if isinstance(source, SourceInput) else source.repartition.kind
 
 
 def _aligned(sub: SubTopology) -> bool:
@@ -203,7 +216,7 @@ def _labelled(
 
 
 def _finish(
-    sub: SubTopology,
+    ranks: Sequence[int],
     typed: Sequence[_Typed],
     segments: Sequence[Segment],
     origin: Sequence[tuple[Fetched[pa.Table], int, int]],
@@ -215,7 +228,7 @@ def _finish(
     consumed: dict[tuple[str, int], int] = {}
     moved: dict[tuple[int, int], Mark] = {}
     for index, item in enumerate(typed):
-        own = [s for s, segment in enumerate(segments) if segment.input == index]
+        own = [s for s, segment in enumerate(segments) if segment.rank == ranks[index]]
         pieces, numbers = [], []
         for s in own:
             fetched, begin, end = origin[s]

@@ -1,7 +1,8 @@
 """In what order the rows of a run are processed, and which have to wait.
 
-The order of a task's rows is (m, input, offset), m being the running maximum of event time within
+The order of a task's rows is (m, rank, offset), m being the running maximum of event time within
 a source partition: what repeatedly taking the head with the lowest time gives, as a plain sort.
+The rank of an input says who is first among equals: tables before streams, then as in the query.
 A partition that may still bring more rows (not at its `end`) holds back all rows of its task that
 come after its last one. Where rows may move to other partitions (`together`), it holds back those
 of all tasks: whoever reads them next finds them nearly in the order of time, and few of them late.
@@ -24,7 +25,7 @@ class Segment:
     """The rows of one source partition in a run, in offset order. `carried`: m before them.
     `joined[i]`: row i belongs to the same change as row i - 1 (None: no row does)."""
 
-    input: int
+    rank: int
     partition: int
     rowtime: Ints
     end: bool
@@ -43,7 +44,7 @@ class Ordered:
 
 
 def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordered:
-    """Order the rows of all segments, which are given by input, then partition."""
+    """Order the rows of all segments, given in any order."""
     if len(segments) == 1 and segments[0].joined is None:
         (only,) = segments
         top = max(only.carried, int(only.rowtime.max(initial=_NEVER)))
@@ -63,13 +64,13 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
 def _accepted(
     segments: Sequence[Segment], running: Sequence[Ints], together: bool
 ) -> tuple[int, ...]:
-    single = len({segment.input for segment in segments}) == 1
+    single = len({segment.rank for segment in segments}) == 1
     if single and not together:
         return tuple(len(m) for m in running)
     frontier: dict[int, tuple[int, int]] = {}
     for segment, m in zip(segments, running, strict=True):
         if not segment.end and (len(m) or not single):
-            last = (int(m[-1]) if len(m) else segment.carried, segment.input)
+            last = (int(m[-1]) if len(m) else segment.carried, segment.rank)
             group = 0 if together else segment.partition
             frontier[group] = min(frontier.get(group, last), last)
     result = []
@@ -79,7 +80,7 @@ def _accepted(
             result.append(len(m))
             continue
         time, number = frontier[group]
-        passed = m <= time if segment.input <= number else m < time
+        passed = m <= time if segment.rank <= number else m < time
         count = int(np.count_nonzero(passed))
         while segment.joined is not None and 0 < count < len(m) and segment.joined[count]:
             count -= 1
@@ -88,17 +89,20 @@ def _accepted(
 
 
 def _numbers(segments: Sequence[Segment], taken: Sequence[Ints]) -> tuple[Ints, ...]:
-    """Dense numbers by a stable sort on m: ties stay in the order of the segments."""
-    every = np.concatenate(taken) if taken else np.empty(0, np.int64)
+    """Dense numbers by (m, rank, partition); the rows of a segment stay in their order."""
+    ranked = sorted(range(len(segments)), key=lambda s: (segments[s].rank, segments[s].partition))
+    every = np.concatenate([taken[s] for s in ranked]) if ranked else np.empty(0, np.int64)
     order = np.argsort(every, kind="stable")
     first = np.ones(len(every), np.bool_)
     if any(segment.joined is not None for segment in segments):
-        begins = [
-            np.ones(len(m), np.bool_) if segment.joined is None else ~segment.joined[: len(m)]
-            for segment, m in zip(segments, taken, strict=True)
-        ]
-        first = np.concatenate(begins)
+        first = np.concatenate([_begins(segments[s], len(taken[s])) for s in ranked])
     seq = np.empty(len(every), np.int64)
     seq[order] = np.cumsum(first[order]) - 1
-    cuts = np.cumsum([len(m) for m in taken])[:-1]
-    return tuple(np.split(seq, cuts))
+    cuts = np.cumsum([len(taken[s]) for s in ranked])[:-1]
+    pieces = dict(zip(ranked, np.split(seq, cuts), strict=True))
+    return tuple(pieces[s] for s in range(len(segments)))
+
+
+def _begins(segment: Segment, count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which of the first rows begin a change."""
+    return np.ones(count, np.bool_) if segment.joined is None else ~segment.joined[:count]

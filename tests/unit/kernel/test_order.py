@@ -29,6 +29,10 @@ def test_the_first_input_goes_first_at_equal_times() -> None:
     assert numbers(segment(0, [3]), segment(1, [3])) == [[0], [1]]
 
 
+def test_a_lower_rank_goes_first_wherever_it_is_listed() -> None:
+    assert numbers(segment(1, [3, 4]), segment(0, [3, 4])) == [[1, 3], [0, 2]]
+
+
 def test_rows_behind_a_partition_that_may_bring_more_wait() -> None:
     ordered = order_rows([segment(0, [1, 5], end=False), segment(1, [2, 5, 6])])
     assert ordered.accepted == (2, 1)
