@@ -42,10 +42,12 @@ class Driver:
         """Step until nothing is left to do and all is committed; whether anything was done."""
         worked = False
         with self.lock:
-            while self._step_until_idle():
-                worked = True
+            while True:
+                worked |= self._step_until_idle()
                 self.instance.commit(self._clock())
-        return worked
+                if not self._step_until_idle():
+                    return worked
+                worked = True
 
     def _step_until_idle(self) -> bool:
         worked = False
