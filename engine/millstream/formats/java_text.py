@@ -9,19 +9,26 @@ def double_text(value: str) -> str:
     `value` is the SQL of the number, and so is the result; NULL gives NULL.
     """
     text = f"abs({value})::VARCHAR"
-    mantissa, fraction = f"split_part({text}, 'e', 1)", f"split_part({text}, '.', 2)"
-    whole, small = f"split_part({text}, '.', 1)", f"ltrim({fraction}, '0')"
-    digits = f"rtrim({whole}[2:] || {fraction}, '0')"
+    mantissa, exponent = f"split_part({text}, 'e', 1)", f"split_part({text}, 'e', 2)::INTEGER"
+    small = f"ltrim({text}, '0.')"
+    # DuckDB spends its time per operation on text: the branch of each magnitude has few of them.
+    large = _scientific(f"rtrim(replace({text}, '.', ''), '0')", f"instr({text}, '.') - 2")
+    sign = f"if({value} < 0, '-', '')"
     return (
         f"CASE WHEN abs({value}) >= 1e-3 AND abs({value}) < 1e7 OR {value} = 0"
         f" THEN {value}::VARCHAR"
+        f" WHEN {value} IS NULL THEN NULL"
         f" WHEN isnan({value}) THEN 'NaN'"
-        f" ELSE if({value} < 0, '-', '') || CASE"
-        f" WHEN isinf({value}) THEN 'Infinity'"
-        f" WHEN contains({text}, 'e') THEN {mantissa} || if(contains({mantissa}, '.'), '', '.0')"
-        f" || 'E' || split_part({text}, 'e', 2)::INTEGER"
-        f" WHEN abs({value}) >= 1"
-        f" THEN {whole}[1] || '.' || if({digits} = '', '0', {digits}) || 'E' || len({whole}) - 1"
-        f" ELSE {small}[1] || '.' || if({small}[2:] = '', '0', {small}[2:])"
-        f" || 'E-' || len({fraction}) - len({small}) + 1 END END"
+        f" WHEN isinf({value}) THEN concat({sign}, 'Infinity')"
+        f" WHEN abs({value}) >= 1e7 AND abs({value}) < 1e15 THEN concat({sign}, {large})"
+        f" ELSE concat({sign}, CASE WHEN contains({text}, 'e')"
+        f" THEN concat({mantissa}, if(contains({mantissa}, '.'), '', '.0'), 'E', {exponent})"
+        f" WHEN abs({value}) >= 1 THEN concat({large})"
+        f" ELSE concat({_scientific(small, f'len({small}) - len({text}) + 1')}) END) END"
     )
+
+
+def _scientific(digits: str, exponent: str) -> str:
+    """Arguments of `concat`: the digits with a point behind the first, and the exponent."""
+    rest = f"coalesce(nullif(substring({digits}, 2), ''), '0')"
+    return f"left({digits}, 1), '.', {rest}, 'E', {exponent}"

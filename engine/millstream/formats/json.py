@@ -33,9 +33,9 @@ def read_json(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) ->
     if shapes is None:
         return read_json_rows(payload.to_pylist(), layout)
     text, _ = read_text(payload)
-    fits = pc.match_substring_regex(text, shapes.pattern).fill_null(False)
-    matched = np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
-    fast, exact = _read_fast(con, text if matched.all() else text.filter(fits), layout, shapes)
+    matched = _fitting(text, shapes)
+    chosen = text if matched.all() else text.filter(pa.array(matched))
+    fast, exact = _read_fast(con, chosen, layout, shapes)
     if matched.all() and exact.all():
         return Read(fast)
     rest = present_rows(payload) & ~matched
@@ -47,6 +47,20 @@ def _samples(payload: Bytes) -> list[bytes]:
     places = {0, 1, *np.linspace(0, len(payload) - 1, _SAMPLES, dtype=int).tolist()}
     values = (payload[place].as_py() for place in sorted(places))
     return [value for value in values if value is not None]
+
+
+def _fitting(text: pa.Array, shapes: Shapes) -> Mask:
+    """Which texts have one of the shapes."""
+    matched = _matches(text, shapes.compact)
+    if not matched.all():
+        others = np.flatnonzero(~matched)
+        matched[others] = _matches(text.take(pa.array(others)), shapes.pattern)
+    return matched
+
+
+def _matches(text: pa.Array, pattern: str) -> Mask:
+    fits = pc.match_substring_regex(text, pattern).fill_null(False)
+    return np.array(fits.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _read_fast(

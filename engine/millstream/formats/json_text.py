@@ -62,8 +62,11 @@ def _scalar(value: str, sql_type: SqlType) -> str:
         case Primitive.BYTES:
             return f"'\"' || base64({value}) || '\"'"
         case Primitive.DOUBLE:
-            text = double_text(value)
-            return f"if(isfinite({value}), {text}, '\"' || {text} || '\"')"
+            return (
+                f"CASE WHEN isfinite({value}) THEN {double_text(value)}"
+                f" WHEN isnan({value}) THEN '\"NaN\"' WHEN {value} > 0 THEN '\"Infinity\"'"
+                f" WHEN {value} < 0 THEN '\"-Infinity\"' END"
+            )
         case Primitive.BOOLEAN | Primitive.INTEGER | Primitive.BIGINT | Decimal():
             return f"{value}::VARCHAR"
     return f"{temporal_sql(value, sql_type)}::VARCHAR"

@@ -65,10 +65,15 @@ def nothing_read(layout: Layout, rows: int) -> Read:
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column as one array without offset into its buffers."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = column
+    if isinstance(column, pa.ChunkedArray):
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
-    return pa.concat_arrays([array]) if array.offset == 0 else pc.take(array, row_numbers(array))
+    if array.offset:
+        return pc.take(array, row_numbers(array))
+    # The children of a nested array may have offsets of their own.
+    return pa.concat_arrays([array]) if pa.types.is_nested(array.type) else array
 
 
 def row_numbers(rows: Sequence[object]) -> pa.Array:
