@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import struct
 from decimal import Decimal
@@ -11,6 +10,7 @@ from typing import Any
 from millstream.catalog.source import Format
 from millstream.model import types as t
 from millstream.model.schema import Column, WindowedKey, WindowKind
+from tests.conformance.protobuf import read_message, write_message
 
 _KAFKA = {t.INTEGER: ">i", t.BIGINT: ">q", t.DOUBLE: ">d"}
 
@@ -42,6 +42,8 @@ def encode(value: Any, form: Format, columns: tuple[Column, ...]) -> bytes | Non
             return _kafka(value, columns)
         case "JSON":
             return json_text(value).encode()
+        case "PROTOBUF_NOSR":
+            return write_message(value, _fields(columns), _nullable(form))
     raise NotImplementedError(f"format {form.name}")
 
 
@@ -49,7 +51,7 @@ def _kafka(value: Any, columns: tuple[Column, ...]) -> bytes:
     column_type = columns[0].type if len(columns) == 1 else t.STRING
     if column_type in _KAFKA and not isinstance(value, str):
         number = float(value) if column_type is t.DOUBLE else int(value)
-        return struct.pack(_KAFKA[column_type], number)  # type: ignore[index]
+        return struct.pack(_KAFKA[column_type], number)
     return (value if isinstance(value, str) else json_text(value)).encode()
 
 
@@ -67,11 +69,19 @@ def decode(data: bytes | None, form: Format, columns: tuple[Column, ...]) -> Any
         case "KAFKA":
             column_type = columns[0].type if columns else t.STRING
             if column_type in _KAFKA:
-                return struct.unpack(_KAFKA[column_type], data)[0]  # type: ignore[index]
-            if column_type is t.BYTES:
-                return base64.b64encode(data).decode()
+                return struct.unpack(_KAFKA[column_type], data)[0]
             return data.decode()
+        case "PROTOBUF_NOSR":
+            return read_message(data, _fields(columns), _nullable(form))
     raise NotImplementedError(f"format {form.name}")
+
+
+def _fields(columns: tuple[Column, ...]) -> tuple[tuple[str, t.SqlType], ...]:
+    return tuple((column.name, column.type) for column in columns)
+
+
+def _nullable(form: Format) -> str:
+    return form.properties.get("nullableRepresentation", "").upper()
 
 
 def window_suffix(window: dict[str, Any]) -> bytes:
