@@ -25,7 +25,8 @@ class Segment:
     """One table of a topic's records, in append order.
 
     `first` is the offset each partition had reached when the segment began. `headers` tells
-    whether any record of it has headers; `records` and `bytes` decide when it is full.
+    whether it has a column for headers, which costs a tenth of an append: the first record with
+    headers opens a segment. `records` and `bytes` decide when a segment is full.
     """
 
     number: int
@@ -81,14 +82,13 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Rows to insert into one topic's last segment. `opened` and `marked` tell that the segment
-    is new, or holds its first headers; `before` and `after` are the topic around the append."""
+    """Rows to insert into one topic's last segment. `opened` tells that the segment is new;
+    `before` and `after` are the topic around the append."""
 
     before: Stored
     after: Stored
     rows: pa.Table
     opened: bool
-    marked: bool
     placed: tuple[tuple[int, int, pa.Table], ...]
     """(partition, first offset, records) for readers that follow the end of the log."""
 
@@ -96,12 +96,12 @@ class Insertion:
 def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> Insertion:
     """Number the records of all appends to one topic and lay them out as rows."""
     segment = stored.segments[-1]
-    opened = segment.full()
+    headers = any(append.batch["headers"].null_count < append.batch.num_rows for append in appended)
+    opened = segment.full() or (headers and not segment.headers)
     if opened:
-        segment = Segment(segment.number + 1, stored.ends)
+        segment = Segment(segment.number + 1, stored.ends, headers=headers)
     ends = list(stored.ends)
     pieces, placed = [], []
-    headers = False
     for append in appended:
         batch = append.batch.select(RAW_SCHEMA.names)
         first, count = ends[append.partition], batch.num_rows
@@ -109,7 +109,6 @@ def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> In
         batch = batch.set_column(
             0, RAW_SCHEMA.field(0), pa.array(np.arange(first, first + count, dtype=np.int64))
         ).cast(RAW_SCHEMA)
-        headers = headers or batch["headers"].null_count < count
         part = pa.array(np.full(count, append.partition, dtype=np.int32))
         pieces.append(batch.add_column(0, "part", part))
         placed.append((append.partition, first, batch))
@@ -118,7 +117,6 @@ def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> In
         segment,
         records=segment.records + rows.num_rows,
         bytes=segment.bytes + rows.nbytes,
-        headers=segment.headers or headers,
     )
     kept = stored.segments if opened else stored.segments[:-1]
     after = replace(stored, segments=(*kept, grown), ends=tuple(ends))
@@ -127,6 +125,5 @@ def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> In
         after=after,
         rows=rows if headers else rows.drop_columns(["headers"]),
         opened=opened,
-        marked=headers and not segment.headers,
         placed=tuple(placed),
     )

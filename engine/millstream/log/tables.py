@@ -1,7 +1,8 @@
 """The SQL of an embedded log: every statement it sends to DuckDB, as functions on a cursor.
 
 Keys and values are stored uncompressed: compressing them is two thirds of an append's cost, and
-older ranges are meant to leave the file as Parquet.
+older ranges are meant to leave the file as Parquet. How numbers are compressed is fixed, since
+trying all ways on each column costs time as well.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ CREATE TABLE log.writers (identity VARCHAR, epoch BIGINT);
 """
 _CREATE_RECORDS = """
 CREATE TABLE {relation} (
-    part INTEGER, off BIGINT, ts BIGINT,
-    key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed,
-    headers STRUCT(key VARCHAR, value BLOB)[])
+    part INTEGER USING COMPRESSION rle,
+    off BIGINT USING COMPRESSION bitpacking, ts BIGINT USING COMPRESSION bitpacking,
+    key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed{headers})
 """
+_HEADERS = ", headers STRUCT(key VARCHAR, value BLOB)[]"
 _FEW_ROWS = 4
 """Up to so many rows go in as parameters: registering an Arrow table costs as much as a commit."""
 
@@ -163,7 +165,8 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
 
 
 def _open_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
-    cursor.execute(_CREATE_RECORDS.format(relation=stored.relation(segment)))
+    headers = _HEADERS if segment.headers else ""
+    cursor.execute(_CREATE_RECORDS.format(relation=stored.relation(segment), headers=headers))
     cursor.execute(
         "INSERT INTO log.segments VALUES (?, ?, ?, ?)",
         [stored.id, segment.number, list(segment.first), segment.headers],
@@ -194,11 +197,6 @@ def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> N
     segment = after.segments[-1]
     if insertion.opened:
         _open_segment(cursor, after, segment)
-    elif insertion.marked:
-        cursor.execute(
-            "UPDATE log.segments SET headers = true WHERE topic = ? AND number = ?",
-            [after.id, segment.number],
-        )
     rows, relation = insertion.rows, after.relation(segment)
     headers = ", headers" if "headers" in rows.column_names else ""
     into = f"INSERT INTO {relation} (part, off, ts, key, value{headers})"
