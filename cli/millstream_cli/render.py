@@ -26,6 +26,10 @@ def show(result: Result, console: Console, form: str) -> None:
             console.print(json.dumps({"message": message}) if form == "JSON" else escape(message))
         case Rows() if form == "JSON":
             _json_rows(result.columns, result, console)
+        case Rows() if result.columns == ["Stage", "Text"]:
+            for stage, text in result:
+                console.print(escape(stage), style="bold")
+                console.print(escape(text), highlight=False, soft_wrap=True)
         case Rows():
             _table(result, console)
         case Stream() if form == "JSON":
@@ -41,7 +45,7 @@ def show_error(error: MillstreamError, console: Console) -> None:
     console.print(escape(error.message), style="bold red", highlight=False)
     for part in (error.detail, error.hint):
         if part:
-            console.print(escape(part), highlight=False)
+            console.print(escape(part), highlight=False, soft_wrap=True)
 
 
 def cell(value: Any) -> str:

@@ -38,6 +38,17 @@ class Driver:
         """There may be something to do now."""
         self._wake.set()
 
+    def catch_up(self, limit_ms: int) -> None:
+        """Step until nothing is left to do and all is committed, or until `limit_ms` are over."""
+        until = self._clock() + limit_ms
+        with self.lock:
+            while self._clock() < until and self.instance.step(self._clock()).progress:
+                pass
+            self.instance.commit(self._clock())
+            while self._clock() < until and self.instance.step(self._clock()).progress:
+                pass
+            self.instance.commit(self._clock())
+
     def run_until_idle(self) -> bool:
         """Step until nothing is left to do and all is committed; whether anything was done."""
         worked = False

@@ -53,6 +53,7 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
     if rowtime < 0:
         raise StatementError(f"ROWTIME must not be negative, got {rowtime}")
     append(source, given, pa.array([rowtime], pa.int64()), engine)
+    session.inserted = True
     return Done("1 row inserted")
 
 
@@ -78,6 +79,7 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
         columns = {name: table.column(name) for name in table.column_names}
         append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), engine)
         copied += table.num_rows
+        session.inserted = True
         rejects.extend(loaded.rejects)
     message = f"{copied} rows copied into {source.name}"
     if rejects:

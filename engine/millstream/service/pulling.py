@@ -32,11 +32,16 @@ if TYPE_CHECKING:
     from millstream.service.engine import Engine
 
 READ_MAX = 100_000
+CATCH_UP_MS_MAX = 1_000
+"""How long a pull query waits for the tables to reflect what its own session inserted."""
 _BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
 
 
 def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Rows:
     """Answer from what is committed now."""
+    if session.inserted:
+        engine.driver.catch_up(CATCH_UP_MS_MAX)
+        session.inserted = False
     query = statement.query
     if query is None or query.joins or query.group_by or query.having is not None:
         return _extended(piece.text, engine)

@@ -14,6 +14,8 @@ class Session:
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     local: bool = True
+    inserted: bool = False
+    """Whether records were inserted since the last pull query."""
 
     def property(self, name: str) -> str:
         """The effective value of a property."""
