@@ -47,4 +47,5 @@ sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
 
 crash: $(STAMP)  ## SIGKILL a real process on the embedded log: KILLS=n
-	@$(BIN)/python -m tests.crash.crash --kills $(KILLS)
+	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS)
+	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS)
