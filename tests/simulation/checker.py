@@ -25,6 +25,8 @@ class History:
     output: Partitions
     changelog: Sequence[Sequence[tuple[Any, Any] | None]] = ()
     """With a None for each transaction marker, so that places are offsets."""
+    starts: Sequence[int] = ()
+    """The first offset of each changelog partition; what lay before it is in a snapshot."""
     disks: Sequence[Mapping[int, tuple[int, Mapping[Any, Any]]]] = ()
     """Durable state of each host: partition -> (changelog position, rows)."""
 
@@ -126,6 +128,8 @@ def _states(history: History) -> Iterator[str]:
     for host, disk in enumerate(history.disks):
         for partition, (position, rows) in disk.items():
             records = history.changelog[partition]
+            if position < (history.starts[partition] if history.starts else 0):
+                continue
             if position > len(records):
                 yield f"host {host}: state {partition} at {position} leads its changelog"
             elif _fold(rows, records[position:]) != whole[partition]:

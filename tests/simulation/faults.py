@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from millstream.log.log import Appended, Fetched
 from millstream.model.errors import UnavailableError
-from millstream.runtime.ports import Kernel, RunResult
+from millstream.runtime.ports import Kernel, RunResult, Snapshots
 
 
 class Fate(Protocol):
@@ -34,6 +34,13 @@ class FaultyKernel:
     def restore(self, partition: int, fetched: Fetched[Any]) -> None:
         self.fate.effect("kernel.restore")
         self.inner.restore(partition, fetched)
+
+    def clear(self, partition: int, position: int) -> None:
+        self.fate.effect("kernel.clear")
+        self.inner.clear(partition, position)
+
+    def snapshots(self) -> Snapshots:
+        return self.inner.snapshots()
 
     def run(self, inputs: Sequence[Fetched[Any]]) -> RunResult[Any]:
         self.fate.effect("kernel.run")

@@ -9,7 +9,7 @@ from typing import Any
 from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
 from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.execution import Execution
-from millstream.runtime.ports import RunResult
+from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.spec import Guarantee
 from millstream.runtime.stage import Stage
 from tests.simulation.pure import PureKernel
@@ -202,6 +202,14 @@ class RashKernel(Through):
         )
 
 
+class HalfSnapshot(Through):
+    """Takes a snapshot for complete with its first piece."""
+
+    def snapshots(self) -> Snapshots:
+        begun = self.inner.snapshots().begun
+        return Snapshots(begun, begun)
+
+
 # ---- the runtime --------------------------------------------------------------------------------
 
 
@@ -339,6 +347,32 @@ class UndoneRun(Execution[Any]):
         return super()._transact(flushed, positions)
 
 
+class EarlyTruncation(Execution[Any]):
+    """Truncates the changelog before the snapshot is committed."""
+
+    def _transact(
+        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        for stage in self.stages:
+            for partition in stage.spec.kernel.snapshots().complete:
+                start = stage.snapshot_starts[partition]
+                self.log.truncate(str(stage.spec.changelog), partition, start)
+        return super()._transact(flushed, positions)
+
+
+class LateSnapshotStart(Execution[Any]):
+    """Takes a snapshot to begin where its last piece begins."""
+
+    def _transact(
+        self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        for stage in self.stages:
+            for partition in stage.spec.kernel.snapshots().complete:
+                end = self.log.end_offset(str(stage.spec.changelog), partition)
+                stage.snapshot_starts[partition] = end
+        return super()._transact(flushed, positions)
+
+
 # ---- their names --------------------------------------------------------------------------------
 
 
@@ -389,6 +423,9 @@ MUTANTS: dict[str, Mutant] = {
     "coalesced output not flushed": WithKernel(HoardingKernel),
     "leftovers skipped": WithKernel(GreedyKernel),
     "restore skips records": WithKernel(RashKernel),
+    "snapshot complete with its first piece": WithKernel(HalfSnapshot),
+    "changelog truncated before the snapshot is committed": WithExecution(EarlyTruncation),
+    "changelog truncated within the snapshot": WithExecution(LateSnapshotStart),
     "local state before the log": WithExecution(LocalFirst),
     "changelog position asked after the commit": WithExecution(AskedPosition),
     "positions before outputs": WithExecution(PositionsFirst),

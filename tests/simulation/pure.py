@@ -12,9 +12,11 @@ from random import Random
 from typing import Any
 
 from millstream.log.log import Appended, Fetched
-from millstream.runtime.ports import RunResult
+from millstream.runtime.ports import RunResult, Snapshots
 
 Rows = tuple[Any, ...]
+PIECE = 2
+"""Keys in a piece of a snapshot."""
 
 
 @dataclass(slots=True)
@@ -54,13 +56,21 @@ class PureKernel:
         self.state: dict[int, dict[int, int]] = {}
         self.changes: dict[int, dict[int, int]] = {}
         self.coalesced: dict[int, dict[int, Any]] = {}
+        self.logged: dict[int, int] = {}
+        self.to_write: dict[int, list[int]] = {}
+        self.last = Snapshots()
 
     def open(self, partition: int) -> int:
         position, rows = self.disk.saved.get(partition, (0, {}))
         self.state[partition] = dict(rows)
         self.changes[partition] = {}
         self.coalesced[partition] = {}
+        self.logged[partition] = 0
         return position
+
+    def clear(self, partition: int, position: int) -> None:
+        self.state[partition] = {}
+        self.disk.saved[partition] = (position, {})
 
     def restore(self, partition: int, fetched: Fetched[Rows]) -> None:
         for _offset, key, value in fetched.batch:
@@ -110,9 +120,34 @@ class PureKernel:
                 for partition, rows in self.changes.items()
                 if rows
             ]
+            flushed += self._snapshot_pieces(self.job.changelog)
         for rows in (*self.coalesced.values(), *self.changes.values()):
             rows.clear()
         return tuple(flushed)
+
+    def _snapshot_pieces(self, topic: str) -> list[Appended[Rows]]:
+        """Snapshots of two keys a piece, begun when the changelog is thrice as long as them."""
+        begun, complete, pieces = set(), set(), []
+        for partition, rows in self.state.items():
+            self.logged[partition] += len(self.changes[partition])
+            if partition not in self.to_write and self.logged[partition] > 3 * len(rows):
+                self.to_write[partition] = sorted(rows)
+                self.logged[partition] = 0
+                begun.add(partition)
+            if partition in self.to_write:
+                keys = self.to_write[partition]
+                self.to_write[partition] = keys[PIECE:]
+                piece = [(key, rows[key]) for key in keys[:PIECE]]
+                if piece:
+                    pieces.append(appended((topic, partition), piece))
+                if not self.to_write[partition]:
+                    complete.add(partition)
+                    del self.to_write[partition]
+        self.last = Snapshots(frozenset(begun), frozenset(complete))
+        return pieces
+
+    def snapshots(self) -> Snapshots:
+        return self.last
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
         self.disk.saved |= {
@@ -124,6 +159,8 @@ class PureKernel:
         self.state.clear()
         self.changes.clear()
         self.coalesced.clear()
+        self.to_write.clear()
+        self.last = Snapshots()
 
     def close(self) -> None:
         self.discard()

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.batches import TABLES
 from millstream.log.simulated import SimulatedLog
@@ -116,6 +117,7 @@ class RealWorld(World):
             builtin_catalogue(),
             output_partitions=self.partitions,
             cached=self.cached,
+            pace=Pace(fewest=3, piece=2),
         )
         host.kernels.append(kernel)
         return FaultyKernel(kernel, self)

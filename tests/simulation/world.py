@@ -331,8 +331,13 @@ class World:
             inputs={name: self.rows(name) for name in self.shape.sources},
             output=self.rows("out"),
             changelog=self.places("changelog") if counting else (),
+            starts=self.starts("changelog") if counting else (),
             disks=[host.disks[index].saved for host in self.hosts for index in counting],
         )
+
+    def starts(self, topic: str) -> list[int]:
+        """The first offset of each partition that is still there."""
+        return [self.broker.start_offset(topic, number) for number in range(self.partitions)]
 
     def rows(self, topic: str) -> list[list[tuple[Any, Any]]]:
         """The (key, value) pairs of a topic by partition."""
@@ -345,7 +350,8 @@ class World:
         for partition in range(self.partitions):
             rows: list[tuple[Any, Any] | None]
             rows = [None] * self.broker.end_offset(topic, partition)
-            for offset, key, value in self.broker.read(topic, partition, 0, 1 << 30).batch:
+            start = self.broker.start_offset(topic, partition)
+            for offset, key, value in self.broker.read(topic, partition, start, 1 << 30).batch:
                 rows[offset] = (key, value)
             found.append(rows)
         return found

@@ -10,6 +10,7 @@ import pyarrow as pa
 from millstream.formats.codec import EncodeSpec
 from millstream.functions.function import Catalogue
 from millstream.kernel import changelog, emit
+from millstream.kernel.compaction import PACE, Compaction, Pace
 from millstream.kernel.execution import Ready, output_of, ready, run_steps
 from millstream.kernel.intake import Intake, Mark, decode_spec, take_in
 from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
@@ -21,7 +22,7 @@ from millstream.model.schema import Role, SourceKind
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import StateTable
 from millstream.plan.nodes import Deliver, Repartition, Write
-from millstream.runtime.ports import RunResult
+from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SourceInput, SubTopology
 
@@ -45,6 +46,7 @@ class DuckKernel:
     a key may be dropped between commits; outputs of a table sink then leave with `flush`.
     `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
     them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
+    `pace`: when changelogs are shortened.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class DuckKernel:
         cached: bool = False,
         delivering: bool = True,
         fatal: frozenset[str] = frozenset(),
+        pace: Pace = PACE,
     ) -> None:
         self._sub = sub
         self._catalogue = catalogue
@@ -69,6 +72,7 @@ class DuckKernel:
         program = self._program(headers=False).program
         tables = (*program.tables, *((MARKS,) if len(sub.inputs) > 1 else ()))
         self._session = store.session(query_id, sub.index, tables)
+        self._compaction = Compaction(self._session, pace)
         self._work = store.cursor()
         self._decode = tuple(
             decode_spec(item) if isinstance(item, SourceInput) else None for item in sub.inputs
@@ -92,17 +96,27 @@ class DuckKernel:
         position = self._session.position(partition)
         if position is None:
             self._session.clear(partition)
+        self._compaction.opened(partition, self._session.written(partition))
         return position or 0
+
+    def clear(self, partition: int, position: int) -> None:
+        """See `runtime.ports.Kernel`."""
+        self._session.clear(partition)
+        self._compaction.opened(partition, 0)
+        self._marks = None
+        # Nothing runs while a query is being opened: this transaction holds nothing else.
+        self._session.commit({partition: position})
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
         """See `runtime.ports.Kernel`."""
         rows = changelog.apply(self._session, partition, fetched.batch)
+        self._compaction.added(partition, sum(written.num_rows for _, written in rows))
         self._marks = None
         if self._written or self._moved or self._restored:
             self._restored += rows
         else:
             # What the log has committed may be committed here: a later failure cannot undo it.
-            self._session.commit({partition: fetched.next_offset})
+            self._session.commit({partition: fetched.next_offset}, self._compaction.rows)
 
     def run(self, inputs: Sequence[Fetched[pa.Table]]) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
@@ -130,9 +144,17 @@ class DuckKernel:
             for name, written in self._written.items()
         }
         self._written = {name: [rows] for name, rows in changed.items()}
-        if self._sub.changelog is None:
+        topic = self._sub.changelog
+        if topic is None:
             return outputs
-        return (*outputs, *changelog.changelog_records(self._sub.changelog, changed))
+        self._compaction.wrote(changed)
+        records = changelog.changelog_records(topic, changed)
+        piece = changelog.changelog_records(topic, self._compaction.piece())
+        return (*outputs, *records, *piece)
+
+    def snapshots(self) -> Snapshots:
+        """See `runtime.ports.Kernel`."""
+        return self._compaction.last
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
         """See `runtime.ports.Kernel`."""
@@ -141,12 +163,13 @@ class DuckKernel:
             for text in self._program(headers=False).program.upkeep:
                 self._session.begin()
                 self._session.connection.execute(text)
-        self._session.commit(changelog_positions)
+        self._session.commit(changelog_positions, self._compaction.rows)
         self._written, self._restored = {}, []
 
     def discard(self) -> None:
         """See `runtime.ports.Kernel`."""
         self._session.rollback()
+        self._compaction.discard()
         self._written, self._pending, self._moved = {}, [], {}
         self._restored = []
         self._marks = None

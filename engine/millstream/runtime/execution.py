@@ -6,7 +6,7 @@ The rules, in the order of a commit (nothing here may be swapped):
 2. one log transaction: records and consumed positions (at least once: records first, then
    positions);
 3. the kernels' own commits, with the changelog position their state now corresponds to;
-4. consumed records of repartition topics are deleted.
+4. consumed records of repartition topics are deleted, and changelogs behind complete snapshots.
 
 State may lag its changelog, never lead it. Whenever an outcome is not known, memory is worth
 nothing: all of it is thrown away, a new writer settles what the old one left, and the tasks are
@@ -60,6 +60,7 @@ class Execution(Generic[Batch]):
         self.writer: Writer[Batch] | None = None
         self.pending: list[Appended[Batch]] = []
         self.committed: dict[TopicPartition, int] = {}
+        self.superseded: dict[TopicPartition, int] = {}
         self.dirty = False
         self.last_commit = 0
         self.retry_at = 0
@@ -191,7 +192,9 @@ class Execution(Generic[Batch]):
         full = (
             waiting > self.settings.max_pending_bytes or records > self.settings.max_pending_records
         )
-        return 0 if full else self.last_commit + self.settings.commit_interval_ms
+        own = self.spec.commit_interval_ms
+        interval = self.settings.commit_interval_ms if own is None else own
+        return 0 if full else self.last_commit + interval
 
     def _commit(self, now: int) -> bool:
         """Commit everything done so far; on any doubt about the outcome start over."""
@@ -202,12 +205,15 @@ class Execution(Generic[Batch]):
             for stage in self.stages:
                 stage.spec.kernel.commit(stage.changelog_positions())
             return self._committed(now)
+        for stage in self.stages:
+            stage.begin_snapshots(self.log)
         positions = self.positions()
         if self._transact(records, positions) is not Outcome.COMMITTED:
             self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
             return True
         self.committed = positions
         for stage, outputs in zip(self.stages, flushed, strict=True):
+            self.superseded |= stage.settle_snapshots()
             for output in outputs:
                 if output.topic == stage.spec.changelog:
                     stage.advance_changelog(output.partition, output.count)
@@ -240,15 +246,16 @@ class Execution(Generic[Batch]):
         return {place: at for stage in self.stages for place, at in stage.positions.items()}
 
     def _forget_consumed(self) -> None:
-        """Delete consumed repartition records. It can be done at any later time as well, so a
-        log that is busy now is no reason to fail."""
-        for stage in self.stages:
-            for (topic, partition), position in stage.positions.items():
-                if topic in self.spec.repartitions:
-                    try:
+        """Delete consumed repartition records and changelogs behind snapshots. It can be done at
+        any later time as well, so a log that is busy now is no reason to fail."""
+        with suppress(UnavailableError):
+            for stage in self.stages:
+                for (topic, partition), position in stage.positions.items():
+                    if topic in self.spec.repartitions:
                         self.log.truncate(topic, partition, position)
-                    except UnavailableError:
-                        return
+            for (topic, partition), start in list(self.superseded.items()):
+                self.log.truncate(topic, partition, start)
+                del self.superseded[topic, partition]
 
     def _writer(self) -> Writer[Batch]:
         if self.writer is None:

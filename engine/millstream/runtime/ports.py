@@ -26,12 +26,22 @@ class RunResult(Generic[Batch]):
     problems: tuple[Problem, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """What a flush did to shorten changelogs: partitions of which it wrote the first piece of a
+    snapshot, and those of which it wrote the last one (perhaps the same one). Once the last piece
+    is committed, nothing that lay on the changelog before the first one is needed any more."""
+
+    begun: frozenset[int] = frozenset()
+    complete: frozenset[int] = frozenset()
+
+
 class Kernel(Protocol[Batch]):
     """Runs one sub-topology for all partitions its thread holds. State changes stay invisible and
     undoable until `commit`.
 
     ```
-    open(p) -> restore(p, ..)* -> run* -> flush -> commit -> run* -> ...     -> close
+    open(p) -> clear(p)? -> restore(p, ..)* -> run* -> flush -> commit -> run* -> ...     -> close
                     any time: discard, then open(p) again
     ```
     """
@@ -44,6 +54,10 @@ class Kernel(Protocol[Batch]):
         """Apply changelog records; `fetched.next_offset` becomes the position. The same records
         may come again after a crash: the last one of a key wins."""
 
+    def clear(self, partition: int, position: int) -> None:
+        """Forget the state of a partition that is being restored: what it misses is no longer on
+        the changelog, whose records from `position` on tell everything."""
+
     def run(self, inputs: Sequence[Fetched[Batch]]) -> RunResult[Batch]:
         """Process records of any of the restored partitions.
 
@@ -55,7 +69,10 @@ class Kernel(Protocol[Batch]):
 
     def flush(self) -> tuple[Appended[Batch], ...]:
         """At the commit barrier: coalesced outputs, then the changelog of all changes since the
-        last commit."""
+        last commit, then perhaps a piece of a snapshot, also on the changelog."""
+
+    def snapshots(self) -> Snapshots:
+        """The snapshots that the last flush began or completed."""
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
         """Make the state durable together with the changelog position of each open partition

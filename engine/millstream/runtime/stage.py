@@ -29,6 +29,7 @@ class Stage(Generic[Batch]):
         self.record_bytes: dict[TopicPartition, int] = {}
         self.behind: set[TopicPartition] = set()
         self.pace: dict[TopicPartition, int] = {}
+        self.snapshot_starts: dict[int, int] = {}
 
     def open(
         self,
@@ -50,6 +51,7 @@ class Stage(Generic[Batch]):
             if self.spec.changelog is not None:
                 task.target = log.end_offset(self.spec.changelog, partition)
                 self._check_target(task)
+                self._skip_truncated(log, task)
             task.move(TaskState.RESTORING)
             task.arrive()
 
@@ -63,12 +65,29 @@ class Stage(Generic[Batch]):
                 code="E-STATE-AHEAD",
             )
 
+    def _skip_truncated(self, log: Log[Batch], task: Task) -> bool:
+        """Start anew with the changelog's first record if the state lacks records that are gone:
+        a snapshot has taken their place."""
+        assert self.spec.changelog is not None
+        start = log.start_offset(self.spec.changelog, task.id.partition)
+        if task.restored >= start:
+            return False
+        self.spec.kernel.clear(task.id.partition, start)
+        task.restored = start
+        return True
+
     def restore(self, log: Log[Batch], max_records: int) -> int | None:
         """Replay one read of one task's changelog; the records replayed, None if no task waits."""
         task = next((task for task in self.tasks if task.state is TaskState.RESTORING), None)
         if task is None or self.spec.changelog is None:
             return None
-        fetched = log.read(self.spec.changelog, task.id.partition, task.restored, max_records)
+        try:
+            fetched = log.read(self.spec.changelog, task.id.partition, task.restored, max_records)
+        except CorruptionError:
+            # An earlier owner may only now have come to truncating behind its last snapshot.
+            if self._skip_truncated(log, task):
+                return 0
+            raise
         self.spec.kernel.restore(task.id.partition, fetched)
         task.restored = fetched.next_offset
         task.arrive()
@@ -162,6 +181,26 @@ class Stage(Generic[Batch]):
         """The changelog position of each open task's state."""
         return {task.id.partition: task.restored for task in self.tasks}
 
+    def begin_snapshots(self, log: Log[Batch]) -> None:
+        """Note where the snapshots begin that the flush has begun: asked before the transaction,
+        whose success proves that nobody else has appended anything."""
+        for partition in self.spec.kernel.snapshots().begun:
+            assert self.spec.changelog is not None
+            end = log.end_offset(self.spec.changelog, partition)
+            self.snapshot_starts[partition] = end
+
+    def settle_snapshots(self) -> dict[TopicPartition, int]:
+        """After the commit: before which offsets the changelogs may be truncated."""
+        snapshots = self.spec.kernel.snapshots()
+        for partition in snapshots.begun:
+            # Markers make the count fall short; it must not fall behind what will be truncated.
+            task = self.tasks[partition]
+            task.restored = max(task.restored, self.snapshot_starts[partition])
+        return {
+            (str(self.spec.changelog), partition): self.snapshot_starts.pop(partition)
+            for partition in snapshots.complete
+        }
+
     def advance_changelog(self, partition: int, count: int) -> None:
         """Note that `count` changes of the task were appended to its changelog.
 
@@ -180,3 +219,4 @@ class Stage(Generic[Batch]):
         self.positions.clear()
         self.buffer.clear()
         self.behind.clear()
+        self.snapshot_starts.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import duckdb
@@ -21,6 +21,7 @@ from millstream.operators.program import StateTable
 DELETED = "$deleted"
 """BOOLEAN column of rows to write: TRUE removes the row of that key."""
 _POSITIONS = '"$positions"'
+_NONE: Mapping[int, int] = MappingProxyType({})
 _MANY = 2000
 """From so many rows on, sorting them by their place in the table pays."""
 _INDEXABLE = frozenset(
@@ -52,7 +53,11 @@ class Store:
         root.execute(
             f"CREATE TABLE IF NOT EXISTS {quoted(database)}.main.{_POSITIONS} (query VARCHAR, "
             "subtopology INTEGER, part INTEGER, position BIGINT, "
-            "PRIMARY KEY (query, subtopology, part))"
+            "written BIGINT DEFAULT 0, PRIMARY KEY (query, subtopology, part))"
+        )
+        root.execute(
+            f"ALTER TABLE {quoted(database)}.main.{_POSITIONS} "
+            "ADD COLUMN IF NOT EXISTS written BIGINT DEFAULT 0"
         )
 
     @staticmethod
@@ -175,12 +180,20 @@ class Session:
 
     def position(self, part: int) -> int | None:
         """The committed changelog position of a partition; None when it was never committed."""
+        found = self._stored("position", part)
+        return found if found is None else int(found)
+
+    def written(self, part: int) -> int:
+        """Rows on the changelog of a partition since its last snapshot, as committed."""
+        return int(self._stored("written", part) or 0)
+
+    def _stored(self, column: str, part: int) -> int | None:
         rows = self.connection.execute(
-            f"SELECT position FROM {self._positions} "
+            f"SELECT {column} FROM {self._positions} "
             "WHERE query = ? AND subtopology = ? AND part = ?",
             [self._query, self._subtopology, part],
         ).fetchall()
-        return int(rows[0][0]) if rows else None
+        return rows[0][0] if rows else None
 
     def clear(self, part: int) -> None:
         """Remove all rows of a partition."""
@@ -216,13 +229,15 @@ class Session:
         if registered is None:
             self.connection.unregister(source)
 
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Make everything durable, with the changelog position of each partition."""
+    def commit(self, positions: Mapping[int, int], written: Mapping[int, int] = _NONE) -> None:
+        """Make everything durable, with the changelog position of each partition and the rows
+        `written` to the changelog since the last snapshot."""
         if not self.tables:
             return
         self.begin()
         values = ", ".join(
-            f"('{self._query.replace(chr(39), chr(39) * 2)}', {self._subtopology}, {part}, {at})"
+            f"('{self._query.replace(chr(39), chr(39) * 2)}', {self._subtopology}, {part}, {at}, "
+            f"{written.get(part, 0)})"
             for part, at in positions.items()
         )
         if values:

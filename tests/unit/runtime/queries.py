@@ -18,7 +18,7 @@ from millstream.runtime.instance import (
     QueryStatus,
     RuntimeSettings,
 )
-from millstream.runtime.ports import RunResult
+from millstream.runtime.ports import RunResult, Snapshots
 from tests.simulation.pure import Disk, Job, PureKernel
 from tests.simulation.world import ROWS
 
@@ -54,6 +54,13 @@ class WatchedKernel:
     def restore(self, partition: int, fetched: Fetched[Any]) -> None:
         self.calls.append("restore")
         self.inner.restore(partition, fetched)
+
+    def clear(self, partition: int, position: int) -> None:
+        self.calls.append("clear")
+        self.inner.clear(partition, position)
+
+    def snapshots(self) -> Snapshots:
+        return self.inner.snapshots()
 
     def flush(self) -> tuple[Appended[Any], ...]:
         self.calls.append("flush")
