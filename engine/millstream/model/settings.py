@@ -44,7 +44,10 @@ PROPERTIES: tuple[Property, ...] = (
         "0: every change of a table is written; more: one change per key and commit.",
     ),
     Property(
-        "max.task.idle.ms", "int", "0", "How long a task waits for an input that has no records."
+        "max.task.idle.ms",
+        "0",
+        "0",
+        "How long a task waits for an input that has no records; waiting is not supported yet.",
     ),
     Property(
         "ksql.persistence.default.format.key",

@@ -55,6 +55,8 @@ class QuerySpec(Generic[Batch]):
     repartitions: frozenset[str] = frozenset()
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
     transient: bool = False
+    commit_interval_ms: int | None = None
+    """How often to commit; None: as the instance's settings say."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
     on_error: Callable[[Exception], None] | None = None
 

@@ -89,6 +89,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     if fresh:
         _remember_start(engine, query_id, topology, record.properties)
     cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
+    interval = record.properties.get("commit.interval.ms")
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
     engine.instance.add_query(
         QuerySpec(
@@ -97,6 +98,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             kernels(engine, topology, record.properties, cached=cached, delivering=False),
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
+            commit_interval_ms=None if interval is None else int(interval),
         )
     )
 
