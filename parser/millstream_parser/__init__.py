@@ -4,7 +4,7 @@ from . import statements
 from .failure import SyntaxFailure
 from .print_expressions import print_expression, print_type
 from .printer import print_statement
-from .script import parse, parse_expression, parse_type
+from .script import parse, parse_expression, parse_type, split
 from .variables import substitute
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "print_expression",
     "print_statement",
     "print_type",
+    "split",
     "statements",
     "substitute",
 ]

@@ -16,7 +16,7 @@ from .expressions import expression
 from .failure import SyntaxFailure
 from .inspection import assertion, describe, is_query_id, print_topic, show
 from .queries import query, starts_query
-from .statements import Explain, SelectStatement, Statement
+from .statements import Explain, SelectStatement, Span, Statement
 from .tokens import Kind, Lines, tokenize
 from .types import data_type
 
@@ -45,6 +45,21 @@ def parse(text: str, *, extended_pull: bool = False) -> tuple[Statement, ...]:
         cursor.depth = 0
         found.append(_extended(cursor) if extended_pull else statement(cursor))
         _expect_end(cursor)
+    return tuple(found)
+
+
+def split(text: str) -> tuple[Span, ...]:
+    """Where the statements of a script lie, without looking into them; for scripts whose later
+    statements depend on what earlier ones define. Raises SyntaxFailure as `parse` does."""
+    cursor = _cursor(text)
+    found: list[Span] = []
+    while cursor.token.kind is not Kind.END:
+        start = cursor.at
+        while cursor.token.kind is not Kind.END and not cursor.looking_at(";"):
+            cursor.at += 1
+        if cursor.at > start:
+            found.append(cursor.span_from(start))
+        cursor.accept(";")
     return tuple(found)
 
 

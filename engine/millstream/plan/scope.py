@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -103,4 +104,8 @@ def _unknown(
         if column.name.casefold() == name.casefold()
     ]
     hint = f"Did you mean `{similar[0]}`? Backquotes keep the case of a name." if similar else ""
+    if not similar:
+        visible = [column.name for _, schema in scope.sources for column in schema.columns]
+        close = difflib.get_close_matches(name, visible, 1)
+        hint = f"Did you mean {close[0]}?" if close else ""
     return StatementError(message, hint=hint, span=span)

@@ -12,7 +12,7 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast, Expression, Literal, MakeArray, MakeMap, MakeStruct
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
-from millstream.model.types import BIGINT, STRING, TIMESTAMP, SqlType
+from millstream.model.types import BIGINT, INTEGER, STRING, TIMESTAMP, Decimal, SqlType
 from millstream.operators.expressions import compile_expression
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
@@ -35,6 +35,10 @@ def constant_row(columns: Sequence[Column], trees: Sequence[Tree], engine: Engin
         _fitting(type_expression(tree, scope), column)
         for tree, column in zip(trees, columns, strict=True)
     ]
+    names = [f"c{index}" for index in range(len(columns))]
+    literals = [_literal(e, column) for e, column in zip(expressions, columns, strict=True)]
+    if all(literal is not None for literal in literals):
+        return pa.table(literals, names=names)
     cursor = engine.store.cursor()
     try:
         register_expressions(cursor, expressions, engine.functions)
@@ -50,10 +54,22 @@ def constant_row(columns: Sequence[Column], trees: Sequence[Tree], engine: Engin
         ) from error
     finally:
         cursor.close()
-    arrays = [
-        row.column(index).cast(arrow_type(column.type)) for index, column in enumerate(columns)
-    ]
-    return pa.table(arrays, names=[f"c{index}" for index in range(len(columns))])
+    arrays = [_as(row.column(index), column) for index, column in enumerate(columns)]
+    return pa.table(arrays, names=names)
+
+
+def _literal(expression: Expression, column: Column) -> pa.Array | None:
+    """One value that needs no computing."""
+    if isinstance(expression, Literal) and expression.type == column.type:
+        return pa.array([expression.value], arrow_type(column.type))
+    return None
+
+
+def _as(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Values in the column's Arrow type; times as ms where the column is a number (ROWTIME)."""
+    if column.type == BIGINT and pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("ms"))
+    return values.cast(arrow_type(column.type))
 
 
 def _fitting(expression: Expression, column: Column) -> Expression:
@@ -61,8 +77,8 @@ def _fitting(expression: Expression, column: Column) -> Expression:
     target = column.type
     if assignable(expression.type, target):
         return coerce(expression, target)
-    if column.name == "ROWTIME" and expression.type == STRING:
-        return Cast(Cast(expression, TIMESTAMP), BIGINT)
+    if column.name == "ROWTIME" and expression.type in (STRING, TIMESTAMP):
+        return expression if expression.type == TIMESTAMP else Cast(expression, TIMESTAMP)
     if isinstance(expression, _CONSTRUCTORS) and _lax(expression.type, target):
         return Cast(expression, target, implicit=True)
     raise StatementError(
@@ -72,7 +88,8 @@ def _fitting(expression: Expression, column: Column) -> Expression:
 
 
 def _lax(source: SqlType, target: SqlType) -> bool:
-    return STRING in (source, target) or not isinstance(source, type(STRING))
+    number = source in (INTEGER, BIGINT) and isinstance(target, Decimal)
+    return number or STRING in (source, target) or not isinstance(source, type(STRING))
 
 
 def _no_columns(name: str) -> str:

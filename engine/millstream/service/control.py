@@ -78,8 +78,9 @@ def control_query(
 
 
 def _terminate_push(query_id: str, action: str, engine: Engine) -> Done:
-    if action == "TERMINATE" and query_id in engine.pushing:
-        engine.pushing[query_id].close()
+    found = next((id for id in engine.pushing if id.upper() == query_id.upper()), None)
+    if action == "TERMINATE" and found is not None:
+        engine.pushing[found].close()
         return Done(f"Query terminated: {query_id}")
     raise StatementError(
         f"Unknown queryId: {query_id}", hint="SHOW QUERIES lists the running queries."

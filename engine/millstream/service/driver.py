@@ -18,13 +18,17 @@ IDLE_WAIT_MS_MAX = 500
 class Driver:
     """Runs an instance, either in a thread of its own or when asked to."""
 
-    def __init__(self, instance: Instance[Any], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, instance: Instance[Any], clock: Callable[[], int], maintain: Callable[[], object]
+    ) -> None:
+        """`maintain` is called often, between steps: upkeep of the log, cheap when none is due."""
         self.instance = instance
         self.lock = threading.RLock()
         self.failure: BaseException | None = None
         self.on_failure: Callable[[BaseException], None] | None = None
         """Called in the thread when it dies."""
         self._clock = clock
+        self._maintain = maintain
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -86,6 +90,7 @@ class Driver:
                 now = self._clock()
                 with self.lock:
                     step = self.instance.step(now)
+                    self._maintain()
                 if step.progress:
                     continue
                 until = IDLE_WAIT_MS_MAX if step.wake_at is None else step.wake_at - now

@@ -36,8 +36,13 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
     """Append one record; it is durable when this returns."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
-    source = engine.catalog.source(statement.target)
-    _refuse(source, "insert into")
+    source = engine.catalog.sources.get(statement.target)
+    if source is None:
+        raise StatementError(
+            f"Cannot insert values into an unknown stream/table: `{statement.target}`",
+            hint=engine.catalog.spelling_hint(statement.target),
+        )
+    _refuse(source, "insert values into")
     columns = _targets(statement, source)
     row = constant_row(columns, statement.values, engine)
     given = dict(zip((column.name for column in columns), row.columns, strict=True))
@@ -77,7 +82,8 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     for loaded in load_batches(statement.path, schema, format=form, null=null):
         table = loaded.table
         columns = {name: table.column(name) for name in table.column_names}
-        append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), engine)
+        if table.num_rows:
+            append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), engine)
         copied += table.num_rows
         session.inserted = True
         rejects.extend(loaded.rejects)

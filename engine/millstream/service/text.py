@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from millstream.model.errors import MillstreamError, Span, StatementError
-from millstream_parser import SyntaxFailure, parse
+from millstream_parser import SyntaxFailure, parse, split, substitute
 from millstream_parser import statements as s
 
 
@@ -23,12 +24,35 @@ def parse_text(text: str) -> list[Piece]:
     try:
         parsed = parse(text, extended_pull=True)
     except SyntaxFailure as failure:
-        where = failure.span
-        span = Span(where.line, where.column, where.start, where.end) if where else None
-        raise StatementError(
-            failure.message, detail=failure.detail, hint=failure.hint, span=span, code="E-SYNTAX"
-        ) from failure
+        raise _translated(failure) from failure
     return [Piece(statement, _text_of(statement, text), text) for statement in parsed]
+
+
+def split_text(text: str) -> Iterator[str]:
+    """The statements of a script as text, each on the line and in the column where it stands."""
+    try:
+        spans = split(text)
+    except SyntaxFailure as failure:
+        raise _translated(failure) from failure
+    for span in spans:
+        place = "\n" * (span.line - 1) + " " * (span.column - 1)
+        yield place + text[span.start : span.end]
+
+
+def substituted(text: str, variables: Mapping[str, str]) -> str:
+    """The text with `${name}` replaced; StatementError where a value cannot stand."""
+    try:
+        return substitute(text, variables)
+    except SyntaxFailure as failure:
+        raise _translated(failure) from failure
+
+
+def _translated(failure: SyntaxFailure) -> StatementError:
+    where = failure.span
+    span = Span(where.line, where.column, where.start, where.end) if where else None
+    return StatementError(
+        failure.message, detail=failure.detail, hint=failure.hint, span=span, code="E-SYNTAX"
+    )
 
 
 def _text_of(statement: s.Statement, script: str) -> str:

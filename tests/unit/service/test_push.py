@@ -1,0 +1,178 @@
+"""Push queries: rows as they come, limits, ends and errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import millstream
+from millstream import Database, MillstreamError, Rows, Stream
+from millstream.model.settings import EngineSettings
+from millstream.service import pushing
+from millstream.service.engine import Engine
+from millstream.service.session import Session
+
+
+def push(db: Database, sql: str) -> Stream:
+    result = db.execute(sql)
+    assert isinstance(result, Stream)
+    return result
+
+
+def queries(db: Database) -> list[str]:
+    result = db.execute("SHOW QUERIES;")
+    assert isinstance(result, Rows)
+    return [str(row[0]) for row in result if row[1] == "PUSH"]
+
+
+def test_limit_ends_it(shop: Database) -> None:
+    stream = push(shop, "SELECT customer, amount FROM orders EMIT CHANGES LIMIT 3;")
+    assert stream.columns == ["CUSTOMER", "AMOUNT"]
+    assert len(list(stream)) == 3
+    assert queries(shop) == [] and stream.closed
+    assert list(push(shop, "SELECT * FROM orders EMIT CHANGES LIMIT 0;")) == []
+
+
+def test_it_goes_on_with_new_rows(shop: Database) -> None:
+    with push(shop, "SELECT item FROM orders WHERE amount > 50 EMIT CHANGES;") as stream:
+        found = iter(stream)
+        for item in ("ham", "egg"):
+            shop.execute(f"INSERT INTO orders VALUES ('x', '{item}', 99);")
+            assert next(found) == (item,)
+        assert queries(shop) == [stream.query_id]
+    assert queries(shop) == []
+
+
+def test_latest_sees_new_rows_only(shop: Database) -> None:
+    shop.execute("SET 'auto.offset.reset' = 'latest';")
+    with push(shop, "SELECT item FROM orders EMIT CHANGES LIMIT 1;") as stream:
+        shop.execute("INSERT INTO orders VALUES ('x', 'new', 1);")
+        assert list(stream) == [("new",)]
+
+
+def test_aggregates_and_tables(shop: Database) -> None:
+    with push(
+        shop, "SELECT item, COUNT(*) AS n FROM orders GROUP BY item EMIT CHANGES LIMIT 4;"
+    ) as stream:
+        assert sorted(stream) == [("jam", 1), ("milk", 1), ("tea", 1), ("tea", 2)]
+    with push(shop, "SELECT customer, n FROM spending EMIT CHANGES LIMIT 4;") as stream:
+        assert dict(list(stream))["cleo"] == 1
+    topics = shop.execute("SHOW ALL TOPICS;")
+    assert isinstance(topics, Rows)
+    assert not [row for row in topics if "transient" in row[0]], "its topics went with it"
+
+
+def test_batches_are_arrow(shop: Database) -> None:
+    stream = push(shop, "SELECT item, amount FROM orders EMIT CHANGES LIMIT 4;")
+    tables = list(stream.batches())
+    assert sum(table.num_rows for table in tables) == 4
+    assert tables[0].column_names == ["ITEM", "AMOUNT"]
+
+
+def test_leaving_the_loop_ends_it(shop: Database) -> None:
+    stream = push(shop, "SELECT item FROM orders EMIT CHANGES;")
+    rows = iter(stream)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert stream.closed and queries(shop) == []
+    stream.close()
+
+
+def test_terminated_while_iterating(shop: Database) -> None:
+    stream = push(shop, "SELECT item FROM orders EMIT CHANGES;")
+    found: list[tuple[object, ...]] = []
+    four = threading.Event()
+
+    def read() -> None:
+        for row in stream:
+            found.append(row)
+            if len(found) == 4:
+                four.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert four.wait(30)
+    shop.execute(f"TERMINATE {stream.query_id};")
+    reader.join(30)
+    assert not reader.is_alive() and len(found) == 4
+    with pytest.raises(MillstreamError, match="Unknown queryId"):
+        shop.execute(f"PAUSE {stream.query_id};")
+
+
+def test_closing_the_database_ends_it() -> None:
+    db = millstream.connect()
+    db.execute("CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');")
+    stream = push(db, "SELECT * FROM s EMIT CHANGES;")
+    ended = threading.Event()
+    reader = threading.Thread(target=lambda: (list(stream), ended.set()))
+    reader.start()
+    db.close()
+    assert ended.wait(30)
+    reader.join(30)
+    stream.close()
+    db.close()
+
+
+def test_the_error_of_the_query_reaches_the_client(shop: Database) -> None:
+    shop.execute("SET 'ksql.fail.on.deserialization.error' = 'true';")
+    shop.execute(
+        "CREATE STREAM bytes (customer STRING KEY, amount STRING) "
+        "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='DELIMITED');"
+    )
+    stream = push(shop, "SELECT amount FROM bytes EMIT CHANGES;")
+    with pytest.raises(MillstreamError) as caught:
+        list(stream)
+    assert "orders" in str(caught.value) and caught.value.code == "E-RECORD"
+    assert queries(shop) == []
+
+
+def test_a_slow_client_is_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushing, "BUFFER_BATCHES_MAX", 2)
+    db.execute("CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');")
+    stream = push(db, "SELECT v FROM s EMIT CHANGES;")
+    for v in range(4):
+        db.execute(f"INSERT INTO s VALUES ({v});")
+        db.wait()
+    found = []
+    with pytest.raises(MillstreamError) as caught:
+        for row in stream:
+            found.append(row)  # noqa: PERF402
+    assert caught.value.code == "E-SLOW-CONSUMER"
+    assert found == [(0,), (1,)], "what was buffered still comes, the error after it"
+    assert queries(db) == []
+    db.execute("INSERT INTO s VALUES (9);")
+    assert len(list(push(db, "SELECT v FROM s EMIT CHANGES LIMIT 5;"))) == 5
+
+
+@pytest.fixture
+def threadless() -> Iterator[tuple[Engine, Session]]:
+    engine = Engine.open(":memory:", EngineSettings(), lambda: 1)
+    yield engine, Session({"auto.offset.reset": "earliest"})
+    engine.close()
+
+
+def test_without_a_thread_the_reader_drives(threadless: tuple[Engine, Session]) -> None:
+    engine, session = threadless
+    text = (
+        "CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
+        "INSERT INTO s VALUES (1); INSERT INTO s VALUES (2); SELECT v FROM s EMIT CHANGES;"
+    )
+    *_, stream = engine.execute_script(text, session)
+    assert isinstance(stream, Stream)
+    assert list(stream) == [(1,), (2,)], "ends where there is nothing more"
+
+
+def test_a_dead_engine_is_told(threadless: tuple[Engine, Session]) -> None:
+    engine, session = threadless
+    text = "CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
+    *_, stream = engine.execute_script(text + "SELECT v FROM s EMIT CHANGES;", session)
+    assert isinstance(stream, Stream)
+    engine.driver.failure = RuntimeError("broken")
+    assert engine.driver.on_failure is not None
+    engine.driver.on_failure(engine.driver.failure)
+    with pytest.raises(MillstreamError, match="the engine has stopped"):
+        list(stream)
+    with pytest.raises(MillstreamError, match="the engine has stopped"):
+        list(engine.execute_script("SHOW STREAMS;", session))
