@@ -7,6 +7,9 @@ CASES ?= ../shared/qtt/cases
 BATCH ?= all
 SEEDS ?= 200
 KILLS ?= 20
+BENCH_VENV := .venv-bench
+EVENTS ?= 2000000
+MEMORY ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check golden conformance bench sim crash
@@ -40,8 +43,15 @@ conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIE
 	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \
 		$(if $(ONLY),--only '$(ONLY)') $(if $(TIER),--tier $(TIER)) $(if $(REPORT),--report '$(REPORT)')
 
-bench: $(STAMP)  ## Nexmark on the embedded log: CPU seconds per million records
-	@$(BIN)/python -m tests.bench.run
+$(BENCH_VENV)/.installed: pyproject.toml
+	@test -d $(BENCH_VENV) || $(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packages: EVENTS=n [MEMORY=1]
+	@$(BENCH_VENV)/bin/python -m tests.bench.run --events $(EVENTS)
+	@$(BENCH_VENV)/bin/python -m tests.bench.latency
+	@$(BENCH_VENV)/bin/python -m tests.bench.memory $(if $(MEMORY),--memory)
 
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.formats.java_text import double_text
+from millstream.formats.json_few import FEW_ROWS, write_few
 from millstream.formats.payload import Bytes, Layout, one_array
 from millstream.model.physical import physical_names
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
@@ -18,6 +19,15 @@ def write_json(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: 
 
     A single column that is not wrapped is the whole text, and NULL there a NULL payload.
     """
+    if len(columns[0]) <= FEW_ROWS:
+        few = write_few(columns, layout)
+        if few is not None:
+            return few
+    return write_many(con, columns, layout)
+
+
+def write_many(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: Layout) -> Bytes:
+    """`write_json` by SQL, however few the records are."""
     names = [f"c{index}" for index in range(len(columns))]
     rows = pa.table(columns, names=names)
     types = [column.type for column in layout.columns]

@@ -35,6 +35,7 @@ from millstream.model.errors import MillstreamError
 CHECKPOINT_BYTES = 64 << 20
 """Size of the write-ahead log at which `maintain` takes a checkpoint."""
 TAIL_BYTES = 32 << 20
+_NOTHING = RAW_SCHEMA.empty_table()
 
 
 class EmbeddedLog:
@@ -171,7 +172,7 @@ class EmbeddedLog:
 
     def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         if stop <= first:
-            return RAW_SCHEMA.empty_table()
+            return _NOTHING
         segments = stored.segments_between(partition, first, stop)
         bounds = [segment.first[partition] for segment in segments]
         pieces = []

@@ -18,6 +18,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from millstream.functions.function import Catalogue
 from millstream.model.expressions import Expression
+from millstream.model.java_number import java_double
 from millstream.operators.scalar import PythonFunction, python_functions
 from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY, JAVA_DOUBLE
 
@@ -73,27 +74,6 @@ def _fixed(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Ar
     parameters = [inspect.Parameter(f"a{place}", kind) for place in range(count)]
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return called
-
-
-def java_double(value: float) -> str:
-    """A DOUBLE as Java's Double.toString writes it: `1.0`, `1.0E10`, `Infinity`."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return repr(value)
-    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int)
-    figures = "".join(map(str, digits)).rstrip("0") or "0"
-    power = len(digits) - 1 + exponent
-    minus = "-" if sign else ""
-    if value != 0 and not 1e-3 <= abs(value) < 1e7:
-        if abs(value) < 5e-324 * 2:
-            figures = "49"
-        return f"{minus}{figures[0]}.{figures[1:] or '0'}E{power}"
-    plain = format(decimal.Decimal(repr(abs(value))), "f")
-    return minus + (plain if "." in plain else f"{plain}.0")
 
 
 def _java_doubles(values: Any) -> pa.Array:

@@ -1,0 +1,26 @@
+"""Numbers as the text Java makes of them."""
+
+from __future__ import annotations
+
+import decimal
+
+
+def java_double(value: float) -> str:
+    """A DOUBLE as Java's Double.toString writes it: `1.0`, `1.0E10`, `Infinity`."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return repr(value)
+    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    figures = "".join(map(str, digits)).rstrip("0") or "0"
+    power = len(digits) - 1 + exponent
+    minus = "-" if sign else ""
+    if value != 0 and not 1e-3 <= abs(value) < 1e7:
+        if abs(value) < 5e-324 * 2:
+            figures = "49"
+        return f"{minus}{figures[0]}.{figures[1:] or '0'}E{power}"
+    plain = format(decimal.Decimal(repr(abs(value))), "f")
+    return minus + (plain if "." in plain else f"{plain}.0")
