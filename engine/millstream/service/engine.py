@@ -29,10 +29,9 @@ from millstream.service.printing import print_topic
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Done, Result, Stream
 from millstream.service.session import Session
-from millstream.service.text import Piece, locate, parse_text
+from millstream.service.text import Piece, locate, parse_text, split_text, substituted
 from millstream.state.store import Store
 from millstream_parser import statements as s
-from millstream_parser import substitute
 
 CLIENT_IDENTITY = "_millstream_client"
 
@@ -107,13 +106,9 @@ class Engine:
 
     def _parsed(self, text: str, session: Session) -> Iterator[Piece]:
         """The statements of a script. One that defines variables is parsed as it runs."""
-        substituting = session.flag("ksql.variable.substitution.enable")
-        if "DEFINE" not in text.upper():
-            yield from parse_text(substitute(text, session.variables) if substituting else text)
-            return
-        for piece in parse_text(text):
-            own = substitute(piece.text, session.variables) if substituting else piece.text
-            yield from parse_text(own)
+        for part in split_text(text) if "DEFINE" in text.upper() else (text,):
+            substituting = session.flag("ksql.variable.substitution.enable")
+            yield from parse_text(substituted(part, session.variables) if substituting else part)
 
     def execute_piece(self, piece: Piece, session: Session) -> Result:
         """Execute one statement."""
