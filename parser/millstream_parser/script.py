@@ -55,7 +55,7 @@ def split(text: str) -> tuple[Span, ...]:
     found: list[Span] = []
     while cursor.token.kind is not Kind.END:
         start = cursor.at
-        while cursor.token.kind is not Kind.END and not cursor.looking_at(";"):
+        while not (cursor.looking_at(";") or cursor.tokens[cursor.at].kind is Kind.END):
             cursor.at += 1
         if cursor.at > start:
             found.append(cursor.span_from(start))
