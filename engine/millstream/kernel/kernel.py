@@ -36,7 +36,9 @@ MARKS = StateTable(
 _GUARDED_RUNS = 16
 """After a failing row, so many runs use the exact program at once: failures come in swarms."""
 _UPKEEP_COMMITS = 16
-"""Expired state is looked for once in so many commits."""
+_UPKEEP_ROWS = 50_000
+"""Expired state is looked for once in so many commits, or sooner when so many rows were written:
+while a query catches up, a commit may hold a million."""
 
 
 class DuckKernel:
@@ -85,7 +87,7 @@ class DuckKernel:
         self._moved: dict[tuple[int, int], Mark] = {}
         self._open: set[int] = set()
         self._guarded = 0
-        self._commits = 0
+        self._commits = self._rows = 0
 
     def open(self, partition: int) -> int:
         """See `runtime.ports.Kernel`."""
@@ -158,13 +160,21 @@ class DuckKernel:
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
         """See `runtime.ports.Kernel`."""
-        self._commits += 1
-        if self._written and self._commits % _UPKEEP_COMMITS == 0:
-            for text in self._program(headers=False).program.upkeep:
-                self._session.begin()
-                self._session.connection.execute(text)
+        if self._written:
+            self._keep_up()
         self._session.commit(changelog_positions, self._compaction.rows)
         self._written, self._restored = {}, []
+
+    def _keep_up(self) -> None:
+        """Drop expired state if it is time to look for it."""
+        self._commits += 1
+        self._rows += sum(rows.num_rows for written in self._written.values() for rows in written)
+        if self._commits < _UPKEEP_COMMITS and self._rows < _UPKEEP_ROWS:
+            return
+        self._commits = self._rows = 0
+        for text in self._program(headers=False).program.upkeep:
+            self._session.begin()
+            self._session.connection.execute(text)
 
     def discard(self) -> None:
         """See `runtime.ports.Kernel`."""
@@ -292,4 +302,6 @@ class DuckKernel:
 
 
 def _encode_spec(node: Write) -> EncodeSpec:
-    return EncodeSpec(node.key_format, node.value_format, node.schema, node.window)
+    return EncodeSpec(
+        node.key_format, node.value_format, node.schema, node.window, node.null_parts
+    )

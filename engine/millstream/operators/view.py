@@ -12,6 +12,7 @@ from millstream.operators.filter import compile_filter
 from millstream.operators.program import StateTable
 from millstream.operators.project import compile_project
 from millstream.operators.relation import Part, Setting, names, quoted, select_text
+from millstream.operators.windows import clock_name, emitted_rows
 from millstream.plan.nodes import Aggregate, Filter, Node, Project, Read
 from millstream.topology.topology import SubTopology
 
@@ -51,7 +52,12 @@ def _over_state(
             return Part(node.schema, table(found), meta=_META) if found else None
         case Aggregate():
             found = _named(tables, "aggregate_")
-            return _aggregated(node, table(found), setting) if found else None
+            if found is None:
+                return None
+            rows = table(found)
+            if node.final:
+                rows = emitted_rows(node.window, rows, table(clock_name(found)))
+            return _aggregated(node, rows, setting)
         case Filter():
             given = _over_state(node.input, tables, table, setting)
             return given and compile_filter(node, given, "filter", setting)

@@ -31,9 +31,24 @@ def grace_of(window: Window, *, final: bool) -> int:
     return 0 if final else max(_DAY_MS - window.size_ms, 0)
 
 
+def clock_name(label: str) -> str:
+    """The state table that keeps the stream time beside windows."""
+    return f"{label}_clock"
+
+
 def clock_table(label: str) -> StateTable:
     """Stream time: the highest event time that a partition has seen here."""
-    return StateTable(f"{label}_clock", (), (("time", "BIGINT"),), plain=True)
+    return StateTable(clock_name(label), (), (("time", "BIGINT"),), plain=True)
+
+
+def emitted_rows(window: Window | None, rows: str, clock: str) -> str:
+    """EMIT FINAL: of the stored windows those whose result has left."""
+    assert window is not None
+    grace = grace_of(window, final=True)
+    closed = f's.{END} + {grace} <= c."time"'
+    if window.kind is WindowKind.SESSION:
+        closed = f's.{END} + {window.size_ms + grace} < c."time"'
+    return f"(SELECT s.* FROM {rows} s JOIN {clock} c USING ({P}) WHERE {closed})"
 
 
 def timed_rows(part: Part, label: str) -> Part:

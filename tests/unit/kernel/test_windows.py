@@ -1,0 +1,98 @@
+"""Windowed state: what expires leaves, and what EMIT FINAL has not shown stays hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from millstream.catalog.source import Format, Source
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.kernel import DuckKernel
+from millstream.model.expressions import AggregateCall
+from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
+from millstream.model.types import BIGINT, STRING
+from millstream.operators.view import view_text
+from millstream.plan.nodes import Aggregate, Read, Window, Write
+from millstream.state.store import Store
+from millstream.testing.drawn import fetched, lines, raw
+from millstream.topology.topology import SourceInput, SubTopology
+
+KAFKA, JSON = Format("KAFKA"), Format("JSON")
+K, V = Column("K", STRING, Role.KEY), Column("V", STRING)
+BOUNDS = tuple(Column(name, BIGINT, Role.KEY) for name in ("WINDOWSTART", "WINDOWEND"))
+SOURCE = Source("S", SourceKind.STREAM, Schema((K, V)), "s", KAFKA, JSON)
+READ = Read(SOURCE, "", Schema((K, V)), ("K", "V"), SourceKind.STREAM)
+COUNT = AggregateCall("COUNT", 0, (), (), BIGINT)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+def windowed(kind: WindowKind, *, final: bool) -> SubTopology:
+    window = Window(kind, 10, None, 5)
+    schema = Schema((K, *BOUNDS, Column("C", BIGINT)))
+    counted = Aggregate(READ, (("C", COUNT),), window, final, schema)
+    key = WindowedKey(kind, None if kind is WindowKind.SESSION else 10)
+    root = Write(counted, "O", "o", KAFKA, JSON, key, None)
+    return SubTopology(0, (SourceInput(READ, "s"),), root, 2, "o", "changes")
+
+
+def visible(store: Store, sub: SubTopology) -> list[tuple[object, ...]]:
+    text = view_text(sub, builtin_catalogue(), lambda name: store.table("Q", 0, name))
+    cursor = store.cursor()
+    found = cursor.sql(f"SELECT K, WINDOWSTART, WINDOWEND, C FROM ({text}) ORDER BY ALL")
+    rows = found.fetchall()
+    cursor.close()
+    return rows
+
+
+def feed(kernel: DuckKernel, text: str, start: int, partition: int = 0) -> int:
+    """One run and commit; how many rows it gave."""
+    given = fetched("s", partition, raw(lines(text), ["V"]), start=start)
+    outputs = kernel.run([given]).outputs
+    kernel.flush()
+    kernel.commit({0: 0, 1: 0})
+    return sum(item.count for item in outputs)
+
+
+@pytest.mark.parametrize("kind", [WindowKind.TUMBLING, WindowKind.SESSION])
+def test_expired_state_does_not_pile_up(store: Store, kind: WindowKind) -> None:
+    sub = windowed(kind, final=False)
+    kernel = DuckKernel(store, "Q", sub, builtin_catalogue())
+    kernel.open(0)
+    for number in range(100):
+        feed(kernel, f"+ a x @{100 * number}", number)
+    assert 1 <= len(visible(store, sub)) <= 20
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "closed"),
+    [(WindowKind.TUMBLING, [("a", 0, 10, 1)]), (WindowKind.SESSION, [("a", 1, 1, 1)])],
+)
+def test_final_tables_show_closed_windows_only(
+    store: Store, kind: WindowKind, closed: list[tuple[object, ...]]
+) -> None:
+    sub = windowed(kind, final=True)
+    kernel = DuckKernel(store, "Q", sub, builtin_catalogue())
+    kernel.open(0), kernel.open(1)
+    assert feed(kernel, "+ a x @1\n+ b x @14", 0) == 0
+    assert visible(store, sub) == []
+    assert feed(kernel, "+ c x @20", 2) == 1
+    assert visible(store, sub) == closed
+    assert feed(kernel, "+ d x @1", 0, partition=1) == 0
+    assert visible(store, sub) == closed
+    kernel.close()
+
+
+def test_windows_that_are_not_final_show_at_once(store: Store) -> None:
+    sub = windowed(WindowKind.TUMBLING, final=False)
+    kernel = DuckKernel(store, "Q", sub, builtin_catalogue())
+    kernel.open(0)
+    feed(kernel, "+ a x @1", 0)
+    assert visible(store, sub) == [("a", 0, 10, 1)]
+    kernel.close()
