@@ -55,11 +55,9 @@ def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
 
 def _unusable(error: Exception) -> bool:
     """Whether the fault is in the bytes of the file."""
-    if isinstance(error, UnavailableError):
+    if isinstance(error, UnavailableError | duckdb.IOException):
         return "read enough bytes" in str(error)
-    return isinstance(error, CorruptionError) or (
-        isinstance(error, duckdb.Error) and not isinstance(error, duckdb.IOException)
-    )
+    return isinstance(error, CorruptionError | duckdb.Error)
 
 
 def _put_aside(log: EmbeddedLog, file: str) -> None:

@@ -1,0 +1,72 @@
+"""Corners of the dialect that many rooms must agree on, seen from the front door."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream import Database, MillstreamError, Rows
+
+WITH = "WITH (KAFKA_TOPIC='t', PARTITIONS=1, FORMAT='JSON')"
+
+
+def keys(db: Database, topic: str) -> list[bytes | None]:
+    """The keys of a topic as they lie in the log."""
+    fetched = db.engine.log.read(topic, 0, 0, 100)
+    return fetched.batch["key"].to_pylist()
+
+
+def test_several_partitioning_columns_give_a_record_of_nulls(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT, b INT) {WITH};")
+    db.execute("CREATE STREAM o AS SELECT * FROM s PARTITION BY a, b;")
+    db.execute("INSERT INTO s (k) VALUES ('x');")
+    db.wait()
+    assert keys(db, "O") == [b'{"A":null,"B":null}']
+
+
+def test_a_null_key_stays_null_in_a_projection(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, j INT KEY, a INT) {WITH};")
+    db.execute("CREATE STREAM o AS SELECT * FROM s;")
+    db.execute("INSERT INTO s (a) VALUES (1);")
+    db.wait()
+    assert keys(db, "O") == [None]
+
+
+def test_the_time_of_a_record_without_a_value_is_no_key(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT) {WITH};")
+    db.execute("CREATE STREAM o AS SELECT * FROM s PARTITION BY k, ROWTIME;")
+    db.execute(
+        "CREATE TABLE u (k STRING PRIMARY KEY, a INT) WITH (KAFKA_TOPIC='t', FORMAT='JSON');"
+    )
+    db.execute("INSERT INTO u (k, ROWTIME) VALUES ('x', 5);")
+    db.wait()
+    assert keys(db, "O") == [b'{"K":"x","ROWTIME":null}']
+
+
+@pytest.mark.parametrize(("function", "kept"), [("COLLECT_LIST", [1, 1]), ("COLLECT_SET", [1, 2])])
+def test_collections_stop_at_their_limit(db: Database, function: str, kept: list[int]) -> None:
+    db.execute(f"SET 'ksql.functions.{function.lower()}.limit' = '2';")
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT) {WITH};")
+    db.execute(f"CREATE TABLE o AS SELECT k, {function}(a) AS c FROM s GROUP BY k;")
+    for value in (1, 1, 2, 3):
+        db.execute(f"INSERT INTO s VALUES ('x', {value});")
+        db.wait()
+    result = db.execute("SELECT c FROM o WHERE k = 'x';")
+    assert isinstance(result, Rows)
+    assert [list(row) for row in result] == [[kept]]
+
+
+def test_values_for_what_does_not_exist_name_it(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT) {WITH};")
+    with pytest.raises(MillstreamError) as caught:
+        db.execute("INSERT INTO `s` VALUES ('x', 1);")
+    assert "Cannot insert values into an unknown stream/table: `s`" in str(caught.value)
+    assert "try removing double quotes" in str(caught.value)
+
+
+def test_source_streams_take_no_values(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT) {WITH};")
+    db.execute(
+        "CREATE SOURCE STREAM r (k STRING KEY, a INT) WITH (KAFKA_TOPIC='t', FORMAT='JSON');"
+    )
+    with pytest.raises(MillstreamError, match="Cannot insert values into read-only stream: R"):
+        db.execute("INSERT INTO r VALUES ('x', 1);")
