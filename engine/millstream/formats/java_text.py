@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _LARGE = r"^(.)([0-9]*?)(?:0*\.0|\.([0-9]+))$"
 """A number above ten: its first digit, the other digits before the point, those behind it."""
 
