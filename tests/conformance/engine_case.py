@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 from millstream.catalog.source import Source
@@ -274,7 +275,9 @@ def _source_difference(wanted: dict[str, Any], engine: Engine) -> str | None:
 
 
 def _declared(text: str) -> list[tuple[str, str, bool]]:
-    (piece,) = parse_text(f"CREATE STREAM x ({text.replace('PRIMARY KEY', 'KEY')});")
+    # Schemas of the suite name columns as they are; SQL wants quotes around a leading digit.
+    text = re.sub(r"(?<![\w`(])(\d\w*)(?= [A-Z])", r"`\1`", text.replace("PRIMARY KEY", "KEY"))
+    (piece,) = parse_text(f"CREATE STREAM x ({text});")
     statement = piece.statement
     assert isinstance(statement, s.CreateSource)
     return [

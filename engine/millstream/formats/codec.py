@@ -67,12 +67,14 @@ class Decoded:
 @dataclass(frozen=True, slots=True)
 class EncodeSpec:
     """How to write a sink. The table's columns have the physical names of `schema`'s, and for a
-    windowed key WINDOWSTART and WINDOWEND besides."""
+    windowed key WINDOWSTART and WINDOWEND besides. `null_parts`: a key of several columns, all
+    NULL, is written as a record."""
 
     key_format: Format
     value_format: Format
     schema: Schema
     window: WindowedKey | None = None
+    null_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def encode(
 ) -> Encoded:
     """Write every row; the caller makes the values of deletions NULL.
 
-    A key of which all columns are NULL is a NULL key.
+    A key of which all columns are NULL is a NULL key, unless the spec says otherwise.
     """
     names = dict(zip(spec.schema.columns, physical_names(spec.schema.names), strict=True))
     written: dict[Role, Bytes] = {}
@@ -156,7 +158,7 @@ def encode(
         columns = [one_array(table[names[column]]) for column in layout.columns]
         side = write_payload(con, columns, layout, format_.name, table.num_rows)
         written[role] = side.payload
-        if role is Role.KEY and layout.wrapped and columns:
+        if role is Role.KEY and layout.wrapped and columns and not spec.null_parts:
             written[role] = _null_where_all_null(side.payload, columns)
         for row, reason in side.bad.items():
             keep[row] = False

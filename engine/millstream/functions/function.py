@@ -93,6 +93,8 @@ class AggregateVariant:
     other. Neither is the state of an empty group."""
     result_type: Callable[[Sequence[SqlType]], SqlType] | None = None
     """Type of the value from the types of all arguments, where the text cannot say it."""
+    setting: str = ""
+    """A property with an integer that follows the constants: {c<number of constants>}."""
 
 
 @dataclass(frozen=True, slots=True)

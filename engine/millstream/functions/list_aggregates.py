@@ -12,9 +12,10 @@ from millstream.functions.lists import (
     everything,
     first_occurrences,
     latest,
+    limited,
     list_fold,
+    room,
     unless_told,
-    whole,
     without_nulls,
 )
 
@@ -22,9 +23,10 @@ from millstream.functions.lists import (
 def _append_or_remove(
     state: list[Any], diff: int, values: tuple[Any, ...], constants: Sequence[Any]
 ) -> list[Any]:
-    """Appends the value, or removes its last occurrence."""
+    """Appends the value while there is room, or removes its last occurrence."""
     if diff > 0:
-        state.append(values[0])
+        if not 0 <= room(constants) <= len(state):
+            state.append(values[0])
     elif values[0] in state:
         del state[len(state) - 1 - state[::-1].index(values[0])]
     return state
@@ -37,10 +39,11 @@ COLLECT_LIST = AggregateFunction(
             "T -> ARRAY<T>",
             ("{t0}[]",),
             "{s0}",
-            fold=list_fold(everything, whole),
+            fold=list_fold(everything, limited),
             undo=True,
             undo_fold=python_fold(lambda _: [], _append_or_remove, list, list),
-            merge=("list_concat({a0}, {b0})",),
+            merge=("list_slice(list_concat({a0}, {b0}), 1, {c0})",),
+            setting="ksql.functions.collect_list.limit",
         ),
     ),
     "All values in the order of processing, NULLs too.",
@@ -57,10 +60,12 @@ COLLECT_SET = AggregateFunction(
             "T -> ARRAY<T>",
             ("{t0}[]",),
             "{s0}",
-            fold=list_fold(first_occurrences, whole),
+            fold=list_fold(first_occurrences, limited),
             merge=(
-                "list_concat({a0}, list_filter({b0}, lambda _e: list_position({a0}, _e) IS NULL))",
+                "list_slice(list_concat({a0}, list_filter({b0},"
+                " lambda _e: list_position({a0}, _e) IS NULL)), 1, {c0})",
             ),
+            setting="ksql.functions.collect_set.limit",
         ),
     ),
     "The distinct values in the order in which they first came; NULL at most once.",

@@ -104,14 +104,35 @@ def first_occurrences(group: Ints, values: Array, constants: Sequence[Any]) -> n
 def _codes(values: Array) -> Ints:
     """A number per distinct value; nested values are told apart by their printed form."""
     if pa.types.is_nested(values.type):
-        values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
+        printed = [repr(_unordered(value, values.type)) for value in values.to_pylist()]
+        values = pa.array(printed, pa.string())
     encoded = values.dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def whole(first: Ints, last: Ints, constants: Sequence[Any]) -> tuple[Ints, Ints]:
-    """All elements so far."""
-    return first, last
+def _unordered(value: Any, kind: Any) -> Any:
+    """The value with the entries of maps sorted: their order does not tell maps apart."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return sorted((repr(key), repr(_unordered(item, kind.item_type))) for key, item in value)
+    if pa.types.is_struct(kind):
+        fields = (kind.field(place) for place in range(kind.num_fields))
+        return [_unordered(value[field.name], field.type) for field in fields]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_unordered(item, kind.value_type) for item in value]
+    return value
+
+
+def room(constants: Sequence[Any]) -> int:
+    """How many elements a collection may have; negative for any number."""
+    return int(constants[-1]) if constants else -1
+
+
+def limited(first: Ints, last: Ints, constants: Sequence[Any]) -> tuple[Ints, Ints]:
+    """All elements so far, as far as there is room."""
+    most = room(constants)
+    return first, last if most < 0 else np.minimum(last, first + most)
 
 
 def earliest(first: Ints, last: Ints, constants: Sequence[Any]) -> tuple[Ints, Ints]:

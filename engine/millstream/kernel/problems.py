@@ -14,6 +14,9 @@ from millstream.model.errors import CorruptionError, MillstreamError, RecordErro
 from millstream.model.problem import Problem
 from millstream.topology.topology import SubTopology
 
+_FATAL = {"TIMESTAMP": "Fatal user code error in TimestampExtractor callback for record"}
+"""How the dialect names the end of a query that must not pass over a record of some kind."""
+
 
 def failed_rows(
     relations: Mapping[str, pa.Table], names: Sequence[str], taken: Intake, sub: SubTopology
@@ -54,9 +57,10 @@ def refuse_fatal(problems: Sequence[Problem], kinds: frozenset[str]) -> None:
     """Raise RecordError for the first problem of one of these kinds."""
     found = next((problem for problem in problems if problem.kind in kinds), None)
     if found is not None:
+        what = _FATAL.get(found.kind, "Cannot go on behind the record")
         raise RecordError(
-            f"Record at offset {found.offset} of topic {found.topic}, partition "
-            f"{found.partition}, cannot be used: {found.message}",
+            f"{what} at offset {found.offset} of topic {found.topic}, partition "
+            f"{found.partition}: {found.message}",
             hint="The query is set to stop at such a record. Correct the setting with UNSET and "
             "create the query again, or DROP it.",
         )

@@ -49,9 +49,10 @@ def parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo = UTC
     return local - offset_ms(zone if own_zone is None else own_zone, local, is_local=True)
 
 
-def parse_date(pattern: TimePattern, text: str) -> int:
-    """Days since the epoch. RecordError where the text does not match."""
-    return _epoch_day(_fields(pattern, text)[0], text)
+def parse_date(pattern: TimePattern, text: str, *, open_end: bool = False) -> int:
+    """Days since the epoch. RecordError where the text does not match; with `open_end` more text
+    may follow."""
+    return _epoch_day(_fields(pattern, text, open_end=open_end)[0], text)
 
 
 def parse_time(pattern: TimePattern, text: str) -> int:
@@ -99,8 +100,10 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
     return year + era * 400 + (month <= 2), month, day
 
 
-def _fields(pattern: TimePattern, text: str) -> tuple[Fields, datetime.tzinfo | None]:
-    match = pattern.regex.fullmatch(text)
+def _fields(
+    pattern: TimePattern, text: str, *, open_end: bool = False
+) -> tuple[Fields, datetime.tzinfo | None]:
+    match = (pattern.regex.match if open_end else pattern.regex.fullmatch)(text)
     if match is None:
         raise RecordError(f"The text '{text}' does not match the time format '{pattern.text}'")
     fields: Fields = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from millstream.catalog.rules import PSEUDO_COLUMNS
 from millstream.functions.function import Catalogue
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.expressions import ColumnRef, Expression, Literal, column_names
@@ -131,7 +132,9 @@ def key_text(expression: Expression, schema: Schema, setting: Setting) -> str:
     keys = {column.name for column in schema.key}
     if all(name in keys or schema.find(name) is None for name in column_names(expression)):
         return text
-    return text if isinstance(expression, ColumnRef) else f"CASE WHEN {PRESENT} THEN {text} END"
+    if isinstance(expression, ColumnRef) and not expression.name.endswith(PSEUDO_COLUMNS):
+        return text  # decoded as NULL; pseudo columns are known without a value
+    return f"CASE WHEN {PRESENT} THEN {text} END"
 
 
 def cannot_fail(expression: Expression) -> bool:

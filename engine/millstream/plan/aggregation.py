@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from millstream.catalog.rules import WINDOW_BOUNDS
@@ -150,7 +152,7 @@ def aggregate(
     taken = {key.name for key in keys} | set(WINDOW_BOUNDS)
     outputs = {call: unique(f"KSQL_AGG_{i}", taken) for i, call in enumerate(calls)}
     schema = _schema(keys, window, outputs)
-    named = tuple((name, call) for call, name in outputs.items())
+    named = tuple((name, _configured(call, surroundings)) for call, name in outputs.items())
     result: Node = Aggregate(keyed, named, window, final, schema)
 
     def over_result(part: Expression) -> Expression | None:
@@ -165,6 +167,16 @@ def aggregate(
         with_expression(item, substitute(item.expression, over_result)) for item in selected
     )
     return result, items, _result_key(query, surroundings, keys)
+
+
+def _configured(call: AggregateCall, surroundings: Surroundings) -> AggregateCall:
+    """The call with the session's setting that its function depends on as a last constant."""
+    function = surroundings.catalogue.aggregate[call.function]
+    setting = function.variants[call.variant].setting
+    if not setting:
+        return call
+    value = int(surroundings.properties.get(setting, "-1"))
+    return replace(call, constants=(*call.constants, value))
 
 
 def _grouping(

@@ -89,6 +89,7 @@ def plan_query(
         catalog.types,
         windowed=query.window is not None,
         script=script,
+        properties=properties,
     )
     _check_shape(query, target, surroundings)
     node, selected, key = _relation(query, surroundings, persistent=persistent)
@@ -109,7 +110,8 @@ def plan_query(
         window = _window_of(node)
         made = new_sink(target, result.schema, node.kind, window, sources[0], properties)
         sink, topic = made.source, made.topic
-    return Planned(_written(prune(_write(result, sink, existing))), sources, sink, topic)
+    written = replace(_write(result, sink, existing), null_parts=len(query.partition_by) > 1)
+    return Planned(_written(prune(written)), sources, sink, topic)
 
 
 def _write(node: Node, sink: Source, existing: Source | None) -> Write:

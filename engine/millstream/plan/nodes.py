@@ -178,7 +178,8 @@ class StreamTableJoin:
 class Write:
     """Rows leave for a topic: diffs become upserts and tombstones.
 
-    `timestamp`: the event time of the output comes from this column.
+    `timestamp`: the event time of the output comes from this column. `null_parts`: a key all of
+    whose columns are NULL is a record of NULLs, not the NULL key (PARTITION BY several columns).
     """
 
     input: Node
@@ -188,6 +189,7 @@ class Write:
     value_format: Format
     window: WindowedKey | None
     timestamp: TimestampColumn | None
+    null_parts: bool = False
 
     @property
     def schema(self) -> Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -65,7 +65,7 @@ class Surroundings:
     """What the clauses of one query are read against.
 
     `windowed` is whether the query has a WINDOW clause; `script` the text that the spans of
-    expressions refer to, or nothing.
+    expressions refer to, or nothing; `properties` the session's settings.
     """
 
     sources: tuple[NamedSource, ...]
@@ -73,6 +73,7 @@ class Surroundings:
     types: Mapping[str, SqlType]
     windowed: bool
     script: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def scope(self, clause: str, *, window_bounds: bool) -> Scope:
         """The columns in sight; window bounds of a windowed aggregation only where allowed."""

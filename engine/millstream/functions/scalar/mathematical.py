@@ -89,8 +89,8 @@ _RADIANS = "/ 180e0 * pi()"
 
 def _distance(unit: str | None) -> str:
     a = (
-        f"pow(sin(({{2}} - {{0}}) {_RADIANS} / 2), 2) + cos({{0}} {_RADIANS})"
-        f" * cos({{2}} {_RADIANS}) * pow(sin(({{3}} - {{1}}) {_RADIANS} / 2), 2)"
+        f"pow(sin(({{2}} - {{0}}) {_RADIANS} / 2), 2) + pow(sin(({{3}} - {{1}}) {_RADIANS} / 2), 2)"
+        f" * cos({{0}} {_RADIANS}) * cos({{2}} {_RADIANS})"
     )
     radius = "6371e0"
     if unit is not None:

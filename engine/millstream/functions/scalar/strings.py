@@ -246,7 +246,8 @@ STRINGS: tuple[ScalarFunction, ...] = (
             (
                 "BYTES, BYTES -> ARRAY<BYTES>",
                 # What is split is text of hexadecimal digit pairs, each followed by a blank.
-                "CASE WHEN octet_length({1}) = 0 AND {0} IS NOT NULL THEN list_transform("
+                "CASE WHEN octet_length({0}) = 0 AND {1} IS NOT NULL THEN [from_hex('')]"
+                " WHEN octet_length({1}) = 0 AND {0} IS NOT NULL THEN list_transform("
                 "regexp_extract_all(hex({0}), '..'), lambda _x: from_hex(_x))"
                 " ELSE list_transform(string_split(regexp_replace(hex({0}), '(..)', '\\1 ', 'g'),"
                 " regexp_replace(hex({1}), '(..)', '\\1 ', 'g')),"
@@ -257,6 +258,7 @@ STRINGS: tuple[ScalarFunction, ...] = (
         (
             ("SPLIT(',a,,b', ',')", "ARRAY['', 'a', '', 'b']"),
             ("SPLIT('ab', '')", "ARRAY['a', 'b']"),
+            ("ARRAY_LENGTH(SPLIT(TO_BYTES('', 'utf8'), TO_BYTES('', 'utf8')))", "1"),
         ),
     ),
     function(

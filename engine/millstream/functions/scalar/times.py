@@ -73,7 +73,7 @@ def _parse_date(text: str, pattern: str) -> int:
     compiled = compile_pattern(pattern)
     if set(compiled.letters) & set("HhKkmsSaAnN"):
         raise ValueError(f"pattern {pattern!r} of a date has a time of day")
-    return java_time.parse_date(compiled, text)
+    return java_time.parse_date(compiled, text, open_end=True)
 
 
 def _parse_day(text: str, pattern: str) -> int:
@@ -193,6 +193,7 @@ TIMES: tuple[ScalarFunction, ...] = (
         "The date that text shows by a pattern.",
         ("UNIX_DATE(PARSE_DATE('31/12/2021', 'dd/MM/yyyy'))", "18992"),
         ("PARSE_DATE('31/12/2021', 'yyyy')", "NULL"),
+        ("UNIX_DATE(PARSE_DATE('2021-12-31 and more', 'yyyy-MM-dd'))", "18992"),
     ),
     _patterned(
         "PARSE_TIME", ("STRING, STRING -> TIME",), _parse_time, _TIME,
