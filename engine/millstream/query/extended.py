@@ -14,6 +14,9 @@ from sqlglot.errors import SqlglotError
 from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
 
+UNREADABLE = "E-SYNTAX"
+"""The code of the error for a text that is no SQL."""
+
 
 def extended_sql(text: str, relation: Callable[[str], str]) -> str:
     """The DuckDB query of a pull query beyond the dialect.
@@ -60,7 +63,7 @@ def _parsed(text: str) -> exp.Expr:
         trees = [tree for tree in parse(text.rstrip().rstrip(";"), dialect="duckdb") if tree]
     except (SqlglotError, RecursionError) as failure:
         first = str(failure).splitlines()[0]
-        raise StatementError(f"Cannot read the pull query: {first}") from failure
+        raise StatementError(f"Cannot read the pull query: {first}", code=UNREADABLE) from failure
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise StatementError("A pull query is one SELECT")
     return trees[0]

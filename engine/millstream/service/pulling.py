@@ -20,12 +20,12 @@ from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
 from millstream.operators.view import view_text
-from millstream.query.extended import extended_sql
+from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
-from millstream.service.text import Piece
+from millstream.service.text import Piece, parse_text
 from millstream_parser import statements as s
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
         engine.driver.catch_up(CATCH_UP_MS_MAX)
         session.inserted = False
     query = statement.query
-    if query is None or query.joins or query.group_by or query.having is not None:
+    if query is None:
+        return _beyond(piece, engine)
+    if query.joins or query.group_by or query.having is not None:
         return _extended(piece.text, engine)
     if query.window is not None or query.partition_by:
         raise StatementError("Pull queries don't support WINDOW and PARTITION BY clauses.")
@@ -176,6 +178,16 @@ def _empty(source: Source, cursor: duckdb.DuckDBPyConnection) -> pa.Table:
 
     raw = RAW_SCHEMA.empty_table().append_column(PART, pa.array([], pa.int32()))
     return decode(cursor, raw, _spec(source), source.topic).table
+
+
+def _beyond(piece: Piece, engine: Engine) -> Rows:
+    """A query that the dialect cannot read. Where nobody can, the dialect says what is wrong."""
+    try:
+        return _extended(piece.text, engine)
+    except StatementError as error:
+        if error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException):
+            parse_text(piece.script, extended_pull=False)
+        raise
 
 
 def _extended(text: str, engine: Engine) -> Rows:

@@ -19,10 +19,10 @@ class Piece:
     script: str
 
 
-def parse_text(text: str) -> list[Piece]:
+def parse_text(text: str, *, extended_pull: bool = True) -> list[Piece]:
     """The statements of a script; StatementError where it does not parse."""
     try:
-        parsed = parse(text, extended_pull=True)
+        parsed = parse(text, extended_pull=extended_pull)
     except SyntaxFailure as failure:
         raise _translated(failure) from failure
     return [Piece(statement, _text_of(statement, text), text) for statement in parsed]
