@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from millstream.catalog.source import Format, Source
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
 from millstream.model.expressions import (
@@ -62,28 +63,62 @@ def subtopology(node: n.Node, window: WindowedKey | None = None) -> SubTopology:
     return SubTopology(0, inputs, root, 1, "o", "changes")
 
 
-def run(sub: SubTopology, feeds: dict[str, list[Line]], cuts: Sequence[Sequence[int]]) -> list[Row]:
+class Host:
+    """A kernel that can be started anew with nothing but its changelog."""
+
+    def __init__(self, sub: SubTopology) -> None:
+        self.sub = sub
+        self.changelog: list[Any] = []
+        self.start()
+
+    def start(self) -> None:
+        self.store = Store.open(":memory:")
+        self.kernel = DuckKernel(self.store, "Q", self.sub, CATALOGUE, pace=Pace(fewest=3, piece=2))
+        self.kernel.open(0)
+        for offset, batch in enumerate(self.changelog):
+            self.kernel.restore(0, fetched("changes", 0, batch, start=offset))
+
+    def commit(self) -> list[Row]:
+        """Flush and commit; the rows that leave only now."""
+        flushed = self.kernel.flush()
+        self.changelog += [item.batch for item in flushed if item.topic == "changes"]
+        self.kernel.commit({0: len(self.changelog)})
+        return decoded([item for item in flushed if item.topic == "o"])
+
+    def close(self) -> None:
+        self.kernel.close()
+        self.store.close()
+
+
+def run(
+    sub: SubTopology,
+    feeds: dict[str, list[Line]],
+    cuts: Sequence[Sequence[int]],
+    restarts: Sequence[int] = (),
+) -> list[Row]:
     """What the kernel gives when each run may read up to the next cut of every topic. Between
-    runs the state is committed."""
+    runs the state is committed; before the runs in `restarts` it is lost and restored."""
     positions = dict.fromkeys(feeds, 0)
     rows: list[Row] = []
-    with Store.open(":memory:") as store:
-        kernel = DuckKernel(store, "Q", sub, CATALOGUE)
-        kernel.open(0)
+    host = Host(sub)
+    try:
         ends = [*cuts, *[[len(lines) for lines in feeds.values()]] * (len(feeds) + 1)]
-        for limit in ends:
+        for number, limit in enumerate(ends):
+            if number in restarts:
+                host.close()
+                host.start()
             inputs = []
             for (topic, lines), upto in zip(feeds.items(), limit, strict=True):
                 at = positions[topic]
                 batch = raw(lines[at : max(upto, at)], ["V"])
                 done = max(upto, at) == len(lines)
                 inputs.append(fetched(topic, 0, batch, start=at, end=done))
-            result = kernel.run(inputs)
+            result = host.kernel.run(inputs)
             for (topic, _), reached in result.consumed.items():
                 positions[topic] = reached
-            rows += decoded([*result.outputs, *(o for o in kernel.flush() if o.topic == "o")])
-            kernel.commit({0: 0})
-        kernel.close()
+            rows += [*decoded(result.outputs), *host.commit()]
+    finally:
+        host.close()
     assert positions == {topic: len(lines) for topic, lines in feeds.items()}
     return rows
 
@@ -320,14 +355,18 @@ quickly = settings(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @quickly
-@given(lines=line_lists, cuts=st.lists(st.integers(0, 25), max_size=4))
-def test_any_cut_gives_the_rows_of_the_reference(
-    name: str, lines: list[Line], cuts: list[int]
+@given(
+    lines=line_lists,
+    cuts=st.lists(st.integers(0, 25), max_size=4),
+    restarts=st.sets(st.integers(0, 4), max_size=2),
+)
+def test_any_cut_and_restart_gives_the_rows_of_the_reference(
+    name: str, lines: list[Line], cuts: list[int], restarts: set[int]
 ) -> None:
     sub, reference = PROGRAMS[name]
     topic = sub.inputs[0].topic
     limits = [[min(cut, len(lines))] for cut in sorted(cuts)]
-    assert run(sub, {topic: lines}, limits) == reference(lines)
+    assert run(sub, {topic: lines}, limits, sorted(restarts)) == reference(lines)
 
 
 def joined(join: n.JoinKind) -> SubTopology:
@@ -372,9 +411,14 @@ def joined_reference(left: Sequence[Line], right: Sequence[Line], join: n.JoinKi
     left=line_lists,
     right=line_lists,
     cuts=st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25)), max_size=4),
+    restarts=st.sets(st.integers(0, 5), max_size=2),
 )
 def test_a_join_sees_the_same_rows_whatever_comes_together(
-    join: n.JoinKind, left: list[Line], right: list[Line], cuts: list[tuple[int, int]]
+    join: n.JoinKind,
+    left: list[Line],
+    right: list[Line],
+    cuts: list[tuple[int, int]],
+    restarts: set[int],
 ) -> None:
     sides = zip(*cuts, strict=True) if cuts else ((), ())
     one, two = (sorted(side) for side in sides)
@@ -382,5 +426,5 @@ def test_a_join_sees_the_same_rows_whatever_comes_together(
         (min(a, max(len(left) - 1, 0)), min(b, max(len(right) - 1, 0)))
         for a, b in zip(one, two, strict=True)
     ]
-    found = run(joined(join), {"s": left, "t": right}, limits)
+    found = run(joined(join), {"s": left, "t": right}, limits, sorted(restarts))
     assert found == joined_reference(left, right, join)
