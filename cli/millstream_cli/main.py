@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     options = _options().parse_args(arguments)
     console = Console(soft_wrap=options.output == "JSON")
-    errors = Console(stderr=True)
+    errors = Console(stderr=True, soft_wrap=True)
     try:
         database = millstream.connect(options.database)
     except MillstreamError as error:
@@ -62,8 +62,9 @@ def _script(options: argparse.Namespace, errors: Console) -> str | None:
     if options.command == "run":
         try:
             return Path(options.file).read_text(encoding="utf-8")
-        except OSError as failure:
-            errors.print(f"Cannot read {options.file}: {failure.strerror}", style="bold red")
+        except (OSError, UnicodeDecodeError) as failure:
+            reason = failure.strerror if isinstance(failure, OSError) else failure.reason
+            errors.print(f"Cannot read {options.file}: {reason}", style="bold red", markup=False)
             return None
     return ""
 

@@ -23,7 +23,9 @@ def show(result: Result, console: Console, form: str) -> None:
     """Print one result; a push query is printed row by row until it ends."""
     match result:
         case Done(message):
-            console.print(json.dumps({"message": message}) if form == "JSON" else escape(message))
+            text = json.dumps({"message": message}, ensure_ascii=False)
+            shown = text if form == "JSON" else message
+            console.print(shown, markup=False, highlight=False, soft_wrap=True)
         case Rows() if form == "JSON":
             _json_rows(result.columns, result, console)
         case Rows() if result.columns == ["Stage", "Text"]:

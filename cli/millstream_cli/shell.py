@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -14,6 +15,11 @@ from millstream.service.database import Database
 from millstream_cli.render import show, show_error
 
 HISTORY = Path.home() / ".millstream-history"
+_CLOSED = re.compile(
+    r"""--[^\n]* | /\*.*?\*/ | (?P<quoted>'(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*`)""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPEN = re.compile(r"['\"`]|/\*")
 HELP = """Type SQL, ended by a semicolon. Ctrl-C ends a running query, Ctrl-D leaves.
   help     this text
   exit     leave the shell"""
@@ -53,14 +59,10 @@ def read_statement(session: PromptSession[str]) -> str:
 
 def complete(text: str) -> bool:
     """Whether the text is a shell command, empty, or ends a statement outside of quotes."""
-    bare = _without_comments(text).strip()
+    bare = _CLOSED.sub(lambda found: "q" if found["quoted"] else " ", text).strip()
     if bare.lower() in ("", "exit", "quit", "help"):
         return True
-    return bare.endswith(";") and bare.count("'") % 2 == 0
-
-
-def _without_comments(text: str) -> str:
-    return "\n".join(line.partition("--")[0] for line in text.splitlines())
+    return bare.endswith(";") and not _OPEN.search(bare)
 
 
 def _execute(database: Database, text: str, console: Console, form: str) -> None:

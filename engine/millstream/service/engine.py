@@ -176,8 +176,9 @@ class Engine:
             raise StatementError("RUN SCRIPT reads a local file; send the statements instead")
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except OSError as failure:
-            raise StatementError(f"Cannot read script {path}: {failure.strerror}") from failure
+        except (OSError, UnicodeDecodeError) as failure:
+            reason = failure.strerror if isinstance(failure, OSError) else failure.reason
+            raise StatementError(f"Cannot read script {path}: {reason}") from failure
         count = sum(1 for _ in self.execute_script(text, session))
         return Done(f"{count} statements executed")
 

@@ -1,0 +1,119 @@
+"""The command as a user calls it: options, files, pipes, output, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from millstream_cli.main import main
+
+CREATE = (
+    "CREATE STREAM s (k STRING KEY, v INT) "
+    "WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
+)
+FILL = CREATE + "INSERT INTO s VALUES ('a', 1); INSERT INTO s VALUES ('b', NULL);"
+
+
+def test_execute(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-e", FILL + "SELECT * FROM s ORDER BY k"]) == 0
+    out = capsys.readouterr().out
+    assert "Stream created" in out and "1 row inserted" in out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["K", "┃", "V"] in lines and ["a", "│", "1"] in lines and ["b", "│", "null"] in lines
+
+
+def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--output", "json", "-e", FILL + "SELECT k, v FROM s ORDER BY k;"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == {"message": "Stream created"}
+    assert lines[-2:] == [{"K": "a", "V": 1}, {"K": "b", "V": None}]
+
+
+def test_json_of_every_type(capsys: pytest.CaptureFixture[str]) -> None:
+    script = (
+        "CREATE STREAM t (m DECIMAL(4, 2), ts TIMESTAMP, d DATE, raw BYTES, a ARRAY<STRING>, "
+        "o MAP<STRING, INT>, s STRING) WITH (KAFKA_TOPIC='t', PARTITIONS=1, VALUE_FORMAT='JSON');"
+        "INSERT INTO t VALUES (1.50, '2024-01-02T03:04:05', '2024-01-02', 'aGk=', "
+        "ARRAY['[red]x'], MAP('é' := 1), '" + "long " * 60 + "');"
+    )
+    assert main(["--output", "JSON", "-e", script + "SELECT * FROM t;"]) == 0
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert row["M"] == 1.5 and row["D"] == "2024-01-02" and row["RAW"] == "aGk="
+    assert row["TS"].startswith("2024-01-02T03:04:05")
+    assert row["A"] == ["[red]x"] and len(row["S"]) == 300
+
+
+def test_push_queries(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "SET 'auto.offset.reset' = 'earliest';" + FILL
+    script += "SELECT k, v FROM s EMIT CHANGES LIMIT 2;"
+    assert main(["-e", script]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == ["K | V", "a | 1", "b | null"]
+    assert main(["--output", "JSON", "-e", script]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == '{"K": "b", "V": null}'
+
+
+def test_errors_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-e", CREATE + "SELECT nothing FROM s; SHOW TABLES;"]) == 1
+    found = capsys.readouterr()
+    assert "Stream created" in found.out and "Table" not in found.out, "stops at the first error"
+    assert "'NOTHING' cannot be resolved" in found.err and "^" in found.err
+    assert main(["-e", "SELECT [red]x[/red] FROM s"]) == 1
+    assert "[red]" in capsys.readouterr().err, "text is never taken for markup"
+
+
+def test_run_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "make.sql"
+    script.write_text(f"-- a comment; with a semicolon\n{FILL}\nSELECT v FROM s;\n")
+    database = str(tmp_path / "shop.db")
+    assert main(["--database", database, "run", str(script)]) == 0
+    assert main(["--database", database, "-e", "SHOW STREAMS;"]) == 0
+    assert "JSON" in capsys.readouterr().out.splitlines()[-1], "the file keeps what was made"
+    assert main(["run", str(tmp_path / "none.sql")]) == 1
+    assert "No such file" in capsys.readouterr().err
+    script.write_bytes(b"SHOW STREAMS; \xff\xfe")
+    assert main(["run", str(script)]) == 1
+    assert "Cannot read" in capsys.readouterr().err
+
+
+def test_piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(FILL + "SELECT v FROM s LIMIT 1;"))
+    assert main([]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].strip() == "1"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense;"))
+    assert main([]) == 1
+
+
+def test_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["-d", "name=s", "--define", "n=7", "-e", FILL + "SELECT v + ${n} FROM ${name};"]) == 0
+    )
+    assert "8" in capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize("wrong", [["--colour"], ["-d", "noequals"], ["--output", "XML"], ["walk"]])
+def test_wrong_options(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(wrong)
+    assert caught.value.code == 2
+    assert "usage: millstream" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "photos"
+    path.write_bytes(b"photo" * 5000)
+    assert main(["--database", str(path), "-e", "SHOW STREAMS;"]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_as_a_process() -> None:
+    command = [sys.executable, "-m", "millstream_cli.main", "--output", "JSON"]
+    text = FILL + "SELECT v FROM s LIMIT 1; SELECT oops FROM s;"
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == '{"V": 1}'
+    assert "OOPS" in done.stderr and "Traceback" not in done.stderr

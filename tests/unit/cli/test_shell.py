@@ -1,0 +1,138 @@
+"""The interactive shell, driven through a pipe in place of a keyboard."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+import millstream
+from millstream_cli import shell
+from millstream_cli.shell import complete, run_shell
+
+CREATE = (
+    "CREATE STREAM s (k STRING KEY, v INT)\n"
+    "WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');\n"
+)
+
+
+class Watched(io.StringIO):
+    """Output that says when a text has been written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.seen = threading.Event()
+
+    def write(self, data: str) -> int:
+        count = super().write(data)
+        if self.text in self.getvalue():
+            self.seen.set()
+        return count
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PipeInput]:
+    monkeypatch.setattr(shell, "HISTORY", tmp_path / "history")
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        yield pipe
+
+
+def run(out: io.StringIO, form: str = "TABULAR") -> int:
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        return run_shell(db, Console(file=out, width=120), form)
+
+
+def test_statements_over_several_lines(keyboard: PipeInput) -> None:
+    out = io.StringIO()
+    keyboard.send_text(CREATE + "INSERT INTO s\nVALUES ('a; b', 1);\n\nSELECT * FROM s;\nexit\n")
+    assert run(out) == 0
+    text = out.getvalue()
+    assert "Stream created" in text and "a; b" in text
+    assert text.rstrip().endswith("Exiting Millstream.")
+
+
+def test_help_errors_and_the_end_of_input(keyboard: PipeInput) -> None:
+    out = io.StringIO()
+    keyboard.send_text("help\nSELECT * FROM nothing;\nSHOW STREAMS;\n\x04")
+    assert run(out) == 0
+    assert "Ctrl-D" in out.getvalue() and "NOTHING does not exist" in out.getvalue()
+    assert "Stream Name" in out.getvalue(), "an error does not end the shell"
+
+
+def test_ctrl_c_drops_the_line(keyboard: PipeInput) -> None:
+    out = io.StringIO()
+    keyboard.send_text("SELECT nonsense\n\x03SHOW TABLES;\nquit;\n")
+    assert run(out) == 0
+    assert "Table Name" in out.getvalue() and "nonsense" not in out.getvalue()
+
+
+def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput) -> None:
+    out = Watched("first | 1")
+
+    def interrupt() -> None:
+        if out.seen.wait(30):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    keyboard.send_text(
+        CREATE + "INSERT INTO s VALUES ('first', 1);\nSELECT * FROM s EMIT CHANGES;\n"
+        "SHOW QUERIES;\nexit\n"
+    )
+    assert run(out) == 0
+    thread.join(30)
+    text = out.getvalue()
+    assert "Query terminated" in text and "Exiting Millstream." in text
+    assert "PUSH" not in text.partition("Query terminated")[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "exit",
+        "EXIT",
+        "help",
+        "SELECT 1;",
+        "SELECT ';';",
+        "SELECT 1; -- done",
+        "SELECT 1; /* done */",
+        "-- only a comment",
+        "SELECT 'it''s';",
+        "SELECT '--';",
+        'SELECT "odd \' name" FROM t;',
+        "SELECT `a;b` FROM t;",
+        "SELECT 1\n;",
+    ],
+)
+def test_complete(text: str) -> None:
+    assert complete(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT ';",
+        "SELECT 'it''s;",
+        "SELECT 1 -- ;",
+        "SELECT 1 /* ;",
+        "SELECT /* ' */ 'x;",
+        'SELECT "a;',
+        "SELECT `a;",
+        "exit now",
+    ],
+)
+def test_incomplete(text: str) -> None:
+    assert not complete(text)
