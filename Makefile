@@ -12,7 +12,7 @@ EVENTS ?= 2000000
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden conformance bench sim crash
+.PHONY: help setup demo test check golden docs conformance bench sim crash
 
 help:  ## Print the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ check: $(STAMP)  ## Lint, types and the fast tests, as before each commit
 
 golden: $(STAMP)  ## Rewrite the golden plans; review the diff
 	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/plans -k golden
+
+docs: $(STAMP)  ## Rewrite docs/functions.md and docs/settings.md from the source
+	@$(BIN)/python -m tests.docs
 
 conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]
 	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \

@@ -112,22 +112,56 @@ PROPERTIES: tuple[Property, ...] = (
         "Let a key be left out of the projection; keys follow projection order.",
     ),
     Property("ksql.variable.substitution.enable", "bool", "true", "Replace ${name} in statements."),
-    Property("ksql.lambdas.enabled", "bool", "true", "Allow lambda expressions."),
-    Property("ksql.suppress.enabled", "bool", "true", "Allow EMIT FINAL."),
-    Property("ksql.create.or.replace.enabled", "bool", "true", "Allow CREATE OR REPLACE."),
-    Property("ksql.insert.into.values.enabled", "bool", "true", "Allow INSERT INTO … VALUES."),
-    Property("ksql.headers.columns.enabled", "bool", "true", "Allow HEADERS columns."),
     Property(
-        "ksql.query.pull.table.scan.enabled", "bool", "true", "Allow pull queries without a key."
+        "ksql.lambdas.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; Lambda expressions are always allowed.",
     ),
     Property(
-        "ksql.query.pull.range.scan.enabled", "bool", "true", "Allow pull queries with a key range."
+        "ksql.suppress.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; EMIT FINAL is always allowed.",
+    ),
+    Property(
+        "ksql.create.or.replace.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; CREATE OR REPLACE is always allowed.",
+    ),
+    Property("ksql.insert.into.values.enabled", "bool", "true", "Allow INSERT INTO … VALUES."),
+    Property(
+        "ksql.headers.columns.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; HEADERS columns are always allowed.",
+    ),
+    Property(
+        "ksql.query.pull.table.scan.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; pull queries without a key are always allowed.",
+    ),
+    Property(
+        "ksql.query.pull.range.scan.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; pull queries with a key range are always allowed.",
     ),
     Property("ksql.query.pull.stream.enabled", "bool", "true", "Allow pull queries on streams."),
     Property(
-        "ksql.query.pull.limit.clause.enabled", "bool", "true", "Allow LIMIT in pull queries."
+        "ksql.query.pull.limit.clause.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; LIMIT in pull queries is always allowed.",
     ),
-    Property("ksql.assert.topic.default.timeout.ms", "int", "1000", "How long ASSERT TOPIC waits."),
+    Property(
+        "ksql.assert.topic.default.timeout.ms",
+        "int",
+        "1000",
+        "Accepted for compatibility; ASSERT TOPIC never waits.",
+    ),
     Property(
         "ksql.streams.default.timestamp.extractor",
         "string",
@@ -161,14 +195,16 @@ class EngineSettings:
 
     threads: int = 1
     """DuckDB's threads for batch work."""
-    memory_limit: str = "4GB"
+    memory_limit: str = "1GB"
     """What DuckDB may use before it spills to disk."""
-    default_partitions: int = 4
-    """Partitions of topics that are made without a PARTITIONS property."""
     max_batch_records: int = 200_000
+    """Records handed to one run of a query, over all partitions."""
     commit_interval_ms: int = 200
+    """How often a query commits that was created without commit.interval.ms."""
     command_topic: str = "_millstream_commands"
+    """The topic that holds the statements which made the catalog."""
     internal_prefix: str = "_millstream_"
+    """What the names of internal topics begin with."""
 
 
 def canonical_name(name: str) -> str:

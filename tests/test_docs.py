@@ -1,0 +1,103 @@
+"""The documentation says what is so: its examples run, its lists are complete, its links lead."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import millstream
+from millstream import Rows
+from tests.docs import DOCS, FILES
+
+ROOT = DOCS.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TO_COME = {"docs/benchmarks.md", "docs/reliability.md"}
+"""Pages that the README announces and that are still being measured."""
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of the README in one language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+def test_the_first_example_runs(folder: Path) -> None:
+    with millstream.connect() as db:
+        db.execute(blocks("sql")[0])
+        db.wait()
+        assert list(db.execute("SELECT * FROM spending")) == []
+
+
+def test_five_minutes(folder: Path) -> None:
+    with millstream.connect("shop.db") as db:
+        *_, _ = db.each(blocks("sql")[1])
+        db.wait()
+        last = db.execute(blocks("sql")[1].strip().splitlines()[-1])
+        assert isinstance(last, Rows)
+        assert list(last) == [("ann", 2, 19.5), ("bob", 1, 3.0)]
+    (python,) = blocks("python")
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(python, "README.md", "exec"), names := {})
+    assert sorted(out.getvalue().splitlines()) == ["ann 2 19.5", "bob 1 3.0"]
+    assert list(names["frame"]["TOTAL"]) == [19.5]
+
+
+def test_other_statements_of_the_readme(folder: Path) -> None:
+    (folder / "orders.csv").write_text("customer,amount\ncleo,4.5\n")
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        db.execute(blocks("sql")[0])
+        (copy,) = re.findall(r"`(COPY [^`]*)`", README)
+        db.execute(copy)
+        (push,) = re.findall(r'execute\("(SELECT [^"]*EMIT CHANGES)"\)', README)
+        for row in db.execute(push):
+            assert row == ("cleo", 1, 4.5)
+            break
+        query = blocks("sql")[0].partition("CREATE TABLE spending")[2]
+        shown = db.execute(f"EXPLAIN (PROGRAM) CREATE TABLE other{query}")
+        assert isinstance(shown, Rows) and "SELECT" in next(iter(shown))[1]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_made_pages_are_current(name: str) -> None:
+    written = (DOCS / name).read_text(encoding="utf-8")
+    assert written == FILES[name](), "run `make docs`"
+
+
+def test_every_property_and_function_is_documented() -> None:
+    with millstream.connect() as db:
+        settings = (DOCS / "settings.md").read_text(encoding="utf-8")
+        functions = (DOCS / "functions.md").read_text(encoding="utf-8")
+        for row in db.execute("SHOW PROPERTIES;"):
+            assert f"| `{row[0]}` |" in settings
+        for row in db.execute("SHOW FUNCTIONS;"):
+            assert f"### {row[0]}\n" in functions
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in link and link not in TO_COME:
+            assert (page.parent / link).exists(), link
