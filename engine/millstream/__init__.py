@@ -8,6 +8,7 @@ with millstream.connect("orders.db") as db:
 ```
 """
 
+from millstream.functions.user import udaf, udf, udtf
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
@@ -38,4 +39,7 @@ __all__ = [
     "UnavailableError",
     "__version__",
     "connect",
+    "udaf",
+    "udf",
+    "udtf",
 ]

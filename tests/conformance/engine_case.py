@@ -20,6 +20,7 @@ from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.compare import row_difference
+from tests.conformance.functions import FUNCTIONS
 from tests.conformance.wire import decode, encode, split_window, window_suffix
 
 PARTITIONS = 1
@@ -39,7 +40,7 @@ class StopError(Exception):
 
 def run_case(case: Case, batch: int | None) -> tuple[str, bool]:
     """Why the case failed ("" when it passed), and whether an expected message was seen."""
-    engine = Engine.open(":memory:", EngineSettings(threads=1), lambda: 0)
+    engine = Engine.open(":memory:", EngineSettings(threads=1), lambda: 0, FUNCTIONS)
     try:
         stopped = _drive(case, batch, engine)
         if case.expect == "error":

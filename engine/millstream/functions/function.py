@@ -7,7 +7,7 @@ Signatures are written as text: "ARRAY<T>, T -> BOOLEAN". `T`, `U`, `K`, `V` are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -109,13 +109,18 @@ class AggregateFunction:
 
 @dataclass(frozen=True, slots=True)
 class TableFunction:
-    """A function from one row to many; `sql` yields a DuckDB list whose elements are the rows."""
+    """A function from one row to many; `sql` yields a DuckDB list whose elements are the rows.
+
+    Several signatures are separated by ";". Where `python` is given, entry i computes the lists of
+    signature i on Arrow arrays instead.
+    """
 
     name: str
     signature: str
     sql: str
     description: str
     examples: tuple[Example, ...] = ()
+    python: tuple[Callable[..., pa.Array], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +130,47 @@ class Catalogue:
     scalar: dict[str, ScalarFunction]
     aggregate: dict[str, AggregateFunction]
     table: dict[str, TableFunction]
+
+    def with_functions(
+        self, functions: Sequence[ScalarFunction | AggregateFunction | TableFunction]
+    ) -> Catalogue:
+        """A copy with these functions. Those of one name are one function with more signatures;
+        ValueError for a name that is taken by a function of another kind or a built-in one."""
+        scalar, aggregate, table = dict(self.scalar), dict(self.aggregate), dict(self.table)
+        own: set[str] = set()
+        for function in functions:
+            name = function.name
+            if name not in own and any(name in known for known in (scalar, aggregate, table)):
+                raise ValueError(f"there is a function {name} already")
+            own.add(name)
+            match function:
+                case ScalarFunction() if name not in (*aggregate, *table):
+                    scalar[name] = replace(
+                        function,
+                        variants=(
+                            *(scalar[name].variants if name in scalar else ()),
+                            *function.variants,
+                        ),
+                    )
+                case AggregateFunction() if name not in (*scalar, *table):
+                    aggregate[name] = replace(
+                        function,
+                        variants=(
+                            *(aggregate[name].variants if name in aggregate else ()),
+                            *function.variants,
+                        ),
+                    )
+                case TableFunction() if name not in (*scalar, *aggregate):
+                    before = table.get(name)
+                    table[name] = function if before is None else _more_rows(before, function)
+                case _:
+                    raise ValueError(f"{name} is a function of another kind")
+        return Catalogue(scalar, aggregate, table)
+
+
+def _more_rows(before: TableFunction, more: TableFunction) -> TableFunction:
+    return replace(
+        before,
+        signature=f"{before.signature}; {more.signature}",
+        python=(*before.python, *more.python),
+    )

@@ -165,6 +165,16 @@ def parse_signature(text: str) -> Signature:
     return Signature(tuple(parameters), result)
 
 
+def type_of(text: str) -> SqlType:
+    """The type that a text of the notation names; ValueError where it is open or no type."""
+    pattern, rest = _type(tuple(_TOKEN.findall(text)), text)
+    if rest or pattern.variables or pattern.head in ("ANY", "LAMBDA"):
+        raise ValueError(f"{text!r} is not a definite type")
+    if pattern.head == _DECIMAL and pattern.digits is None:
+        raise ValueError("DECIMAL needs its digits: DECIMAL(precision, scale)")
+    return _substitute(pattern, {})
+
+
 def _type(tokens: tuple[str, ...], text: str) -> tuple[Pattern, tuple[str, ...]]:
     if not tokens:
         raise ValueError(f"a type is missing in signature {text!r}")

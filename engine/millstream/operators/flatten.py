@@ -17,6 +17,7 @@ from millstream.operators.relation import (
     reported,
     value_text,
 )
+from millstream.operators.scalar import rows_function, rows_text
 from millstream.operators.sql import guarded, identifier
 from millstream.plan.nodes import Flatten
 
@@ -60,7 +61,10 @@ def compile_flatten(node: Flatten, given: Part, label: str, setting: Setting) ->
 
 def list_text(call: TableCall, part: Part, setting: Setting) -> str:
     """The list of a table function's rows."""
-    template = setting.catalogue.table[call.function].sql
     arguments = [value_text(argument, part.schema, setting) for argument in call.arguments]
-    text = template.format(*(f"({argument})" for argument in arguments))
+    if rows_function(call, setting.catalogue) is not None:
+        text = rows_text(call, arguments)
+    else:
+        template = setting.catalogue.table[call.function].sql
+        text = template.format(*(f"({argument})" for argument in arguments))
     return guarded(text) if setting.exact else text

@@ -24,7 +24,7 @@ def node_expressions(node: Node) -> Iterator[Expression]:
         case Project():
             yield from node.expressions
         case Flatten():
-            yield from (argument for call in node.calls for argument in call.arguments)
+            yield from node.calls
         case Repartition():
             yield from (named.expression for named in node.keys)
         case Aggregate():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue, ScalarFunction, Variant
-from millstream.model.expressions import Call, Expression, Literal, walk
+from millstream.model.expressions import Call, Expression, Literal, TableCall, walk
 from millstream.model.physical import duckdb_type
 from millstream.model.types import INTERVAL_UNIT, Lambda
 from millstream.operators.sql import call
@@ -57,18 +57,32 @@ def call_text(
 
 def python_functions(expression: Expression, catalogue: Catalogue) -> set[PythonFunction]:
     """The Python functions that the text of an expression calls."""
-    return {
-        PythonFunction(
-            _python_name(node),
-            variant.python,
-            tuple(map(_type_text, node.arguments)),
-            duckdb_type(node.type),
-        )
-        for node in walk(expression)
-        if isinstance(node, Call)
-        for _, variant in [_variant(node, catalogue)]
-        if variant.python is not None
-    }
+    found: set[PythonFunction] = set()
+    for node in walk(expression):
+        match node:
+            case Call():
+                python = _variant(node, catalogue)[1].python
+                result = duckdb_type(node.type)
+            case TableCall():
+                python = rows_function(node, catalogue)
+                result = f"{duckdb_type(node.type)}[]"
+            case _:
+                continue
+        if python is not None:
+            parameters = tuple(map(_type_text, node.arguments)) or ("INTEGER",)
+            found.add(PythonFunction(_python_name(node), python, parameters, result))
+    return found
+
+
+def rows_function(expression: TableCall, catalogue: Catalogue) -> Callable[..., pa.Array] | None:
+    """The Python function that gives the rows of a table function, if it is one."""
+    python = catalogue.table[expression.function].python
+    return python[expression.variant] if python else None
+
+
+def rows_text(expression: TableCall, arguments: Sequence[str]) -> str:
+    """The call of a table function in Python."""
+    return call(_python_name(expression), *(arguments or ("1",)))
 
 
 def is_volatile(expression: Expression, catalogue: Catalogue) -> bool:
@@ -85,7 +99,8 @@ def _variant(expression: Call, catalogue: Catalogue) -> tuple[ScalarFunction, Va
 
 
 def _python_call(expression: Call, function: ScalarFunction, texts: Sequence[str]) -> str:
-    made = call(_python_name(expression), *texts)
+    # Without arguments DuckDB would not tell how many rows there are.
+    made = call(_python_name(expression), *(texts or ("1",)))
     checks = [
         f"{text} IS NOT NULL"
         for text, argument in zip(texts, expression.arguments, strict=True)
@@ -96,7 +111,7 @@ def _python_call(expression: Call, function: ScalarFunction, texts: Sequence[str
     return f"CASE WHEN {' AND '.join(checks)} THEN {made} END"
 
 
-def _python_name(expression: Call) -> str:
+def _python_name(expression: Call | TableCall) -> str:
     """One name for each instance of a generic function."""
     types = ", ".join(_type_text(item) for item in (*expression.arguments, expression))
     digest = hashlib.sha256(types.encode()).hexdigest()[:8]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from millstream.functions.user import UserFunction
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
@@ -39,6 +40,14 @@ class Database:
         """The same as `execute`."""
         return self.execute(sql)
 
+    def register(self, *functions: UserFunction) -> None:
+        """Make functions in Python (`millstream.udf`, `udaf`, `udtf`) known to later statements.
+
+        They are not kept in the file: give those that its queries call to `connect`. Raises
+        ConflictError for a name that is taken.
+        """
+        self.engine.register(functions)
+
     def wait(self) -> None:
         """Wait until every running query has processed all there is, and committed it."""
         self.engine.drain()
@@ -63,10 +72,12 @@ def connect(
     *,
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
+    functions: Sequence[UserFunction] = (),
 ) -> Database:
     """Open a database: a file, which is made when missing, or ":memory:".
 
-    `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"}.
+    `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"};
+    `functions` are functions in Python that statements may call, see `millstream.udf`.
     Raises UnavailableError (code E-LOG-LOCKED) while another process has the file open,
     ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no database,
     StatementError for a property that is unknown.
@@ -74,6 +85,6 @@ def connect(
     session = Session()
     for name, value in (properties or {}).items():
         session.set(name, value)
-    engine = Engine.open(path, settings or EngineSettings(), now_ms)
+    engine = Engine.open(path, settings or EngineSettings(), now_ms, functions)
     engine.start()
     return Database(engine, session)

@@ -5,7 +5,7 @@ text -> substitute variables -> parse -> for each statement: plan -> write the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,9 +13,10 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
+from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Writer
-from millstream.model.errors import FencedError, MillstreamError, StatementError
+from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
@@ -44,14 +45,19 @@ class Engine:
     """
 
     def __init__(
-        self, log: EmbeddedLog, store: Store, settings: EngineSettings, clock: Callable[[], int]
+        self,
+        log: EmbeddedLog,
+        store: Store,
+        settings: EngineSettings,
+        clock: Callable[[], int],
+        functions: Catalogue,
     ) -> None:
         self.log = log
         self.store = store
         self.settings = settings
         self.clock = clock
         self.catalog = Catalog()
-        self.functions: Catalogue = builtin_catalogue()
+        self.functions = functions
         self.processing_log = ProcessingLog()
         runtime = RuntimeSettings(
             commit_interval_ms=settings.commit_interval_ms,
@@ -72,13 +78,20 @@ class Engine:
         self.driver.on_failure = self._fail_pushes
 
     @staticmethod
-    def open(path: str, settings: EngineSettings, clock: Callable[[], int]) -> Engine:
-        """Open a file (made when missing) or ":memory:", and start the queries it holds."""
+    def open(
+        path: str,
+        settings: EngineSettings,
+        clock: Callable[[], int],
+        functions: Sequence[UserFunction] = (),
+    ) -> Engine:
+        """Open a file (made when missing) or ":memory:", and start the queries it holds;
+        `functions` are those of the user that its queries call."""
+        catalogue = _with_functions(builtin_catalogue(), functions)
         log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
         try:
             store, problem = open_state(log, path, database_id(log, settings.command_topic))
             log.lock()
-            engine = Engine(log, store, settings, clock)
+            engine = Engine(log, store, settings, clock, catalogue)
             if problem is not None:
                 engine.processing_log.add("", (problem,))
             engine.replay()
@@ -86,6 +99,10 @@ class Engine:
             log.close()
             raise
         return engine
+
+    def register(self, functions: Sequence[UserFunction]) -> None:
+        """Make users' functions known to statements that come after."""
+        self.functions = _with_functions(self.functions, functions)
 
     def start(self) -> None:
         """Let the queries run in a thread of their own."""
@@ -211,3 +228,12 @@ class Engine:
         self.writer.close()
         self.log.maintain()
         self.log.close()
+
+
+def _with_functions(catalogue: Catalogue, functions: Sequence[UserFunction]) -> Catalogue:
+    try:
+        return catalogue.with_functions(functions)
+    except ValueError as error:
+        raise ConflictError(
+            f"The functions cannot be registered: {error}.", hint="Give it another name."
+        ) from error

@@ -1,0 +1,126 @@
+"""Functions in Python, called from SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import millstream
+from millstream import ConflictError, Database, Rows, StatementError, udaf, udf, udtf
+
+WITH = "WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON')"
+STREAM = f"CREATE STREAM s (k STRING KEY, v INT, t STRING) {WITH};"
+
+
+def rows(db: Database, sql: str) -> list[list[Any]]:
+    result = db.execute(sql)
+    assert isinstance(result, Rows)
+    return [list(row) for row in result]
+
+
+def fill(db: Database, *values: tuple[str, int | None, str | None]) -> None:
+    for k, v, t in values:
+        shown = ["NULL" if item is None else repr(item) for item in (k, v, t)]
+        db.execute(f"INSERT INTO s VALUES ({', '.join(shown)});")
+    db.wait()
+
+
+def halved(value: int) -> int:
+    if value % 2:
+        raise ValueError("odd")
+    return value // 2
+
+
+def test_a_failing_row_is_null_and_reported(db: Database) -> None:
+    db.register(udf("HALF", "INTEGER -> INTEGER", halved))
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, HALF(v) AS h FROM s;")
+    fill(db, ("a", 8, None), ("b", 3, None), ("c", None, None))
+    assert rows(db, "SELECT k, h FROM o;") == [["a", 4], ["b", None], ["c", None]]
+    assert db.processing_log().num_rows == 1
+
+
+def test_overloads_and_nulls(db: Database) -> None:
+    db.register(
+        udf("KIND", "INTEGER -> STRING", lambda v: "int", nulls=True),
+        udf("KIND", "STRING -> STRING", lambda v: "text" if v else "no text", nulls=True),
+        udf("ANSWER", "-> BIGINT", lambda: 42),
+    )
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, KIND(v) AS a, KIND(t) AS b, ANSWER() AS c FROM s;")
+    fill(db, ("a", 1, None))
+    assert rows(db, "SELECT a, b, c FROM o;") == [["int", "no text", 42]]
+
+
+def test_nested_values_are_lists_and_dicts(db: Database) -> None:
+    def swapped(row: dict[str, Any], names: dict[str, int]) -> dict[str, Any]:
+        return {"A": sum(names.values()), "B": [row["B"], *names]}
+
+    signature = "STRUCT<A INTEGER, B STRING>, MAP<STRING, INTEGER>"
+    db.register(udf("SWAP", f"{signature} -> STRUCT<A INTEGER, B ARRAY<STRING>>", swapped))
+    db.execute(STREAM)
+    db.execute(
+        "CREATE STREAM o AS SELECT k, SWAP(STRUCT(A := v, B := t), MAP('x' := v)) AS r FROM s;"
+    )
+    fill(db, ("a", 5, "y"))
+    assert rows(db, "SELECT r->A, r->B FROM o;") == [[5, ["y", "x"]]]
+
+
+def test_table_functions_give_rows(db: Database) -> None:
+    db.register(udtf("LETTERS", "STRING -> STRING", lambda text: iter(text)))
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, LETTERS(t) AS l FROM s;")
+    fill(db, ("a", 1, "xy"), ("b", 1, None), ("c", 1, "z"))
+    assert rows(db, "SELECT k, l FROM o;") == [["a", "x"], ["a", "y"], ["c", "z"]]
+
+
+SPREAD = udaf(
+    "SPREAD",
+    "INTEGER, LITERAL INTEGER -> INTEGER",
+    initial=lambda least: [],
+    add=lambda seen, v: seen if v is None else [*seen, v],
+    result=lambda seen: max(seen) - min(seen) if seen else None,
+    state="ARRAY<INTEGER>",
+)
+
+
+def test_aggregates_keep_a_state_of_their_own(db: Database) -> None:
+    db.register(SPREAD)
+    db.execute(STREAM)
+    db.execute("CREATE TABLE o AS SELECT k, SPREAD(v, 1) AS d FROM s GROUP BY k;")
+    fill(db, ("a", 3, None), ("a", None, None), ("b", None, None))
+    fill(db, ("a", 10, None))
+    assert sorted(rows(db, "SELECT k, d FROM o;")) == [["a", 7], ["b", None]]
+
+
+def test_aggregates_without_remove_are_refused_on_tables(db: Database) -> None:
+    db.register(SPREAD)
+    db.execute(STREAM.replace("STREAM s", "TABLE s").replace("KEY", "PRIMARY KEY", 1))
+    with pytest.raises(StatementError, match="cannot be applied to a table"):
+        db.execute("CREATE TABLE o AS SELECT t, SPREAD(v, 1) AS d FROM s GROUP BY t;")
+
+
+def test_show_functions_lists_them(db: Database) -> None:
+    db.register(udf("HALF", "INTEGER -> INTEGER", halved, description="Half of a number."))
+    assert ["HALF", "USER"] in rows(db, "SHOW FUNCTIONS;")
+    assert ["Overview", "Half of a number."] in rows(db, "DESCRIBE FUNCTION HALF;")
+
+
+def test_names_and_signatures_are_checked(db: Database) -> None:
+    with pytest.raises(ConflictError, match="there is a function ABS already"):
+        db.register(udf("ABS", "INTEGER -> INTEGER", abs))
+    for signature in ("INTEGER", "NUMBER -> INTEGER", "T -> T", "INTEGER -> DECIMAL"):
+        with pytest.raises(StatementError, match="cannot be used"):
+            udf("F", signature, abs)
+
+
+def test_a_file_opens_with_the_functions_its_queries_call(tmp_path: Any) -> None:
+    path, half = str(tmp_path / "f.db"), udf("HALF", "INTEGER -> INTEGER", halved)
+    earliest = {"auto.offset.reset": "earliest"}
+    with millstream.connect(path, properties=earliest, functions=[half]) as db:
+        db.execute(STREAM)
+        db.execute("CREATE STREAM o AS SELECT k, HALF(v) AS h FROM s;")
+    with millstream.connect(path, properties=earliest, functions=[half]) as db:
+        fill(db, ("a", 8, None))
+        assert rows(db, "SELECT k, h FROM o;") == [["a", 4]]
