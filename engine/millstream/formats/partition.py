@@ -25,6 +25,9 @@ def murmur2(keys: Bytes) -> Words:
     """The 32-bit hash of each value of a binary array without offset."""
     starts, content = byte_content(keys)
     lengths = np.diff(starts)
+    if len(keys) and (lengths == lengths[0]).all():
+        matrix = content[starts[0] : starts[-1]].reshape(len(keys), lengths[0])
+        return _of_length(matrix, int(lengths[0]))
     found = np.zeros(len(keys), np.uint32)
     # Values of one length are hashed together, a word of all of them at a time.
     for length in np.unique(lengths).tolist():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from millstream.formats.ipc import pack, unpack
 from millstream.formats.partition import murmur2, partition_of
+from millstream.formats.payload import one_array
 from millstream.model.errors import CorruptionError
 
 
@@ -42,3 +43,9 @@ def test_batches_travel_as_bytes() -> None:
     assert unpack(pack(table)).equals(table)
     with pytest.raises(CorruptionError):
         unpack(b"no batch at all")
+
+
+@given(st.lists(st.binary(min_size=8, max_size=8), max_size=5), st.integers(0, 3))
+def test_keys_of_one_length(keys: list[bytes], skipped: int) -> None:
+    array = one_array(pa.array(keys, pa.binary()).slice(skipped))
+    assert murmur2(array).tolist() == [murmur2_of_one(key) for key in keys[skipped:]]
