@@ -7,6 +7,7 @@ what is committed through cursors of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -231,7 +232,10 @@ class Session:
 
     def commit(self, positions: Mapping[int, int], written: Mapping[int, int] = _NONE) -> None:
         """Make everything durable, with the changelog position of each partition and the rows
-        `written` to the changelog since the last snapshot."""
+        `written` to the changelog since the last snapshot.
+
+        Raises UnavailableError when it cannot be written: the changelog has what is lost with it.
+        """
         if not self.tables:
             return
         self.begin()
@@ -240,10 +244,21 @@ class Session:
             f"{written.get(part, 0)})"
             for part, at in positions.items()
         )
-        if values:
-            self.connection.execute(f"INSERT OR REPLACE INTO {self._positions} VALUES {values}")
-        self.connection.execute("COMMIT")
-        self._open = False
+        try:
+            if values:
+                self.connection.execute(f"INSERT OR REPLACE INTO {self._positions} VALUES {values}")
+            self.connection.execute("COMMIT")
+        except duckdb.Error as error:
+            with suppress(duckdb.Error):
+                self.connection.execute("ROLLBACK")
+            raise UnavailableError(
+                "the state could not be written",
+                detail=str(error),
+                hint="Free some space; the query goes on by itself then.",
+                code="E-STATE-WRITE",
+            ) from error
+        finally:
+            self._open = False
 
     def rollback(self) -> None:
         """Forget everything since the last commit."""
