@@ -233,14 +233,16 @@ def grouped_table_reference(lines: Sequence[Line]) -> list[Row]:
     return rows
 
 
-def windowed(kind: WindowKind, advance: int | None, grace: int, *, final: bool) -> n.Node:
-    window = n.Window(kind, 10, advance, grace)
+def windowed(
+    kind: WindowKind, advance: int | None, grace: int, *, final: bool, forgetful: bool = False
+) -> n.Node:
+    window = n.Window(kind, 10, advance, grace, forgetful=forgetful)
     schema = Schema((K, START, END, Column("C", BIGINT)))
     return n.Aggregate(read("S", SourceKind.STREAM), (("C", COUNT),), window, final, schema)
 
 
 def windowed_reference(
-    advance: int, grace: int, *, final: bool
+    advance: int, grace: int, *, final: bool, forgetful: bool = False
 ) -> Callable[[Sequence[Line]], list[Row]]:
     def reference(lines: Sequence[Line]) -> list[Row]:
         state: dict[tuple[int, str], tuple[int, int]] = {}
@@ -262,6 +264,8 @@ def windowed_reference(
             for start, key in sorted(state.keys() - closed) if final else ():
                 if start + 10 + grace <= stream_time:
                     closed.add((start, key))
+                    if forgetful and start < stream_time // advance * advance - 10 - grace:
+                        continue
                     count, newest = state[start, key]
                     rows.append((windowed_key(key, start), (count,), newest))
         return rows
@@ -275,15 +279,18 @@ PROGRAMS: dict[str, tuple[SubTopology, Callable[[Sequence[Line]], list[Row]]]] =
     "having": (subtopology(having()), having_reference),
     "grouped table": (subtopology(grouped_table()), grouped_table_reference),
 }
-for _name, _kind, _advance, _grace, _final in (
-    ("tumbling", WindowKind.TUMBLING, None, 5, False),
-    ("hopping", WindowKind.HOPPING, 4, 3, False),
-    ("final", WindowKind.TUMBLING, None, 2, True),
-    ("hopping final", WindowKind.HOPPING, 5, 0, True),
+for _name, _kind, _advance, _grace, _final, _forgetful in (
+    ("tumbling", WindowKind.TUMBLING, None, 5, False, False),
+    ("hopping", WindowKind.HOPPING, 4, 3, False, False),
+    ("final", WindowKind.TUMBLING, None, 2, True, False),
+    ("hopping final", WindowKind.HOPPING, 5, 0, True, False),
+    ("forgetful final", WindowKind.TUMBLING, None, 2, True, True),
+    ("forgetful hopping final", WindowKind.HOPPING, 5, 1, True, True),
 ):
+    _node = windowed(_kind, _advance, _grace, final=_final, forgetful=_forgetful)
     PROGRAMS[_name] = (
-        subtopology(windowed(_kind, _advance, _grace, final=_final), WindowedKey(_kind, 10)),
-        windowed_reference(_advance or 10, _grace, final=_final),
+        subtopology(_node, WindowedKey(_kind, 10)),
+        windowed_reference(_advance or 10, _grace, final=_final, forgetful=_forgetful),
     )
 
 

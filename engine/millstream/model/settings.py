@@ -76,6 +76,13 @@ PROPERTIES: tuple[Property, ...] = (
     Property("ksql.sink.partitions", "int", "", "Partitions of new sink topics."),
     Property("ksql.sink.replicas", "int", "", "Replicas of new sink topics."),
     Property(
+        "millstream.emit.final.forgetful",
+        "bool",
+        "false",
+        "Whether EMIT FINAL loses windows that lie further behind the newest than size and grace "
+        "when they close, as an engine does whose window store has expired them.",
+    ),
+    Property(
         "ksql.functions.collect_list.limit",
         "int",
         "-1",

@@ -147,9 +147,20 @@ def closed_windows(plan: Plan, part: Part, setting: Setting) -> Part:
         f"(\n  SELECT x.*, row_number() OVER (ORDER BY {order}) - 1 AS {SQ}, 1::TINYINT AS {DF}"
         f"{_closing_headers(plan, grace) if setting.headers else ''}\n"
         f"  FROM (\n  {every}\n  ) x JOIN {clock} c USING ({P})\n"
-        f'  WHERE {END} + {grace} <= c."time" AND {END} + {grace} > c."before"\n)'
+        f'  WHERE {END} + {grace} <= c."time" AND {END} + {grace} > c."before"'
+        f"{_remembered(plan, window, grace) if window.forgetful else ''}\n)"
     )
     return replace(part, source=closed)
+
+
+def _remembered(plan: Plan, window: Window, grace: int) -> str:
+    """Only windows not too far behind the newest one at the row that closes them."""
+    timed, advance = identifier(f"{plan.label}_timed"), window.advance_ms or window.size_ms
+    closing = (
+        f'(SELECT min(t."$time") FROM {timed} t '
+        f'WHERE t.{P} = x.{P} AND t."$time" >= x.{END} + {grace})'
+    )
+    return f"\n  AND {START} >= {closing} // {advance} * {advance} - {window.size_ms + grace}"
 
 
 def _closing_headers(plan: Plan, grace: int) -> str:

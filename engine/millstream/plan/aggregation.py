@@ -33,6 +33,7 @@ from millstream.plan.sources import Surroundings, columns_in, functions_in, uniq
 from millstream_parser import statements
 
 DAY_MS = 86_400_000
+FORGETFUL = "millstream.emit.final.forgetful"
 _KAFKA_TYPES = (INTEGER, BIGINT, DOUBLE, STRING, BYTES)
 
 
@@ -145,6 +146,8 @@ def aggregate(
         )
     final = query.emit == "FINAL"
     window = make_window(query.window, final=final)
+    if window is not None and surroundings.properties.get(FORGETFUL, "").lower() == "true":
+        window = replace(window, forgetful=True)
     keys = _key_names(grouping, node.schema)
     keyed = _keyed(node, keys, below, surroundings)
     calls = _calls([item.expression for item in selected] + ([having] if having else []))

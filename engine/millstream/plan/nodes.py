@@ -27,13 +27,18 @@ class JoinKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window clause. `size_ms` is the gap of a session; `grace_ms` is None when not given."""
+    """A window clause. `size_ms` is the gap of a session; `grace_ms` is None when not given.
+
+    `forgetful`: EMIT FINAL passes over windows that start more than size and grace before the
+    newest one by the time they close.
+    """
 
     kind: WindowKind
     size_ms: int
     advance_ms: int | None = None
     grace_ms: int | None = None
     retention_ms: int | None = None
+    forgetful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
