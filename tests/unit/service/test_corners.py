@@ -70,3 +70,27 @@ def test_source_streams_take_no_values(db: Database) -> None:
     )
     with pytest.raises(MillstreamError, match="Cannot insert values into read-only stream: R"):
         db.execute("INSERT INTO r VALUES ('x', 1);")
+
+
+def test_maps_are_told_apart_whatever_the_order_of_their_entries(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, m MAP<STRING, INT>) {WITH};")
+    db.execute("CREATE TABLE o AS SELECT k, COLLECT_SET(m) AS c FROM s GROUP BY k;")
+    for entries in ("'a' := 1, 'b' := 2", "'b' := 2, 'a' := 1", "'a' := 2, 'b' := 1"):
+        db.execute(f"INSERT INTO s VALUES ('x', MAP({entries}));")
+    db.wait()
+    result = db.execute("SELECT ARRAY_LENGTH(c) FROM o WHERE k = 'x';")
+    assert isinstance(result, Rows)
+    assert [list(row) for row in result] == [[2]]
+
+
+def test_a_fatal_time_stops_the_query(db: Database) -> None:
+    db.execute("SET 'ksql.timestamp.throw.on.invalid' = 'true';")
+    db.execute(
+        "CREATE STREAM s (k STRING KEY, t BIGINT) "
+        "WITH (KAFKA_TOPIC='t', PARTITIONS=1, FORMAT='JSON', TIMESTAMP='t');"
+    )
+    db.execute("CREATE STREAM o AS SELECT * FROM s;")
+    db.execute("INSERT INTO s VALUES ('x', -1);")
+    db.wait()
+    (status,) = db.engine.statuses()
+    assert "Fatal user code error in TimestampExtractor callback for record" in status.error
