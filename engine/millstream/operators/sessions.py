@@ -7,8 +7,11 @@ changes: the sessions that a row replaces leave, oldest first, then the one with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
@@ -77,7 +80,12 @@ def compile_sessions(
         *_states(plan, setting),
         Sql(f"{label}_changes", _changes_text(plan)),
         Sql(f"{label}_last", _last_text(plan)),
-        Sql(f"{clock}_new", _clock_text(plan)),
+        Call(
+            f"{clock}_new",
+            "stream_time",
+            _clock(f"{label}_rows", f"{label}_plan"),
+            (f"{label}_rows", f"{label}_plan"),
+        ),
     )
     retention = max(plan.gap + plan.grace, window.retention_ms or 0)
     expired = (
@@ -126,49 +134,38 @@ def _structure(plan: _Sessions) -> tuple[Step, ...]:
 
 
 def _states(plan: _Sessions, setting: Setting) -> tuple[Step, ...]:
-    """`done`: every row with the states of its session after it."""
+    """`done`: every row with the states of its session after it. Chains that begin with a merge
+    (`left`) wait for those they are made of."""
     label = plan.label
     left, now, done, seeds = (plan.name(name) for name in ("left", "now", "done", "seeds"))
-    rows = f'(SELECT * EXCLUDE ("$group", "$time", "$before") FROM {plan.name("rows")})'
-    joined = (
-        f"SELECT b.*, p.* EXCLUDE ({SQ})\nFROM {rows} b JOIN {plan.name('plan')} p USING ({SQ})"
-    )
-    states = ", ".join((CHAIN, *plan.states))
-    current = f"(SELECT * FROM {left} WHERE {GENERATION} = (SELECT min({GENERATION}) FROM {left}))"
     kept = [f"b.{name}" for name in (P, *plan.keys, SQ, DF, START, END)]
     kept += [f"b.{identifier(name)}" for name in _OLD]
     if plan.headers:
         kept.append(f"b.{identifier(HEADERS)}")
-    merged = [f"{t} AS {s}" for t, s in zip(_merged(plan), plan.states, strict=True)]
-    parents = (
-        f"SELECT {', '.join(('m.' + CHAIN, *merged))}\n"
-        f'FROM (SELECT DISTINCT {CHAIN}, "$a", "$b" FROM {current} WHERE "$a" >= 0) m\n'
-        f'JOIN {seeds} a ON a.{CHAIN} = m."$a" JOIN {seeds} b ON b.{CHAIN} = m."$b"'
-    )
-    running = running_steps(
-        plan.items,
-        f"{label}_now",
-        f"{current} b LEFT JOIN {seeds} s ON s.{CHAIN} = b.{CHAIN}",
-        (CHAIN,),
-        kept,
-        setting,
-        order=f"b.{SQ}",
-    )
+
+    def running(target: str, planned: str, before: str) -> tuple[Sql | Call, ...]:
+        rows = f'(SELECT * EXCLUDE ("$group", "$time", "$before") FROM {plan.name("rows")})'
+        source = (
+            f"(SELECT b.*, p.* EXCLUDE ({SQ})\n  FROM {rows} b JOIN {planned} p USING ({SQ})) b "
+            f"LEFT JOIN {before} s ON s.{CHAIN} = b.{CHAIN}"
+        )
+        name = f"{label}_{target}"
+        return running_steps(plan.items, name, source, (CHAIN,), kept, setting, order=f"b.{SQ}")
+
+    first = f"(SELECT * FROM {plan.name('plan')} WHERE {GENERATION} = 0)"
     following = (
-        f"SELECT {states} FROM {seeds} WHERE {CHAIN} NOT IN (SELECT {CHAIN} FROM {now})\n"
-        f'UNION ALL\nSELECT {states} FROM {now} WHERE "$last"'
+        f"(SELECT * FROM {left} WHERE {GENERATION} = (SELECT min({GENERATION}) FROM {left}))"
     )
     columns = ", ".join((CHAIN, *plan.states, *(name.removeprefix("b.") for name in kept)))
+    columns += ', "$last"'
     return (
-        Sql(f"{label}_left", joined),
-        Sql(f"{label}_seeds", f"SELECT {states} FROM {plan.name('stored')}"),
-        Sql(f"{label}_done", _empty_text(plan, columns)),
+        *running("done", first, plan.name("stored")),
+        Call(f"{label}_left", "merging", _merging(f"{label}_plan"), (f"{label}_plan",)),
         Repeat(
             f"{label}_left",
             (
-                Sql(f"{label}_seeds", f"SELECT {states} FROM {seeds}\nUNION ALL\n{parents}"),
-                *running,
-                Sql(f"{label}_seeds", following),
+                Sql(f"{label}_seeds", _seeds_text(plan, following)),
+                *running("now", following, seeds),
                 Sql(
                     f"{label}_done",
                     f"SELECT {columns} FROM {done}\nUNION ALL\nSELECT {columns} FROM {now}",
@@ -183,19 +180,36 @@ def _states(plan: _Sessions, setting: Setting) -> tuple[Step, ...]:
     )
 
 
+def _merging(planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
+    """The planned rows of chains that begin with a merge: most runs have none."""
+
+    def run(relations: Mapping[str, pa.Table]) -> pa.Table:
+        rows = relations[planned]
+        return rows.filter(pc.greater(rows["$generation"], 0))
+
+    return run
+
+
+def _seeds_text(plan: _Sessions, following: str) -> str:
+    """What chains hold by now, and what those of the next generation begin with."""
+    states = ", ".join((CHAIN, *plan.states))
+    done = plan.name("done")
+    merged = [f"{t} AS {s}" for t, s in zip(_merged(plan), plan.states, strict=True)]
+    return (
+        f"WITH x AS (\n  SELECT {states} FROM {plan.name('stored')}\n"
+        f"  WHERE {CHAIN} NOT IN (SELECT {CHAIN} FROM {done})\n"
+        f'  UNION ALL\n  SELECT {states} FROM {done} WHERE "$last"\n)\n'
+        f"SELECT {states} FROM x\nUNION ALL\nSELECT {', '.join(('m.' + CHAIN, *merged))}\n"
+        f'FROM (SELECT DISTINCT {CHAIN}, "$a", "$b" FROM {following} WHERE "$a" >= 0) m\n'
+        f'JOIN x a ON a.{CHAIN} = m."$a" JOIN x b ON b.{CHAIN} = m."$b"'
+    )
+
+
 _OLD = tuple(f"$old{side}_{name}" for side in (1, 2) for name in ("start", "end", "chain", "seq"))
 
 
 def _merged(plan: _Sessions) -> tuple[str, ...]:
     return tuple(text for item in plan.items for text in merged_texts(item))
-
-
-def _empty_text(plan: _Sessions, columns: str) -> str:
-    """No rows, with the columns of `done`."""
-    return (
-        f"SELECT {columns}\nFROM (SELECT l.*, {', '.join('s.' + name for name in plan.states)} "
-        f"FROM {plan.name('left')} l JOIN {plan.name('stored')} s ON FALSE)"
-    )
 
 
 def _changes_text(plan: _Sessions) -> str:
@@ -252,12 +266,20 @@ def _last_text(plan: _Sessions) -> str:
     )
 
 
-def _clock_text(plan: _Sessions) -> str:
-    return (
-        f'SELECT r.{P}, max(r."$time") AS "time", any_value(r."$before") AS "before",\n'
-        f"  count(*) FILTER (WHERE p.{SQ} IS NULL) AS late\n"
-        f"FROM {plan.name('rows')} r LEFT JOIN {plan.name('plan')} p USING ({SQ})\nGROUP BY r.{P}"
-    )
+def _clock(rows: str, planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
+    """The stream time of each partition, and how many of its rows came too late for a session."""
+
+    def run(relations: Mapping[str, pa.Table]) -> pa.Table:
+        given = relations[rows].select([PART, SEQ, "$time", "$before"])
+        known = pc.is_in(given[SEQ], value_set=relations[planned][SEQ].combine_chunks())
+        given = given.append_column("late", pc.cast(pc.invert(known), pa.int64()))
+        found = given.group_by(PART, use_threads=False).aggregate(
+            [("$time", "max"), ("$before", "min"), ("late", "sum")]
+        )
+        columns = [found[name] for name in (PART, "$time_max", "$before_min", "late_sum")]
+        return pa.Table.from_arrays(columns, [PART, "time", "before", "late"])
+
+    return run
 
 
 def _opened(plan: _Sessions, part: Part) -> Part:
