@@ -43,7 +43,7 @@ def write_few(columns: list[pa.Array], layout: Layout) -> pa.Array | None:
 def _plain(array: pa.Array, sql_type: SqlType) -> pa.Array:
     """Times as the whole numbers they are written as: days, or microseconds, which are cut."""
     if sql_type in _TEMPORAL:
-        return array.cast(_TEMPORAL[sql_type][0])  # type: ignore[index]
+        return array.cast(_TEMPORAL[sql_type][0])
     return array
 
 
