@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+
+import numpy as np
+import pyarrow as pa
 
 from millstream.functions.function import Catalogue
 from millstream.operators.aggregate import compile_aggregate
 from millstream.operators.filter import compile_filter
 from millstream.operators.flatten import compile_flatten
 from millstream.operators.join import compile_stream_table_join
-from millstream.operators.program import Program, Sql, Step
+from millstream.operators.program import Call, Program, Sql, Step
 from millstream.operators.project import compile_project
 from millstream.operators.read import compile_read
-from millstream.operators.relation import Part, Setting, select_text
+from millstream.operators.relation import Part, Setting, meta_names, names, quoted, select_text
 from millstream.operators.repartition import compile_repartition
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import (
@@ -32,6 +36,8 @@ from millstream.topology.topology import SubTopology
 
 OUT = "out"
 """The relation every program ends in."""
+_ENTERS = "1::TINYINT"
+_IDENTIFIER = re.compile(r'"(?:[^"]|"")+"')
 
 
 def compile_subtopology(
@@ -56,7 +62,42 @@ def compile_subtopology(
 
 
 def _steps(part: Part, setting: Setting) -> tuple[Step, ...]:
-    return (*part.steps, Sql(OUT, select_text(part, setting)), *part.writes)
+    return (*part.steps, _out(part, setting), *part.writes)
+
+
+def _out(part: Part, setting: Setting) -> Sql | Call:
+    """The last relation. Where it only picks columns of the one before, no statement is needed,
+    which is a good part of what a single record costs."""
+    statement = Sql(OUT, select_text(part, setting))
+    made = {
+        identifier(step.target): step.target
+        for step in part.steps
+        if isinstance(step, Sql) and step.target is not None
+    }
+    meta = dict(part.meta)
+    own = quoted(names(part.schema))
+    further = quoted(meta_names(setting))
+    texts = (*(part.columns or own), *(meta.get(name, name) for name in further))
+    plain = all(text == _ENTERS or _IDENTIFIER.fullmatch(text) for text in texts)
+    if part.source not in made or part.where or not plain:
+        return statement
+    source = made[part.source]
+    chosen = tuple(None if text == _ENTERS else text[1:-1].replace('""', '"') for text in texts)
+    target = (*names(part.schema), *meta_names(setting))
+    label = f"columns {', '.join(texts)} of"
+    return Call(OUT, label, _picked(source, chosen, target), (source,))
+
+
+def _picked(
+    source: str, chosen: tuple[str | None, ...], target: tuple[str, ...]
+) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
+    def run(relations: Mapping[str, pa.Table]) -> pa.Table:
+        rows = relations[source]
+        one = pa.chunked_array([pa.array(np.ones(rows.num_rows, np.int8))])
+        columns = [one if name is None else rows[name] for name in chosen]
+        return pa.Table.from_arrays(columns, names=list(target))
+
+    return run
 
 
 def _compile(sub: SubTopology, setting: Setting) -> Part:
