@@ -47,7 +47,8 @@ def _entry(function: Function) -> Iterator[str]:
     yield "```"
     match function:
         case TableFunction():
-            yield f"{function.name}({function.signature})"
+            for signature in function.signature.split(";"):
+                yield f"{function.name}({signature.strip()})"
         case _:
             for variant in function.variants:
                 yield f"{function.name}({variant.signature})"

@@ -16,7 +16,7 @@ _CUBE = (
 TABLES: tuple[TableFunction, ...] = (
     TableFunction(
         "EXPLODE",
-        "ARRAY<T> -> T",
+        "ARRAY<DECIMAL> input -> DECIMAL; ARRAY<T> list -> T",
         "{0}",
         "One row for each element of the array; none for NULL or an empty array.",
         (

@@ -152,6 +152,8 @@ def aggregate(
     keyed = _keyed(node, keys, below, surroundings)
     calls = _calls([item.expression for item in selected] + ([having] if having else []))
     _refuse_on_tables(node, calls, surroundings)
+    if window is not None and window.kind is WindowKind.SESSION:
+        _refuse_in_sessions(calls, surroundings)
     taken = {key.name for key in keys} | set(WINDOW_BOUNDS)
     outputs = {call: unique(f"KSQL_AGG_{i}", taken) for i, call in enumerate(calls)}
     schema = _schema(keys, window, outputs)
@@ -312,6 +314,19 @@ def _refuse_on_tables(
             f"The aggregation function{plural} {enumerate_words(refused, 'and')} cannot be "
             "applied to a table source, only to a stream source."
         )
+
+
+def _refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: Surroundings) -> None:
+    """Two sessions become one when a row falls between them, and so must their states."""
+    known = surroundings.catalogue.aggregate
+    for call in calls:
+        variant = known[call.function].variants[call.variant]
+        if variant.state and not variant.merge:
+            raise StatementError(
+                f"The aggregation function {call.function} cannot be used with SESSION windows: "
+                "its states cannot be merged.",
+                hint="Use a TUMBLING or HOPPING window.",
+            )
 
 
 def _schema(

@@ -218,7 +218,7 @@ def _function(name: str, engine: Engine) -> Rows:
         case AggregateFunction():
             kind, signatures = "AGGREGATE", [variant.signature for variant in found.variants]
         case TableFunction():
-            kind, signatures = "TABLE", [found.signature]
+            kind, signatures = "TABLE", [text.strip() for text in found.signature.split(";")]
         case None:
             raise StatementError(
                 f"Can't find any functions with the name '{name}'",

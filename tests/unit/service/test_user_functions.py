@@ -101,6 +101,16 @@ def test_aggregates_without_remove_are_refused_on_tables(db: Database) -> None:
         db.execute("CREATE TABLE o AS SELECT t, SPREAD(v, 1) AS d FROM s GROUP BY t;")
 
 
+def test_aggregates_of_users_are_refused_in_sessions(db: Database) -> None:
+    db.register(SPREAD)
+    db.execute(STREAM)
+    with pytest.raises(StatementError, match="SPREAD cannot be used with SESSION windows"):
+        db.execute(
+            "CREATE TABLE o AS SELECT k, SPREAD(v, 1) AS d FROM s "
+            "WINDOW SESSION (5 SECONDS) GROUP BY k;"
+        )
+
+
 def test_show_functions_lists_them(db: Database) -> None:
     db.register(udf("HALF", "INTEGER -> INTEGER", halved, description="Half of a number."))
     assert ["HALF", "USER"] in rows(db, "SHOW FUNCTIONS;")
