@@ -15,6 +15,7 @@ from millstream.model.settings import EngineSettings
 from millstream.plan.types import sql_type
 from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
+from millstream.service.execution import execute_piece, open_engine
 from millstream.service.session import Session
 from millstream.service.text import parse_text
 from millstream_parser import statements as s
@@ -42,7 +43,7 @@ class StopError(Exception):
 
 def run_case(case: Case, batch: int | None) -> tuple[str, bool]:
     """Why the case failed ("" when it passed), and whether an expected message was seen."""
-    engine = Engine.open(":memory:", EngineSettings(threads=1), lambda: 0, FUNCTIONS)
+    engine = open_engine(":memory:", EngineSettings(threads=1), lambda: 0, FUNCTIONS)
     try:
         stopped = _drive(case, batch, engine)
         if case.expect == "error":
@@ -76,7 +77,7 @@ def _execute(case: Case, engine: Engine) -> None:
     _make_topics(case, [piece.statement for piece in parsed], engine)
     for piece in parsed:
         try:
-            engine.execute_piece(piece, session)
+            execute_piece(engine, piece, session)
         except MillstreamError as error:
             raise StopError("statement", error) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
@@ -17,6 +17,7 @@ from millstream.operators.accumulators import (
     state_columns,
 )
 from millstream.operators.folds import last_rows, running_steps
+from millstream.operators.grouping import Plan
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
     PRESENT,
@@ -36,41 +37,6 @@ from millstream.operators.windows import END, START, closed_windows, windowed_ro
 from millstream.plan.nodes import Aggregate
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the texts of one aggregation are made from. `keys`: quoted key columns, those of the
-    state table's primary key; `carried`: WINDOWEND, which the start determines."""
-
-    node: Aggregate
-    label: str
-    items: tuple[Accumulator, ...]
-    keys: tuple[str, ...]
-    carried: tuple[str, ...]
-    table: StateTable
-    undo: bool
-    old: bool
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The quoted state columns."""
-        return quoted(name for name, _ in state_columns(self.items))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Quoted key and carried columns."""
-        return (*self.keys, *self.carried)
-
-    @property
-    def partition(self) -> str:
-        """PARTITION BY or GROUP BY of a group."""
-        return ", ".join(f"b.{name}" for name in (P, *self.columns))
-
-    @property
-    def order(self) -> str:
-        """The order of the rows of a group: what leaves comes before what enters."""
-        return f"b.{SQ}, b.{DF}" if self.undo else f"b.{SQ}"
 
 
 def compile_aggregate(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.schema import WindowKind
+from millstream.operators.grouping import Plan
 from millstream.operators.program import Call, Sql, StateTable, Upsert
 from millstream.operators.relation import Part, Setting
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import Window
-
-if TYPE_CHECKING:
-    from millstream.operators.aggregate import Plan
 
 START, END = '"WINDOWSTART"', '"WINDOWEND"'
 _DAY_MS = 24 * 60 * 60 * 1000

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from millstream.model.errors import StatementError, UnavailableError
+from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream_parser import statements as s
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 AssertStatement = s.AssertTopic | s.AssertSchema | s.AssertValues | s.AssertSource
 

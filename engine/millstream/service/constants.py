@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -20,10 +19,8 @@ from millstream.plan.assignable import assignable
 from millstream.plan.literals import coerce
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
+from millstream.service.engine import Engine
 from millstream_parser.statements import Tree
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 _CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from millstream.catalog.catalog import QueryKind
 from millstream.model.errors import StatementError
 from millstream.model.settings import canonical_name
 from millstream.service import queries
+from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream_parser.statements import ControlQuery, DefineVariable, SetProperty
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 
 def set_property(statement: SetProperty | DefineVariable, session: Session) -> Done:

@@ -11,6 +11,7 @@ from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
+from millstream.service.execution import execute_script, open_engine
 from millstream.service.results import Result
 from millstream.service.session import Session
 
@@ -34,7 +35,7 @@ class Database:
 
     def each(self, sql: str) -> Iterator[Result]:
         """Execute statements one after another, giving each one's result."""
-        return self.engine.execute_script(sql, self.session)
+        return execute_script(self.engine, sql, self.session)
 
     def sql(self, sql: str) -> Result:
         """The same as `execute`."""
@@ -85,6 +86,6 @@ def connect(
     session = Session()
     for name, value in (properties or {}).items():
         session.set(name, value)
-    engine = Engine.open(path, settings or EngineSettings(), now_ms, functions)
+    engine = open_engine(path, settings or EngineSettings(), now_ms, functions)
     engine.start()
     return Database(engine, session)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
 from millstream.catalog.properties import Form, read_properties
@@ -21,13 +20,11 @@ from millstream.plan import define
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.service import control, queries
+from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_parser import statements as s
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

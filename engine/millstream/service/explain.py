@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from millstream.model.errors import StatementError
@@ -12,15 +10,13 @@ from millstream.operators.show import show_program
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
+from millstream.service.engine import Engine
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.topology.show import show_topology
 from millstream_parser import print_statement
 from millstream_parser import statements as s
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +18,11 @@ from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT
 from millstream.service.constants import constant_row
+from millstream.service.engine import Engine
 from millstream.service.loading import load_batches
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream_parser.statements import CopyFrom, InsertValues
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _REJECTS_SHOWN = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,12 +13,10 @@ from millstream.functions.function import AggregateFunction, ScalarFunction, Tab
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.schema import Column, Role, SourceKind
 from millstream.model.settings import PROPERTIES
+from millstream.service.engine import Engine
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream_parser.statements import Describe, Listing, Show
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 INTERNAL_PREFIX = "_millstream_"
 

@@ -6,16 +6,14 @@ import datetime
 import json
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from millstream.model.errors import StatementError
+from millstream.service.engine import Engine
 from millstream.service.results import Rows
 from millstream_parser.statements import PrintTopic
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 RECORDS_MAX = 1_000_000
 READ_MAX = 10_000

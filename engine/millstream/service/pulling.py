@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -22,14 +21,12 @@ from millstream.operators.udfs import register_expressions
 from millstream.operators.view import view_text
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
+from millstream.service.engine import Engine
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.service.text import Piece, parse_text
 from millstream_parser import statements as s
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 READ_MAX = 100_000
 CATCH_UP_MS_MAX = 1_000

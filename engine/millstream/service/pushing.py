@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.plan.build import plan_query
 from millstream.plan.sinks import Client
 from millstream.runtime.spec import QuerySpec
+from millstream.service.engine import Engine
 from millstream.service.queries import (
     internal_topic,
     kernels,
@@ -24,9 +24,6 @@ from millstream.service.results import Stream
 from millstream.service.session import Session
 from millstream.topology.topology import Topology
 from millstream_parser import statements as s
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 BUFFER_BATCHES_MAX = 1024
 BUFFER_BYTES_MAX = 256 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,11 +21,9 @@ from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read, Write
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
+from millstream.service.engine import Engine
 from millstream.topology.split import split
 from millstream.topology.topology import InternalTopic, SourceInput, Topology
-
-if TYPE_CHECKING:
-    from millstream.service.engine import Engine
 
 _FATAL = (
     ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),

@@ -12,6 +12,7 @@ from millstream import Database, MillstreamError, Rows, Stream
 from millstream.model.settings import EngineSettings
 from millstream.service import pushing
 from millstream.service.engine import Engine
+from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
 
 
@@ -148,7 +149,7 @@ def test_a_slow_client_is_told(db: Database, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def threadless() -> Iterator[tuple[Engine, Session]]:
-    engine = Engine.open(":memory:", EngineSettings(), lambda: 1)
+    engine = open_engine(":memory:", EngineSettings(), lambda: 1)
     yield engine, Session({"auto.offset.reset": "earliest"})
     engine.close()
 
@@ -159,7 +160,7 @@ def test_without_a_thread_the_reader_drives(threadless: tuple[Engine, Session]) 
         "CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
         "INSERT INTO s VALUES (1); INSERT INTO s VALUES (2); SELECT v FROM s EMIT CHANGES;"
     )
-    *_, stream = engine.execute_script(text, session)
+    *_, stream = execute_script(engine, text, session)
     assert isinstance(stream, Stream)
     assert list(stream) == [(1,), (2,)], "ends where there is nothing more"
 
@@ -167,7 +168,7 @@ def test_without_a_thread_the_reader_drives(threadless: tuple[Engine, Session]) 
 def test_a_dead_engine_is_told(threadless: tuple[Engine, Session]) -> None:
     engine, session = threadless
     text = "CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
-    *_, stream = engine.execute_script(text + "SELECT v FROM s EMIT CHANGES;", session)
+    *_, stream = execute_script(engine, text + "SELECT v FROM s EMIT CHANGES;", session)
     assert isinstance(stream, Stream)
     engine.driver.failure = RuntimeError("broken")
     assert engine.driver.on_failure is not None
@@ -175,4 +176,4 @@ def test_a_dead_engine_is_told(threadless: tuple[Engine, Session]) -> None:
     with pytest.raises(MillstreamError, match="the engine has stopped"):
         list(stream)
     with pytest.raises(MillstreamError, match="the engine has stopped"):
-        list(engine.execute_script("SHOW STREAMS;", session))
+        list(execute_script(engine, "SHOW STREAMS;", session))

@@ -1,0 +1,146 @@
+"""Statements in, results out. It is a list of phases; the work is in the leaves.
+
+text -> substitute variables -> parse -> for each statement: plan -> write the command -> apply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.user import UserFunction
+from millstream.log.embedded import EmbeddedLog
+from millstream.model.errors import FencedError, MillstreamError, StatementError
+from millstream.model.settings import EngineSettings
+from millstream.service import asserts, control, definitions, inserting, inspect, pulling, pushing
+from millstream.service.commands import Command, database_id
+from millstream.service.engine import Engine, with_functions
+from millstream.service.explain import explain
+from millstream.service.opening import open_state
+from millstream.service.printing import print_topic
+from millstream.service.results import Done, Result
+from millstream.service.session import Session
+from millstream.service.text import Piece, locate, parse_text, split_text, substituted
+from millstream_parser import statements as s
+
+
+def open_engine(
+    path: str,
+    settings: EngineSettings,
+    clock: Callable[[], int],
+    functions: Sequence[UserFunction] = (),
+) -> Engine:
+    """Open a file (made when missing) or ":memory:", and start the queries it holds;
+    `functions` are those of the user that its queries call."""
+    catalogue = with_functions(builtin_catalogue(), functions)
+    log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
+    try:
+        store, problem = open_state(log, path, database_id(log, settings.command_topic))
+        log.lock()
+        engine = Engine(log, store, settings, clock, catalogue)
+        if problem is not None:
+            engine.processing_log.add("", (problem,))
+        _replay(engine)
+    except BaseException:
+        log.close()
+        raise
+    return engine
+
+
+def _replay(engine: Engine) -> None:
+    """Apply the command log: the catalog as it was, every query running again."""
+    for offset, command in engine.commands.read():
+        for piece in parse_text(command.text):
+            session = Session(dict(command.properties))
+            definitions.apply(piece, engine, session, offset, replaying=True)
+    definitions.start_replayed(engine)
+
+
+def execute_script(engine: Engine, text: str, session: Session) -> Iterator[Result]:
+    """Parse everything, then execute statement by statement, giving each result."""
+    for piece in _parsed(text, session):
+        yield execute_piece(engine, piece, session)
+
+
+def _parsed(text: str, session: Session) -> Iterator[Piece]:
+    """The statements of a script. One that defines variables is parsed as it runs."""
+    for part in split_text(text) if "DEFINE" in text.upper() else (text,):
+        substituting = session.flag("ksql.variable.substitution.enable")
+        yield from parse_text(substituted(part, session.variables) if substituting else part)
+
+
+def execute_piece(engine: Engine, piece: Piece, session: Session) -> Result:
+    """Execute one statement."""
+    if engine.driver.failure is not None:
+        raise FencedError("the engine has stopped", detail=str(engine.driver.failure))
+    try:
+        return _dispatch(engine, piece, session)
+    except MillstreamError as error:
+        locate(error, piece.script)
+        raise
+
+
+def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
+    statement = piece.statement
+    match statement:
+        case s.SelectStatement(query) if query is not None and query.emit is not None:
+            return pushing.push(query, piece.script, engine, session)
+        case s.SelectStatement():
+            return pulling.pull(statement, piece, engine, session)
+        case s.InsertValues():
+            return inserting.insert_values(statement, engine, session)
+        case s.CopyFrom():
+            return inserting.copy_from(statement, engine, session)
+        case s.Show():
+            return inspect.show(statement, engine, session)
+        case s.Describe():
+            return inspect.describe(statement, engine)
+        case s.Explain():
+            return explain(statement, engine, session)
+        case s.PrintTopic():
+            return print_topic(statement, engine)
+        case s.SetProperty() | s.DefineVariable():
+            return control.set_property(statement, session)
+        case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
+            return asserts.check(statement, engine)
+        case s.RunScript(path):
+            return _run_script(engine, path, session)
+        case s.Spool():
+            raise StatementError("SPOOL is a command of the shell, not of the engine")
+        case s.CreateConnector() | s.DropConnector():
+            raise StatementError("Connectors need Kafka Connect, which is not configured")
+        case _:
+            return _define(engine, piece, session)
+
+
+def _define(engine: Engine, piece: Piece, session: Session) -> Result:
+    """A statement that changes the catalog: applied, and written to the command log."""
+    with engine.driver.lock:
+        offset, before = engine.commands.next_offset, engine.catalog
+        command = Command(piece.text, dict(session.properties))
+
+        def write() -> None:
+            engine.commands.append(command, engine.clock())
+
+        done, unwritten = definitions.apply(piece, engine, session, offset, write=write)
+        try:
+            if unwritten:
+                write()
+        except MillstreamError:
+            definitions.undo(engine, before)
+            raise
+    engine.driver.wake()
+    return done
+
+
+def _run_script(engine: Engine, path: str, session: Session) -> Result:
+    if not session.local:
+        raise StatementError("RUN SCRIPT reads a local file; send the statements instead")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else failure.reason
+        raise StatementError(f"Cannot read script {path}: {reason}") from failure
+    count = sum(1 for _ in execute_script(engine, text, session))
+    return Done(f"{count} statements executed")
