@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -235,11 +235,12 @@ def _finish(
             stop = begin + ordered.accepted[s]
             pieces.append(item.table.slice(begin, stop - begin))
             numbers.append(ordered.seq[s])
-            mark = _mark(item.table, fetched, stop, end, ordered.m[s])
+            before = marks.get((fetched.partition, index), Mark())
+            mark = _mark(item.table, fetched, stop, end, ordered.m[s], before)
             key = (fetched.topic, fetched.partition)
-            reached = mark.offset if mark.offset >= 0 else fetched.next_offset
+            reached = mark.offset if stop < end else fetched.next_offset
             consumed[key] = min(reached, consumed.get(key, reached))
-            if mark != marks.get((fetched.partition, index), Mark()):
+            if mark != before:
                 moved[fetched.partition, index] = mark
         whole = all(ordered.accepted[s] == origin[s][2] - origin[s][1] for s in own)
         table = item.table if whole else pa.concat_tables(pieces)
@@ -256,10 +257,14 @@ def _finish(
     return Intake(tuple(tables), tuple(offsets), consumed, moved, problems, headers)
 
 
-def _mark(table: pa.Table, fetched: Fetched[pa.Table], stop: int, end: int, m: int) -> Mark:
-    """The mark behind the row before `stop`; with an offset only where rows were held back."""
+def _mark(
+    table: pa.Table, fetched: Fetched[pa.Table], stop: int, end: int, m: int, before: Mark
+) -> Mark:
+    """The mark behind the row before `stop`; with an offset only where rows are held back, be it
+    since an earlier run whose record was not read this time."""
     if stop == end:
-        return Mark(m)
+        unread = before.offset >= 0 and fetched.next_offset <= before.offset
+        return replace(before, m=m) if unread else Mark(m)
     offset = table[_OFFSET][stop].as_py()
     if _SKIP not in table.column_names:
         return Mark(m, offset)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Problem:
     """One row (or `count` rows) refused or changed, with where it came from.
 
-    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY; or STATE,
-    for a state database that had to be put aside (no query, no topic).
+    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY, or
+    STATE for a state database that had to be put aside (no query, no topic).
     `offset` is -1 where only the number of rows is known.
     """
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.catalog.source import Format, Source
@@ -186,6 +186,11 @@ reads = st.lists(
 
 
 @settings(max_examples=40, deadline=None, database=None)
+@example(
+    batches=[[Line("k", ("a", 0), 0), Line("k", ("a", 0), 1)]],
+    table=[Line("a", None, time) for time in (0, 0, 0, 0, 1, 0)],
+    reads=[(1, 5, ""), (0, 0, "")],
+)
 @given(batches=lefts, table=tables, reads=reads)
 def test_any_reads_and_restarts_give_the_same_join(
     batches: list[list[Line]], table: list[Line], reads: list[tuple[int, int, str]]
