@@ -302,6 +302,4 @@ class DuckKernel:
 
 
 def _encode_spec(node: Write) -> EncodeSpec:
-    return EncodeSpec(
-        node.key_format, node.value_format, node.schema, node.window, node.null_parts
-    )
+    return EncodeSpec(node.key_format, node.value_format, node.schema, node.window, node.null_parts)
