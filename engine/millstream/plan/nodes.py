@@ -180,6 +180,72 @@ class StreamTableJoin:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """How far apart in event time the rows of two streams may be, ends included.
+
+    A right row meets a left row at t when its time is in [t - before_ms, t + after_ms].
+    `grace_ms` None: an unmatched row of an outer side leaves at once, padded, and its matches
+    follow when they come (the rule of WITHIN without GRACE PERIOD); both sides are kept for 24 h.
+    Otherwise it is held back until stream time has passed its window and the grace.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStreamJoin:
+    """Each pair of rows of two streams that are near in time; a pair belongs to the later arrival.
+
+    Both inputs are keyed by the join key (and WINDOWSTART, WINDOWEND of windowed sources), and
+    their columns are prefixed apart. `schema`: the key columns of the left, filled from whichever
+    side is there, then the left's value columns, then the right's.
+    """
+
+    left: Node
+    right: Node
+    join: JoinKind
+    within: Within
+    schema: Schema
+    kind: SourceKind = SourceKind.STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class TableTableJoin:
+    """One row per key that either or both sides have, renewed by every change of either side.
+
+    Keys and `schema` as in StreamStreamJoin; inputs give their changes as -1/+1 pairs. The time of
+    a row is the later of both.
+    """
+
+    left: Node
+    right: Node
+    join: JoinKind
+    schema: Schema
+    kind: SourceKind = SourceKind.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyJoin:
+    """Each row of a table with the row of another whose primary key an expression of it gives.
+
+    `left` is keyed by its own primary key, which is the key of the result; `right` by the join
+    key. `split` cuts it in three: left rows move to the partition of `foreign_key`, meet the right
+    table there, and move back. INNER or LEFT. `schema`: the left's columns, then the right's
+    value columns.
+    """
+
+    left: Node
+    right: Node
+    foreign_key: Named
+    key_format: Format
+    join: JoinKind
+    schema: Schema
+    kind: SourceKind = SourceKind.TABLE
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """Rows leave for a topic: diffs become upserts and tombstones.
 
@@ -226,7 +292,18 @@ class Deliver:
 
 
 Node = (
-    Read | Filter | Project | Flatten | Repartition | Aggregate | StreamTableJoin | Write | Deliver
+    Read
+    | Filter
+    | Project
+    | Flatten
+    | Repartition
+    | Aggregate
+    | StreamTableJoin
+    | StreamStreamJoin
+    | TableTableJoin
+    | ForeignKeyJoin
+    | Write
+    | Deliver
 )
 
 
@@ -235,7 +312,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Read():
             return ()
-        case StreamTableJoin(left, right):
-            return (left, right)
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | ForeignKeyJoin():
+            return (node.left, node.right)
         case _:
             return (node.input,)

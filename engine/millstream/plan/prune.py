@@ -12,13 +12,18 @@ from millstream.plan.nodes import (
     Deliver,
     Filter,
     Flatten,
+    ForeignKeyJoin,
     Node,
     Project,
     Read,
     Repartition,
+    StreamStreamJoin,
     StreamTableJoin,
+    TableTableJoin,
     Write,
 )
+
+_Join = StreamTableJoin | StreamStreamJoin | TableTableJoin | ForeignKeyJoin
 
 
 def prune(node: Node) -> Node:
@@ -47,8 +52,10 @@ def _pruned(node: Node, needed: Collection[str]) -> Node:
             return replace(node, input=_pruned(below, passed), schema=schema)
         case Aggregate(below, aggregates):
             return replace(node, input=_pruned(below, _with((), (c for _, c in aggregates))))
-        case StreamTableJoin(left, right):
-            return _join(node, left, right, needed)
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
+            return _join(node, needed)
+        case ForeignKeyJoin():
+            return _join(node, {*needed, *column_names(node.foreign_key.expression)})
         case Write() | Deliver():
             return replace(node, input=_pruned(node.input, node.schema.names))
 
@@ -74,8 +81,8 @@ def _project(node: Project, needed: Collection[str]) -> Project:
     return Project(_pruned(node.input, _with((), expressions)), expressions, schema)
 
 
-def _join(node: StreamTableJoin, left: Node, right: Node, needed: Collection[str]) -> Node:
-    left, right = _pruned(left, needed), _pruned(right, needed)
+def _join(node: _Join, needed: Collection[str]) -> Node:
+    left, right = _pruned(node.left, needed), _pruned(node.right, needed)
     columns = left.schema.columns + right.schema.value
     return replace(node, left=left, right=right, schema=Schema(columns))
 

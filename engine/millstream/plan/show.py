@@ -40,12 +40,16 @@ from millstream.plan.nodes import (
     Deliver,
     Filter,
     Flatten,
+    ForeignKeyJoin,
     Node,
     Project,
     Read,
     Repartition,
+    StreamStreamJoin,
     StreamTableJoin,
+    TableTableJoin,
     Window,
+    Within,
     Write,
     inputs,
 )
@@ -88,6 +92,13 @@ def describe(node: Node) -> str:
             return f"Aggregate {listed}{_window(window)}{' EMIT FINAL' if final else ''}"
         case StreamTableJoin(_, _, join):
             return f"StreamTableJoin {join.value}"
+        case StreamStreamJoin(_, _, join, within):
+            return f"StreamStreamJoin {join.value}{_within(within)}"
+        case TableTableJoin(_, _, join):
+            return f"TableTableJoin {join.value}"
+        case ForeignKeyJoin(_, _, foreign_key, key_format, join):
+            key = _named(foreign_key.name, foreign_key.expression)
+            return f"ForeignKeyJoin {join.value} on {key} [{_format(key_format)}]"
         case Write():
             return (
                 f"Write {node.kind.value} {node.name} [{node.topic}] "
@@ -119,6 +130,11 @@ def _window(window: Window | None) -> str:
         f" WINDOW {window.kind.value} {window.size_ms}{advance} grace {window.grace_ms} "
         f"retention {window.retention_ms} ms"
     )
+
+
+def _within(within: Within) -> str:
+    grace = "" if within.grace_ms is None else f" grace {within.grace_ms}"
+    return f" WITHIN ({within.before_ms}, {within.after_ms}){grace} ms"
 
 
 def _windowed(window: WindowedKey | None) -> str:

@@ -12,7 +12,9 @@ from millstream.plan.nodes import (
     Node,
     Read,
     Repartition,
+    StreamStreamJoin,
     StreamTableJoin,
+    TableTableJoin,
     Write,
     inputs,
 )
@@ -113,7 +115,7 @@ def _output(root: Node, name: str) -> str | None:
 
 def _has_state(root: Node) -> bool:
     """Whether anything between the root and the leaves remembers rows."""
-    if isinstance(root, Aggregate | StreamTableJoin):
+    if isinstance(root, Aggregate | StreamTableJoin | StreamStreamJoin | TableTableJoin):
         return True
     return any(
         below.materialised if isinstance(below, Read) else _has_state(below)
