@@ -17,8 +17,6 @@ from tests.docs import DOCS, FILES
 
 ROOT = DOCS.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TO_COME = {"docs/reliability.md"}
-"""Pages that the README announces and that are still being measured."""
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
@@ -99,5 +97,5 @@ def test_make_targets_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        if "://" not in link and link not in TO_COME:
+        if "://" not in link:
             assert (page.parent / link).exists(), link
