@@ -76,6 +76,15 @@ def test_ctrl_c_drops_the_line(keyboard: PipeInput) -> None:
     assert "Table Name" in out.getvalue() and "nonsense" not in out.getvalue()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests were started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput) -> None:
     out = Watched("first | 1")
 
