@@ -6,7 +6,7 @@ Every implementation passes the same suite (tests/unit/log/suite.py). All method
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
@@ -125,3 +125,14 @@ class Log(Protocol[Batch]):
 
     def close(self) -> None:
         """Release everything; idempotent."""
+
+
+class WatchedLog(Log[Batch], Protocol[Batch]):
+    """What an engine needs of its log beyond `Log`."""
+
+    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after every append, from the appending thread; returns what ends the
+        calls."""
+
+    def maintain(self) -> bool:
+        """Do what upkeep is due, between transactions; whether anything big was done."""

@@ -214,6 +214,10 @@ class SimulatedLog(Generic[Batch]):
 
         return cancel
 
+    def maintain(self) -> bool:
+        """See `WatchedLog`. There is nothing to keep up."""
+        return False
+
     def close(self) -> None:
         """See `Log`. The records stay: this log stands for a broker."""
 

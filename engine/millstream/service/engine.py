@@ -9,8 +9,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.embedded import EmbeddedLog
-from millstream.log.log import Writer
+from millstream.log.log import WatchedLog, Writer
 from millstream.model.errors import ConflictError, FencedError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
@@ -34,7 +33,7 @@ class Engine:
 
     def __init__(
         self,
-        log: EmbeddedLog,
+        log: WatchedLog[pa.Table],
         store: Store,
         settings: EngineSettings,
         clock: Callable[[], int],

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service import asserts, control, definitions, inserting, inspect, pulling, pushing
@@ -22,6 +26,7 @@ from millstream.service.printing import print_topic
 from millstream.service.results import Done, Result
 from millstream.service.session import Session
 from millstream.service.text import Piece, locate, parse_text, split_text, substituted
+from millstream.state.store import Store
 from millstream_parser import statements as s
 
 
@@ -38,23 +43,31 @@ def open_engine(
     try:
         store, problem = open_state(log, path, database_id(log, settings.command_topic))
         log.lock()
-        engine = Engine(log, store, settings, clock, catalogue)
-        if problem is not None:
-            engine.processing_log.add("", (problem,))
-        _replay(engine)
+        engine = resume_engine(log, store, settings, clock, catalogue)
     except BaseException:
         log.close()
         raise
+    if problem is not None:
+        engine.processing_log.add("", (problem,))
     return engine
 
 
-def _replay(engine: Engine) -> None:
-    """Apply the command log: the catalog as it was, every query running again."""
+def resume_engine(
+    log: WatchedLog[pa.Table],
+    store: Store,
+    settings: EngineSettings,
+    clock: Callable[[], int],
+    catalogue: Catalogue,
+) -> Engine:
+    """An engine over a log and a state that are open, as its command log left it: the catalog as
+    it was, every query running again."""
+    engine = Engine(log, store, settings, clock, catalogue)
     for offset, command in engine.commands.read():
         for piece in parse_text(command.text):
             session = Session(dict(command.properties))
             definitions.apply(piece, engine, session, offset, replaying=True)
     definitions.start_replayed(engine)
+    return engine
 
 
 def execute_script(engine: Engine, text: str, session: Session) -> Iterator[Result]:
