@@ -14,7 +14,8 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.plan.aggregation import aggregate, check_clauses, is_aggregation
-from millstream.plan.joins import From, read_joined, read_source, refuse_kafka_grouping
+from millstream.plan.join_rules import refuse_kafka_values
+from millstream.plan.joins import From, materialised, read_joined, read_source
 from millstream.plan.nodes import (
     Aggregate,
     Deliver,
@@ -99,7 +100,7 @@ def plan_query(
         return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
     if isinstance(target, NewSource):
         check_timestamp_selected(target, [item.name for item in selected])
-        node = _materialised(node)  # so that the new table can be asked for its rows
+        node = materialised(node)  # so that the new table can be asked for its rows
     name = "" if isinstance(target, Client) else target.name
     result = project(node, selected, key, properties, name)
     if existing is not None:
@@ -174,11 +175,11 @@ def _relation(
 ) -> tuple[Node, tuple[Selected, ...], Key]:
     """Everything below the last projection, the SELECT list over it, and its key."""
     if query.group_by:
-        refuse_kafka_grouping(surroundings)
+        refuse_kafka_values(surroundings, "GROUP BY")
     check_clauses(query, surroundings)
     joined = len(surroundings.sources) > 1
     start = read_joined(query, surroundings) if joined else read_source(surroundings.sources[0])
-    node = start.node
+    node, surroundings = start.node, replace(surroundings, synthetic=start.synthetic)
     if query.where is not None:
         node = _filtered(node, surroundings.predicate(query.where, "WHERE"))
     selected = expand(query, surroundings, query.partition_by, persistent=persistent)
@@ -193,14 +194,7 @@ def _relation(
 
 def _filtered(node: Node, predicate: Expression) -> Filter:
     """A filter; over a table it must see what a row was before, to take it back."""
-    return Filter(_materialised(node), predicate)
-
-
-def _materialised(node: Node) -> Node:
-    """The rows of a table with their earlier values; anything else as it is."""
-    if isinstance(node, Read) and node.kind is SourceKind.TABLE:
-        return replace(node, materialised=True)
-    return node
+    return Filter(materialised(node), predicate)
 
 
 def _aggregated(
@@ -211,7 +205,7 @@ def _aggregated(
     *,
     persistent: bool,
 ) -> tuple[Node, tuple[Selected, ...], Key]:
-    node = _materialised(below.node)
+    node = materialised(below.node)
     return aggregate(query, surroundings, node, below.key, selected, persistent=persistent)
 
 

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
+from millstream.catalog.properties import INFERRING
+from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression
-from millstream.model.schema import Column, Role, Schema, SourceKind, WindowKind
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.types import BIGINT
+from millstream.plan.aggregation import internal_format
+from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_kafka_values
 from millstream.plan.nodes import (
+    ForeignKeyJoin,
     JoinKind,
     Named,
     Node,
     Project,
     Read,
     Repartition,
+    StreamStreamJoin,
     StreamTableJoin,
+    TableTableJoin,
+    Within,
 )
 from millstream.plan.projection import Key, KeyColumn
-from millstream.plan.sources import (
-    NamedSource,
-    Surroundings,
-    column_reference,
-    columns_in,
-    unique,
-)
+from millstream.plan.sources import NamedSource, Surroundings, column_reference, unique
 from millstream_parser import statements
 
 
@@ -34,28 +35,18 @@ from millstream_parser import statements
 class From:
     """The relation that the clauses after FROM work on.
 
-    `key_format` is the one its rows are partitioned by (None for a source without a key).
+    `key_format` is the one its rows are partitioned by, None where no other source can lie alike
+    (no key, or a format that writes ids of schemas into keys). `same` are the expressions that
+    are the key in every row; `placed` those that are the key or NULL. `synthetic` is the key
+    column of a join that is no column of a source.
     """
 
     node: Node
     key: Key
     key_format: Format | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    tree: exp.Expression
-    expression: Expression
-    source: NamedSource
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    join: statements.Join
-    left: _Side
-    right: _Side
-    condition: exp.EQ
-    position: int
+    same: tuple[Expression, ...] = ()
+    placed: tuple[Expression, ...] = ()
+    synthetic: Column | None = None
 
 
 def read_source(source: NamedSource) -> From:
@@ -64,15 +55,17 @@ def read_source(source: NamedSource) -> From:
     for column in source.source.schema.key:
         reference = column_reference(source, column.name)
         columns.append(KeyColumn(column.name, reference, ((reference, column.name),)))
-    key_format = source.source.key_format if columns else None
-    return From(source.read(), Key(tuple(columns)), key_format)
+    given = source.source.key_format
+    key_format = given if columns and given.name not in INFERRING else None
+    same = (columns[0].value,) if len(columns) == 1 else ()
+    return From(source.read(), Key(tuple(columns)), key_format, same, same)
 
 
 def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
     """All sources of a query joined from left to right."""
-    _refuse_kafka_values(surroundings, "JOIN")
+    refuse_kafka_values(surroundings, "JOIN")
     steps = [
-        _checked(join, position, surroundings) for position, join in enumerate(query.joins, start=1)
+        checked(join, position, surroundings) for position, join in enumerate(query.joins, start=1)
     ]
     result = read_source(surroundings.sources[0])
     for step in steps:
@@ -80,287 +73,173 @@ def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
     return result
 
 
-def _checked(join: statements.Join, position: int, surroundings: Surroundings) -> _Step:
-    """A join whose condition and kind are allowed."""
-    condition = _condition(join, surroundings)
-    source, earlier = surroundings.sources[position], surroundings.sources[:position]
-    left, right = _sides(condition, source, earlier, surroundings)
-    step = _Step(join, left, right, condition, position)
-    tables = all(item.source.kind is SourceKind.TABLE for item in earlier)
-    match (tables, source.source.kind is SourceKind.TABLE):
-        case (True, False):
-            raise StatementError(
-                "Invalid join order: table-stream joins are not supported; only stream-table "
-                f"joins. Got {left.source.alias} {_written(join.kind)} {source.alias}."
-            )
-        case (False, False):
-            _check_stream_join(step)
-        case (True, True):
-            _check_table_join(step, surroundings)
-        case _:
-            _check_stream_table(step, surroundings)
-    return step
+def materialised(node: Node) -> Node:
+    """The rows of a table with their earlier values; anything else as it is."""
+    if isinstance(node, Read) and node.kind is SourceKind.TABLE:
+        return replace(node, materialised=True)
+    return node
 
 
-def _refuse_kafka_values(surroundings: Surroundings, clause: str) -> None:
-    names = [s.source.name for s in surroundings.sources if s.source.value_format.name == "KAFKA"]
-    if names:
-        raise StatementError(
-            f"Source(s) {', '.join(names)} are using the 'KAFKA' value format. "
-            f"This format does not yet support {clause}."
-        )
-
-
-def refuse_kafka_grouping(surroundings: Surroundings) -> None:
-    """Refuse GROUP BY over values that have no field names."""
-    _refuse_kafka_values(surroundings, "GROUP BY")
-
-
-def _condition(join: statements.Join, surroundings: Surroundings) -> exp.EQ:
-    for column in columns_in(join.condition):
-        surroundings.resolve(column, "JOIN ON")
-    text = surroundings.text(join.condition, qualified=True)
-    match join.condition:
-        case exp.EQ() as condition:
-            return condition
-        case exp.And() | exp.Or():
-            raise StatementError(
-                "Invalid join condition: joins on multiple conditions are not yet supported. "
-                f"Got {text}."
-            )
-        case _:
-            raise StatementError(
-                f"Invalid join condition: only equality is supported. Got {text}.",
-                hint="Join on <left expression> = <right expression>.",
-            )
-
-
-def _sides(
-    condition: exp.EQ,
-    joined: NamedSource,
-    earlier: tuple[NamedSource, ...],
-    surroundings: Surroundings,
-) -> tuple[_Side, _Side]:
-    """The side of the sources so far and the side of the newly joined one."""
-    whole = surroundings.text(condition, qualified=True)
-    first = _side(condition.this, whole, surroundings)
-    second = _side(condition.expression, whole, surroundings)
-    if second.source.alias == joined.alias and first.source in earlier:
-        left, right = first, second
-    elif first.source.alias == joined.alias and second.source in earlier:
-        left, right = second, first
-    else:
-        raise StatementError(
-            f"A join criteria is expected to reference the source (`{joined.alias}`) in the FROM "
-            f"clause, instead the right source references `{second.source.alias}` and the left "
-            f"source references `{first.source.alias}`"
-        )
-    if left.expression.type != right.expression.type:
-        raise StatementError(
-            "Invalid join condition: types don't match. Got "
-            f"{_bare(condition.this, surroundings)}{{{first.expression.type}}} = "
-            f"{_bare(condition.expression, surroundings)}{{{second.expression.type}}}.",
-            hint="Use CAST to make both sides one type.",
-        )
-    return left, right
-
-
-def _side(tree: exp.Expression, whole: str, surroundings: Surroundings) -> _Side:
-    owners = {surroundings.resolve(column, "JOIN ON").alias for column in columns_in(tree)}
-    if len(owners) != 1:
-        text = surroundings.text(tree, qualified=True)
-        raise StatementError(
-            f"Invalid comparison expression '{text}' in join '{whole}'. Each side of the join "
-            "comparision must contain references from exactly one source."
-        )
-    alias = owners.pop()
-    source = next(item for item in surroundings.sources if item.alias == alias)
-    return _Side(tree, surroundings.typed(tree, "JOIN ON"), source)
-
-
-def _bare(tree: exp.Expression, surroundings: Surroundings) -> str:
-    return surroundings.text(tree, qualified=True)
-
-
-def _joined(result: From, step: _Step, surroundings: Surroundings) -> From:
-    match (result.node.kind, step.right.source.source.kind):
-        case (SourceKind.STREAM, SourceKind.TABLE):
-            return _stream_table(result, step, surroundings)
-        case (SourceKind.STREAM, _):
-            raise StatementError("Stream-stream joins are not supported yet.")
-        case _:
-            raise StatementError("Table-table joins are not supported yet.")
-
-
-def _written(kind: str) -> str:
-    return {
-        "INNER": "[INNER] JOIN",
-        "LEFT": "LEFT [OUTER] JOIN",
-        "RIGHT": "RIGHT [OUTER] JOIN",
-        "FULL": "FULL [OUTER] JOIN",
-    }[kind]
-
-
-def _primary_key(side: _Side) -> bool:
-    key = side.source.source.schema.key
-    return len(key) == 1 and side.expression == column_reference(side.source, key[0].name)
-
-
-def _got(condition: exp.EQ, surroundings: Surroundings) -> str:
-    left, right = condition.this, condition.expression
-    return f"Got {_bare(left, surroundings)} = {_bare(right, surroundings)}."
-
-
-def _check_stream_join(step: _Step) -> None:
-    _check_windows(step.left.source, step.right.source)
-    if step.join.within is None:
-        raise StatementError(
-            f"{step.left.source.alias} and {step.right.source.alias} are streams: stream-stream "
-            "joins must have a WITHIN clause specified. None was provided."
-        )
-
-
-def _check_stream_table(step: _Step, surroundings: Surroundings) -> None:
-    join, left, right = step.join, step.left, step.right
-    if join.within is not None:
-        raise StatementError(
-            "A window definition was provided for a Stream-Table join. These joins are not "
-            "windowed. Please drop the window definition (i.e. the WITHIN clause) and try to "
-            "execute your join again."
-        )
-    if join.kind not in ("INNER", "LEFT"):
-        raise StatementError(
-            "Invalid join type encountered: "
-            f"{_written(join.kind)}. Stream-table joins are INNER or LEFT."
-        )
-    _check_windows(left.source, right.source)
-    if not _primary_key(right):
-        raise StatementError(
-            "Invalid join condition: stream-table joins require to join on the table's primary "
-            f"key. {_got(step.condition, surroundings)}"
-        )
-    if right.source.source.window is not None:
-        raise StatementError("Joins with windowed tables are not supported yet.")
-
-
-def _check_table_join(step: _Step, surroundings: Surroundings) -> None:
-    join, left, right = step.join, step.left, step.right
-    if join.within is not None:
-        raise StatementError(
-            "A window definition was provided for a Table-Table join. These joins are not "
-            "windowed. Please drop the window definition (i.e. the WITHIN clause) and try to "
-            "execute your join again."
-        )
-    if not _primary_key(right):
-        raise StatementError(
-            "Invalid join condition: table-table joins require to join on the primary key of the "
-            f"right input table. {_got(step.condition, surroundings)}"
-        )
-    if _primary_key(left):
-        _check_windows(left.source, right.source)
-        return
-    if step.position > 1:
-        raise StatementError(
-            "Invalid join condition: foreign-key table-table joins are not supported as part of "
-            f"n-way joins. {_got(step.condition, surroundings)}"
-        )
-    if left.source.source.window is not None or right.source.source.window is not None:
-        raise StatementError("Foreign-key table-table joins are not supported on windowed tables.")
-    if join.kind in ("RIGHT", "FULL"):
-        raise StatementError(f"{join.kind} OUTER JOIN on a foreign key is not supported")
-
-
-def _check_windows(left: NamedSource, right: NamedSource) -> None:
-    ours, theirs = left.source.window, right.source.window
-    if (ours is None) != (theirs is None):
-        raise StatementError(
-            "Can not join windowed source to non-windowed source.\n"
-            f"{_windowing(left)}\n{_windowing(right)}"
-        )
-    if ours is None or theirs is None:
-        return
-    if (ours.kind is WindowKind.SESSION) != (theirs.kind is WindowKind.SESSION):
-        raise StatementError(
-            "Incompatible windowed sources.\n"
-            f"Left source: {ours.kind.value}\nRight source: {theirs.kind.value}\n"
-            "Session windowed sources can only be joined to other session windowed sources, and "
-            "may still not result in expected behaviour as session bounds must be an exact match "
-            "for the join to work\n"
-            "Hopping and tumbling windowed sources can only be joined to other hopping and "
-            "tumbling windowed sources"
-        )
-
-
-def _windowing(item: NamedSource) -> str:
-    window = item.source.window
-    return f"`{item.alias}` is {f'{window.kind.value} windowed' if window else 'not windowed'}"
-
-
-def _stream_table(result: From, step: _Step, surroundings: Surroundings) -> From:
-    join, left, right = step.join, step.left, step.right
-    names = {s.prefix + c.name for s in surroundings.sources for c in s.columns}
+def _joined(left: From, step: Step, surroundings: Surroundings) -> From:
+    """The sources so far with one more."""
+    right = read_source(step.right.source)
+    names = {
+        name
+        for s in surroundings.sources
+        for c in s.columns
+        for name in (c.name, s.prefix + c.name)
+    }
     name = unique("ROWKEY", names)
-    table_format = right.source.source.key_format
-    left_node, kept = _left_by_key(result, left, name, table_format, join.kind, surroundings)
-    right_read = replace(right.source.read(), materialised=True)
-    right_node = _by_key(right_read, Named(name, right.expression))
-    schema = Schema(
-        left_node.schema.columns + tuple(c for c in right_node.schema.columns if c.name != name)
-    )
-    node = StreamTableJoin(left_node, right_node, JoinKind[join.kind], schema)
-    matches = [
-        *kept,
-        *(
-            (side.expression, surroundings.text(side.tree, qualified=True))
-            for side in (left, right)
-            if isinstance(side.expression, ColumnRef)
-        ),
-    ]
-    value = ColumnRef(name, left.expression.type)
-    distinct = tuple(dict(matches).items())
-    default = distinct[0][0].name if isinstance(distinct[0][0], ColumnRef) else name
-    key = Key((KeyColumn(default, value, distinct),), "join expression")
-    return From(node, key, table_format)
+    if _is_table(left) and not is_primary_key(step.left):
+        return _by_foreign_key(left, right, step, name)
+    key_format = _common_format(left, right, step)
+    inner = step.join.kind == "INNER"
+    drop = inner or _is_table(left) or not _is_table(right)
+    left_node = _keyed(left, step.left, name, key_format, drop_null_keys=drop)
+    right_node = _keyed(right, step.right, name, key_format, drop_null_keys=True)
+    node = _join_node(step, left_node, right_node)
+    key = _key(left, step, name, surroundings)
+    check_key_types([Column(key.columns[0].name, step.left.expression.type)])
+    synthetic = node.schema.find(name) if key.synthetic else None
+    same, placed = _equal_to_key(left, step)
+    return From(node, key, key_format, same, placed, synthetic)
 
 
-def _left_by_key(
-    result: From,
-    left: _Side,
-    name: str,
-    table_format: Format,
-    kind: str,
-    surroundings: Surroundings,
-) -> tuple[Node, list[tuple[Expression, str]]]:
-    """The left rows keyed by the join expression, and what stood for that key before."""
-    columns = result.key.columns
-    lies = len(columns) == 1 and any(left.expression == e for e, _ in columns[0].matches)
-    same_format = result.key_format is not None and (
-        result.key_format.name,
-        dict(result.key_format.properties),
-    ) == (table_format.name, dict(table_format.properties))
-    joined = isinstance(result.node, StreamTableJoin)
-    if lies and same_format:
-        if joined:
-            return result.node, list(columns[0].matches)
-        return _by_key(result.node, Named(name, left.expression)), []
-    if any(item.source.window is not None for item in surroundings.sources):
+def _is_table(side: From) -> bool:
+    return side.node.kind is SourceKind.TABLE
+
+
+def _join_node(step: Step, left: Node, right: Node) -> Node:
+    kind = JoinKind[step.join.kind]
+    schema = Schema(left.schema.columns + right.schema.value)
+    if left.kind is SourceKind.TABLE:
+        return TableTableJoin(left, right, kind, schema)
+    if right.kind is SourceKind.TABLE:
+        return StreamTableJoin(left, right, kind, schema)
+    given = step.join.within
+    assert given is not None
+    grace = given.grace.milliseconds if given.grace else None
+    within = Within(given.before.milliseconds, given.after.milliseconds, grace)
+    return StreamStreamJoin(left, right, kind, within, schema)
+
+
+def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
+    """The left table with the right one's rows; it keeps its key and lies as before."""
+    column = Column(name, step.right.expression.type)
+    key_format = right.key_format or internal_format((column,))
+    left_node = materialised(left.node)
+    right_node = _keyed(right, step.right, name, key_format, drop_null_keys=True)
+    schema = Schema(left_node.schema.columns + right_node.schema.value)
+    foreign_key, kind = Named(name, step.left.expression), JoinKind[step.join.kind]
+    node = ForeignKeyJoin(left_node, right_node, foreign_key, key_format, kind, schema)
+    prefix = step.left.source.prefix
+    columns = tuple(replace(column, name=prefix + column.name) for column in left.key.columns)
+    key = Key(columns, "primary key column", table=step.left.source.alias)
+    return replace(left, node=node, key=key)
+
+
+def _common_format(left: From, right: From, step: Step) -> Format:
+    """The format by whose bytes both sides lie: that of a side that need not move, if there is one.
+
+    A table beside a stream stays where it is.
+    """
+    sides = [(left, step.left), (right, step.right)]
+    if _is_table(right) and not _is_table(left):
+        sides.reverse()
+    for side, of in sides:
+        if side.key_format is not None and of.expression in side.placed:
+            return side.key_format
+    return internal_format((Column("", step.left.expression.type),))
+
+
+def _keyed(side: From, of: Side, name: str, key_format: Format, *, drop_null_keys: bool) -> Node:
+    """The rows of a side by its join expression, which becomes the column `name`."""
+    node, key = materialised(side.node), Named(name, of.expression)
+    if _is_table(side) and of.expression not in side.same:
+        raise StatementError(
+            "Cannot repartition a TABLE source. If this is a join, make sure that the criteria "
+            f"uses the TABLE's key column {side.key.columns[0].name} instead of {of.expression}."
+        )
+    if of.expression in side.placed and _same_format(side.key_format, key_format):
+        if name in node.schema.names and of.expression in side.same:
+            return node
+        return _by_key(node, key, of)
+    if of.source.source.window is not None:
         raise StatementError(
             "Implicit repartitioning of windowed sources is not supported. "
             "See https://github.com/confluentinc/ksql/issues/4385."
         )
-    schema = _keyed_schema(result.node, Named(name, left.expression))
-    key = (Named(name, left.expression),)
-    moved = Repartition(result.node, key, table_format, schema, drop_null_keys=kind == "INNER")
-    return moved, list(columns[0].matches) if lies and joined else []
+    return Repartition(node, (key,), key_format, _keyed_schema(node, (key,)), drop_null_keys)
 
 
-def _keyed_schema(node: Node, key: Named) -> Schema:
-    others = tuple(Column(c.name, c.type) for c in node.schema.columns if c.name != key.name)
-    return Schema((Column(key.name, key.expression.type, Role.KEY), *others))
+def _same_format(one: Format | None, other: Format) -> bool:
+    return one is not None and (one.name, dict(one.properties)) == (
+        other.name,
+        dict(other.properties),
+    )
 
 
-def _by_key(node: Read | Node, key: Named) -> Project:
+def _by_key(node: Node, key: Named, of: Side) -> Project:
     """The rows with the join key in front; they lie by it already, its column stays beside it."""
-    schema = _keyed_schema(node, key)
+    keys = (key, *_bounds(node, of.source))
+    schema = _keyed_schema(node, keys)
     values = tuple(ColumnRef(column.name, column.type) for column in schema.value)
-    return Project(node, (key.expression, *values), schema)
+    return Project(node, tuple(k.expression for k in keys) + values, schema)
+
+
+def _bounds(node: Node, source: NamedSource) -> tuple[Named, ...]:
+    """The window bounds, which are part of the key of windowed sources."""
+    if source.source.window is None:
+        return ()
+    return tuple(
+        Named(name, ColumnRef(name if name in node.schema.names else source.prefix + name, BIGINT))
+        for name in WINDOW_BOUNDS
+    )
+
+
+def _keyed_schema(node: Node, keys: tuple[Named, ...]) -> Schema:
+    names = {key.name for key in keys}
+    columns = tuple(Column(key.name, key.expression.type, Role.KEY) for key in keys)
+    others = tuple(Column(c.name, c.type) for c in node.schema.columns if c.name not in names)
+    return Schema(columns + others)
+
+
+def _key(left: From, step: Step, name: str, surroundings: Surroundings) -> Key:
+    """The key of a join: the columns that may stand for it, the preferred one first."""
+    own = [
+        (side.expression, surroundings.text(side.tree, qualified=True))
+        for side in (step.left, step.right)
+        if isinstance(side.expression, ColumnRef)
+    ]
+    kept = left.key.columns[0].matches if step.left.expression in left.same else ()
+    kept = kept if step.position > 1 else ()
+    matches = [*kept, *own]
+    match step.join.kind:
+        case "RIGHT":
+            matches.sort(key=lambda pair: pair[0] != step.right.expression)
+        case "FULL":
+            matches = []
+    value = ColumnRef(name, step.left.expression.type)
+    distinct = tuple(dict(matches).items())
+    if not distinct:
+        column = KeyColumn(name, value, ((value, name),))
+        return Key((column,), "join expression", synthetic=True)
+    first = distinct[0][0]
+    default = first.name if isinstance(first, ColumnRef) else name
+    return Key((KeyColumn(default, value, distinct),), "join expression")
+
+
+def _equal_to_key(left: From, step: Step) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """What is the key of the result in every row, and what is the key or NULL."""
+    ours, theirs = step.left.expression, (step.right.expression,)
+    kept = ours in left.same
+    same = left.same if kept else (ours,)
+    placed = left.placed if kept else (ours,)
+    match step.join.kind:
+        case "INNER":
+            same += theirs
+        case "RIGHT":
+            same = theirs
+        case "FULL":
+            same = ()
+    return same, placed + theirs

@@ -41,11 +41,15 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of the relation below the projection. `noun` says in messages where it is from."""
+    """The key of the relation below the projection.
+
+    `noun` says in messages where it is from; `table` is the left one of a foreign-key join.
+    """
 
     columns: tuple[KeyColumn, ...]
     noun: str = "key column"
     synthetic: bool = False
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ def _expanded(
 ) -> Iterable[_Item]:
     match item.expression:
         case exp.Star():
+            if surroundings.synthetic is not None and not partitioning:
+                yield _synthetic_key(surroundings.synthetic.name)
             yield from _star(surroundings.sources, surroundings, partitioning, persistent)
         case exp.Column(this=exp.Star()):
             alias = item.expression.table
@@ -116,6 +122,10 @@ def _expanded(
             yield _Item(item.alias, tree)
 
 
+def _synthetic_key(name: str) -> _Item:
+    return _Item(name, exp.Column(this=exp.to_identifier(name, quoted=True)), False)
+
+
 def _star(
     sources: tuple[NamedSource, ...],
     surroundings: Surroundings,
@@ -125,9 +135,10 @@ def _star(
     if partitioning:
         yield from _star_after_partitioning(sources, surroundings, partitioning)
         return
+    joined = len(surroundings.sources) > 1
     for source in sources:
         for column in source.columns:
-            hidden = PSEUDO_COLUMNS if not persistent else RESERVED
+            hidden = RESERVED if persistent and not joined else PSEUDO_COLUMNS
             if column.name not in hidden:
                 tree = column_tree(source, column.name)
                 yield _Item(source.prefix + column.name, tree, False)
@@ -143,6 +154,9 @@ def _star_after_partitioning(
     taken: set[tuple[str, str]] = set()
     for tree in keys:
         if isinstance(tree, exp.Column):
+            if surroundings.is_synthetic(tree.name):
+                yield _synthetic_key(tree.name)
+                continue
             owner = surroundings.resolve(tree, "PARTITION BY")
             taken.add((owner.alias, tree.name))
             if owner in sources:
@@ -296,6 +310,14 @@ def _repeated(column: KeyColumn, items: list[Selected], key: Key) -> StatementEr
 
 
 def _missing(key: Key, missing: list[KeyColumn], sink: str) -> StatementError:
+    if key.table:
+        plural = "s" if len(missing) > 1 else ""
+        listed = ", ".join(f"`{text}`" for column in missing for _, text in column.matches)
+        return StatementError(
+            f"Primary key column{plural} missing in projection. For foreign-key table-table "
+            "joins, the projection must include all primary key columns from the left input table "
+            f"(`{key.table}`). Missing column{plural}: {listed}."
+        )
     columns = missing if key.noun == "grouping expression" else key.columns
     texts = [text for column in columns for _, text in column.matches]
     word = "or" if key.noun == "join expression" else "and"

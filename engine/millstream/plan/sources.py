@@ -65,7 +65,8 @@ class Surroundings:
     """What the clauses of one query are read against.
 
     `windowed` is whether the query has a WINDOW clause; `script` the text that the spans of
-    expressions refer to, or nothing; `properties` the session's settings.
+    expressions refer to, or nothing; `properties` the session's settings;
+    `synthetic` the key of a join that no source has.
     """
 
     sources: tuple[NamedSource, ...]
@@ -74,6 +75,7 @@ class Surroundings:
     windowed: bool
     script: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
+    synthetic: Column | None = None
 
     def scope(self, clause: str, *, window_bounds: bool) -> Scope:
         """The columns in sight; window bounds of a windowed aggregation only where allowed."""
@@ -87,6 +89,8 @@ class Surroundings:
                 physical |= {(item.alias, name): name for name in WINDOW_BOUNDS}
             physical |= {(item.alias, c.name): item.prefix + c.name for c in item.columns}
             listed.append((item.alias, Schema(columns)))
+        if self.synthetic is not None:
+            listed.append(("", Schema((self.synthetic,))))
         return Scope(
             tuple(listed),
             self.catalogue,
@@ -148,7 +152,7 @@ class Surroundings:
             )
         if owners:
             return owners[0]
-        if self._is_bound(name):
+        if self._is_bound(name) or self.is_synthetic(name):
             return self.sources[0]
         raise StatementError(
             f"{place}{clause} column '{name}' cannot be resolved.{_why(clause, name)}"
@@ -169,6 +173,10 @@ class Surroundings:
     def is_ambiguous(self, name: str) -> bool:
         """Whether several sources have a column of this name."""
         return sum(item.has(name) for item in self.sources) > 1
+
+    def is_synthetic(self, name: str) -> bool:
+        """Whether a name is the key of a join that no source has."""
+        return self.synthetic is not None and name == self.synthetic.name
 
     def _is_bound(self, name: str) -> bool:
         return self.windowed and name in WINDOW_BOUNDS

@@ -88,7 +88,6 @@ TABLES = [
     ("SELECT k, COUNT(*) FROM win WINDOW TUMBLING (SIZE 1 DAY) GROUP BY k", "windowed already"),
     ("SELECT name, COUNT(*) FROM t WINDOW TUMBLING (SIZE 1 DAY) GROUP BY name",
      "not supported on tables"),
-    ("SELECT * FROM t JOIN u ON t.id = u.id", "Table-table joins are not supported yet."),
     ("SELECT * FROM t JOIN u ON t.name = u.name", "of the right input table. Got T.NAME = U"),
     ("SELECT * FROM s", "Your SELECT query produces a STREAM."),
 ]  # fmt: skip
