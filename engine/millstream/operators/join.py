@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.operators.program import Sql, Upsert
-from millstream.operators.read import key_names, row_table
+from millstream.operators.versions import key_names, row_table
 from millstream.operators.relation import (
     Part,
     Setting,
@@ -52,7 +52,7 @@ def compile_stream_table_join(
     source = (
         f"(SELECT * FROM {left.source} WHERE {where}) l\n"
         f"ASOF {how}JOIN (\n  {versions}\n) r\n"
-        f"ON {' AND '.join(same)} AND l.{SQ} > r.{SQ}"
+        f"ON {' AND '.join(same)} AND l.{left.origin or SQ} > r.{SQ}"
     )
     return Part(
         schema=node.schema,
@@ -67,6 +67,7 @@ def compile_stream_table_join(
         problems=(*left.problems, *changed.problems),
         upkeep=(*left.upkeep, *changed.upkeep),
         traced=left.traced,
+        origin=left.origin and f"l.{left.origin}",
     )
 
 

@@ -1,0 +1,142 @@
+"""Table-table join: one row per key, renewed by every change of either side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from millstream.model.batch import HEADERS
+from millstream.operators.relation import Part, Setting, names, nested, quoted
+from millstream.operators.sql import identifier
+from millstream.operators.versions import (
+    DF,
+    HAD,
+    RT,
+    SQ,
+    Kept,
+    P,
+    kept,
+    key_names,
+    known,
+    old_names,
+    value_names,
+)
+from millstream.plan.nodes import Filter, JoinKind, Node, Project, Repartition, TableTableJoin
+
+_CHANGES = "(VALUES (-1::TINYINT), (1::TINYINT)) c(change)"
+"""What a change takes away and what it brings."""
+
+
+def left_table(label: str) -> str:
+    """The state table that keeps the left rows."""
+    return f"{label}_left"
+
+
+def right_table(label: str) -> str:
+    """The state table that keeps the right rows."""
+    return f"{label}_right"
+
+
+def pairs(node: Node) -> bool:
+    """Whether the changes of a relation, asked for without the rows they replace, may hold them
+    all the same."""
+    match node:
+        case Filter() | Repartition():
+            return True
+        case Project():
+            return pairs(node.input)
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One input: its changes, how they are kept, and whether its unmatched rows survive."""
+
+    part: Part
+    how: Kept
+    outer: bool
+
+
+def compile_table_table_join(
+    node: TableTableJoin, left: Part, right: Part, label: str, setting: Setting, *, old: bool
+) -> Part:
+    """Each change meets the other side as of its `$seq`, by an ASOF join against the versions of
+    the batch and the stored rows. `old`: each change is preceded by the row it replaces (-1);
+    without it only rows that vanish are."""
+    of_left = Kept(left_table(label), left.schema, old=True, pairs=pairs(node.left))
+    of_right = Kept(right_table(label), right.schema, old=True, pairs=pairs(node.right))
+    a = _side(left, of_left, node.join in (JoinKind.LEFT, JoinKind.FULL), setting)
+    b = _side(right, of_right, node.join in (JoinKind.RIGHT, JoinKind.FULL), setting)
+    met = (_met(node, a, b, setting, old=old), _met(node, b, a, setting, old=old))
+    return Part(
+        schema=node.schema,
+        source=f"(\n  {met[0]}\n  UNION ALL\n  {met[1]}\n)",
+        steps=(*a.part.steps, *b.part.steps),
+        writes=(*a.part.writes, *b.part.writes),
+        tables=(*a.part.tables, *b.part.tables),
+        late=(*a.part.late, *b.part.late),
+        problems=(*a.part.problems, *b.part.problems),
+        upkeep=(*a.part.upkeep, *b.part.upkeep),
+        traced=left.traced and right.traced,
+    )
+
+
+def _side(given: Part, how: Kept, outer: bool, setting: Setting) -> _Side:
+    part = nested(given, setting)
+    keyed = tuple(f"{name} IS NOT NULL" for name in key_names(how.schema))
+    where = tuple(dict.fromkeys((*part.where, *keyed)))
+    return _Side(kept(replace(part, where=where), how), how, outer)
+
+
+def _met(node: TableTableJoin, own: _Side, other: _Side, setting: Setting, *, old: bool) -> str:
+    """What the changes of one side take away and bring."""
+    rows = identifier(f"{own.how.table}_rows")
+    keys = key_names(own.how.schema)
+    same = [f"b.{P} = o.{P}"]
+    same += [f"b.{k} = o.{o}" for k, o in zip(keys, key_names(other.how.schema), strict=True)]
+    before, after = f"b.{HAD}", f"b.{DF} = 1"
+    exists = _exists(own, other, f"CASE WHEN c.change = 1 THEN {after} ELSE {before} END")
+    if not old:
+        exists = f"({exists}) AND (c.change = 1 OR NOT ({_exists(own, other, after)}))"
+    items = [f"{text} AS {name}" for name, text in _columns(node, own, other).items()]
+    time = f'greatest(b.{RT}, CASE WHEN o."$live" THEN o.{RT} END)'
+    items += [f"b.{P}", f"b.{SQ}", f"{time} AS {RT}", f"c.change AS {DF}"]
+    if setting.headers:
+        items.append(f"b.{identifier(HEADERS)}")
+    return (
+        f"SELECT {', '.join(items)}\n"
+        f"  FROM (SELECT * FROM {rows} WHERE {HAD} OR {DF} = 1) b\n"
+        f"  ASOF LEFT JOIN (\n  {known(other.how, rows, keys)}\n  ) o\n"
+        f"  ON {' AND '.join(same)} AND b.{SQ} > o.{SQ}, {_CHANGES}\n"
+        f"  WHERE {exists}"
+    )
+
+
+def _exists(own: _Side, other: _Side, mine: str) -> str:
+    """Whether there is a joined row, `mine` telling whether there is a row of this side."""
+    theirs = 'coalesce(o."$live", FALSE)'
+    match (own.outer, other.outer):
+        case (True, True):
+            return f"{mine} OR {theirs}"
+        case (True, False):
+            return mine
+        case (False, True):
+            return theirs
+        case _:
+            return f"{mine} AND {theirs}"
+
+
+def _columns(node: TableTableJoin, own: _Side, other: _Side) -> dict[str, str]:
+    """Where each column of the result comes from: by name, the key from the side that changes."""
+    texts = {}
+    for column, key in zip(node.schema.key, key_names(own.how.schema), strict=True):
+        texts[column.name] = f"b.{key}"
+    olds = old_names(own.how.schema)
+    for column, name in zip(own.how.schema.value, value_names(own.how.schema), strict=True):
+        brought = f"WHEN c.change = 1 AND b.{DF} = 1 THEN b.{name}"
+        taken = f"WHEN c.change = -1 AND b.{HAD} THEN b.{olds[name]}"
+        texts.setdefault(column.name, f"CASE {brought} {taken} END")
+    for column, name in zip(other.how.schema.value, value_names(other.how.schema), strict=True):
+        texts.setdefault(column.name, f'CASE WHEN o."$live" THEN o.{name} END')
+    columns = zip(node.schema.names, quoted(names(node.schema)), strict=True)
+    return {physical: texts[name] for name, physical in columns}

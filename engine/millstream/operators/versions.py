@@ -1,0 +1,125 @@
+"""The versions of a keyed row: those of the batch and the one the state holds before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
+from millstream.model.physical import duckdb_type
+from millstream.model.schema import Role, Schema
+from millstream.operators.program import Sql, StateTable, Upsert
+from millstream.operators.relation import Part, names, quoted
+from millstream.operators.sql import identifier
+
+P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
+HAD = '"$had"'
+"""Whether there was a row before a change."""
+LAST = '"$last"'
+
+
+def key_names(schema: Schema) -> tuple[str, ...]:
+    """The quoted physical names of the key columns."""
+    return _quoted(schema, key=True)
+
+
+def value_names(schema: Schema) -> tuple[str, ...]:
+    """The quoted physical names of the other columns."""
+    return _quoted(schema, key=False)
+
+
+def _quoted(schema: Schema, *, key: bool) -> tuple[str, ...]:
+    pairs = zip(schema.columns, quoted(names(schema)), strict=True)
+    return tuple(name for column, name in pairs if (column.role is Role.KEY) is key)
+
+
+def row_table(name: str, schema: Schema) -> StateTable:
+    """A state table with the columns of a schema."""
+    pairs = [
+        (column.role is Role.KEY, (physical, duckdb_type(column.type)))
+        for column, physical in zip(schema.columns, names(schema), strict=True)
+    ]
+    return StateTable(
+        name,
+        tuple(pair for is_key, pair in pairs if is_key),
+        tuple(pair for is_key, pair in pairs if not is_key),
+        nullable=len(schema.key) > 1,
+    )
+
+
+def matched(keys: tuple[str, ...], left: str, right: str) -> str:
+    """The join condition of two relations on partition and key."""
+    same = "=" if len(keys) == 1 else "IS NOT DISTINCT FROM"
+    checks = (f"{left}.{name} {same} {right}.{name}" for name in keys)
+    return " AND ".join((f"{left}.{P} = {right}.{P}", *checks))
+
+
+def old_names(schema: Schema) -> dict[str, str]:
+    """For each value column that a state table keeps the name of its value before a change."""
+    return {name: identifier(f"$old{index}") for index, name in enumerate(value_names(schema))}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How changes meet the state. `schema`: the key and the columns that are remembered, all of
+    them columns of the changes. `old`: the value before each change is needed. `pairs`: the
+    changes may hold -1 and +1 of one number, of which the +1 counts."""
+
+    table: str
+    schema: Schema
+    old: bool
+    pairs: bool = False
+
+
+def kept(part: Part, how: Kept) -> Part:
+    """Each change of a relation, marked `$last` if it is the last one of its key, and with `old`
+    preceded in its row by what was there: `$had`, `$old<i>`. The last ones go to the state."""
+    rows, last = f"{how.table}_rows", f"{how.table}_last"
+    columns = ", ".join((P, *quoted(names(how.schema)), RT))
+    stored = f'SELECT {columns}, {DF} <> 1 AS "$deleted"\nFROM {identifier(rows)} WHERE {LAST}'
+    return replace(
+        part,
+        source=identifier(rows),
+        columns=None,
+        where=(),
+        meta=(),
+        steps=(*part.steps, Sql(rows, _rows_text(part, how)), Sql(last, stored)),
+        writes=(*part.writes, Upsert(how.table, last)),
+        tables=(*part.tables, row_table(how.table, how.schema)),
+    )
+
+
+def _rows_text(part: Part, how: Kept) -> str:
+    keys = key_names(how.schema)
+    extra, join = [f"lead(b.{SQ}) OVER w IS NULL AS {LAST}"], ""
+    if how.old:
+        olds = old_names(how.schema).items()
+        extra += [f"lag(b.{value}, 1, s.{value}) OVER w AS {old}" for value, old in olds]
+        extra.append(f"lag(b.{DF} = 1, 1, s.{P} IS NOT NULL) OVER w AS {HAD}")
+        join = f" LEFT JOIN {identifier(how.table)} s ON {matched(keys, 'b', 's')}"
+    listed = ",\n  ".join(("b.*", *extra))
+    where = f" WHERE {' AND '.join(part.where)}" if part.where else ""
+    partition = ", ".join((P, *keys))
+    one = (
+        f"\n  QUALIFY row_number() OVER (PARTITION BY {partition}, {SQ} ORDER BY {DF} DESC) = 1"
+        if how.pairs
+        else ""
+    )
+    partition = ", ".join(f"b.{name}" for name in (P, *keys))
+    return (
+        f"SELECT {listed}\nFROM (SELECT * FROM {part.source}{where}{one}) b{join}\n"
+        f"WINDOW w AS (PARTITION BY {partition} ORDER BY b.{SQ})"
+    )
+
+
+def known(how: Kept, others: str, their_keys: tuple[str, ...]) -> str:
+    """All versions of the rows whose keys the relation `others` has: `$seq` since when (-1: since
+    before the batch) and `$live`, whether the row is there then."""
+    columns = ", ".join((P, *quoted(names(how.schema)), RT))
+    stored = ", ".join(f"s.{name}" for name in (P, *quoted(names(how.schema)), RT))
+    pairs = zip(key_names(how.schema), their_keys, strict=True)
+    same = " AND ".join(f"s.{mine} = k.{theirs}" for mine, theirs in pairs)
+    return (
+        f'SELECT {columns}, {SQ}, {DF} = 1 AS "$live" FROM {identifier(how.table + "_rows")}\n'
+        f"  UNION ALL\n  SELECT {stored}, -1, TRUE FROM {identifier(how.table)} s\n"
+        f"  SEMI JOIN {others} k ON s.{P} = k.{P} AND {same}"
+    )
