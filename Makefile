@@ -12,7 +12,7 @@ EVENTS ?= 2000000
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs conformance bench sim crash
+.PHONY: help setup demo test check golden docs conformance recovery bench sim crash
 
 help:  ## Print the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,10 @@ docs: $(STAMP)  ## Rewrite docs/functions.md and docs/settings.md from the sourc
 conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]
 	@$(BIN)/python -m tests.conformance.run --cases '$(CASES)' --batch '$(BATCH)' \
 		$(if $(ONLY),--only '$(ONLY)') $(if $(TIER),--tier $(TIER)) $(if $(REPORT),--report '$(REPORT)')
+
+recovery: $(STAMP)  ## The same cases killed on the way: CASES=dir [LOG=simulated|embedded] [ONLY=glob] [SEED=n] [REPORT=file.json]
+	@$(BIN)/python -m tests.conformance.recovery --cases '$(CASES)' $(if $(LOG),--log '$(LOG)') \
+		$(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report '$(REPORT)')
 
 $(BENCH_VENV)/.installed: pyproject.toml
 	@test -d $(BENCH_VENV) || $(PYTHON) -m venv $(BENCH_VENV)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.catalog.source import Source
@@ -62,9 +62,11 @@ def _drive(case: Case, batch: int | None, engine: Engine) -> StopError | None:
     return None
 
 
-def prepare(case: Case, engine: Engine) -> tuple[Session, tuple[Piece, ...]]:
+def prepare(
+    case: Case, engine: Engine, configuration: Mapping[str, str] = CONFIGURATION
+) -> tuple[Session, tuple[Piece, ...]]:
     """The session and the statements of a case; its topics are made."""
-    session = Session(dict(CONFIGURATION))
+    session = Session(dict(configuration))
     try:
         for name, value in case.properties.items():
             if name not in IGNORED_PROPERTIES:

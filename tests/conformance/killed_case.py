@@ -1,0 +1,210 @@
+"""One conformance case in an engine that is killed again and again on the way.
+
+Where it dies is drawn from the seed: in a statement, with records consumed and not committed, after
+a commit, between the log's commit and the state's, at any other effect, while it restores. What was
+in memory is lost each time, at times the state as well. In the end the output topics must hold what
+the case expects; when they do not, they must hold what an engine writes that was never killed and
+was given the same records at the same moments.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from millstream.log.faults import SimulatedCrash
+from millstream.service.engine import Engine
+from millstream.service.session import Session
+from millstream.service.text import Piece
+from tests.conformance.cases import Case, Record
+from tests.conformance.engine_case import CONFIGURATION, append, execute, prepare, settle
+from tests.conformance.judge import StopError, compare, post_difference, records_of
+from tests.conformance.lives import COMMITTED, EmbeddedWorld, SimulatedWorld, World
+
+SMALL = 6
+"""Cases of so many records are killed after each of them now and then."""
+EXACTLY_ONCE = {**CONFIGURATION, "processing.guarantee": "exactly_once_v2"}
+"""At least once, the default, a kill may repeat outputs; exactly once it must not show at all."""
+LOGS = ("simulated", "embedded")
+Topics = dict[str, list[tuple[Any, ...]]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a killed case; `reason` is empty when it recovered.
+
+    `as_unkilled`: its output is not what the case expects, nor is that of an engine that was never
+    killed, and the two are equal.
+    """
+
+    reason: str = ""
+    as_unkilled: bool = False
+    deaths: Counter[str] = field(default_factory=Counter)
+
+
+def new_world(log: str, rnd: Random) -> World:
+    """An empty world of the kind."""
+    return EmbeddedWorld() if log == "embedded" else SimulatedWorld(markers=rnd.random() < 0.5)
+
+
+def run_killed(case: Case, log: str, seed: int) -> Outcome:
+    """Run a case with kills, and without them where its output is not the expected one."""
+    name = f"{seed} {log} {case.id}"
+    rnd = Random(name)
+    pieces = cut(case.inputs, rnd)
+    world = new_world(log, rnd)
+    mortal = Mortal(case, world, rnd)
+    try:
+        reason = mortal.run(pieces)
+        if not reason:
+            return Outcome(deaths=mortal.deaths)
+        written = topics(mortal.engine)
+    finally:
+        world.close()
+    unkilled = [run_whole(case, log, fed, name) for fed in (pieces, [case.inputs])]
+    if (reason, written) in unkilled:
+        return Outcome(as_unkilled=True, deaths=mortal.deaths)
+    calm = unkilled[0][0] or "as expected"
+    return Outcome(f"{reason} (without a kill: {calm})", deaths=mortal.deaths)
+
+
+def run_whole(
+    case: Case, log: str, pieces: Sequence[Sequence[Record]], name: str
+) -> tuple[str, Topics]:
+    """The same without kills: what is wrong with it, and all it has written."""
+    world = new_world(log, Random(name))
+    try:
+        engine = world.open()
+        return drive(case, pieces, engine), topics(engine)
+    finally:
+        world.close()
+
+
+def drive(case: Case, pieces: Sequence[Sequence[Record]], engine: Engine) -> str:
+    """Run a case on an engine, the records in pieces; what is wrong with the result."""
+    try:
+        session, statements = prepare(case, engine, EXACTLY_ONCE)
+        for statement in statements:
+            execute(statement, session, engine)
+        for records in pieces:
+            append(records, engine)
+            settle(engine)
+    except StopError as stopped:
+        return f"{stopped.phase}: {stopped}"
+    return judged(case, engine)
+
+
+def judged(case: Case, engine: Engine) -> str:
+    """What is wrong with the outputs and the catalog."""
+    return (compare(case, engine) if case.expect == "records" else "") or post_difference(
+        case, engine
+    )
+
+
+def topics(engine: Engine) -> Topics:
+    """Everything on topics that are not the engine's own, without the offsets."""
+    fields = ("key", "value", "timestamp", "headers")
+    return {
+        topic.name: [
+            tuple(str(record[field]) for field in fields)
+            for record in records_of(topic.name, engine)
+        ]
+        for topic in engine.log.topics()
+        if not topic.name.startswith(engine.settings.internal_prefix)
+    }
+
+
+def cut(records: Sequence[Record], rnd: Random) -> list[Sequence[Record]]:
+    """Pieces of the input with a kill after each: one or two, or each record on its own."""
+    if len(records) <= SMALL and rnd.random() < 0.25:
+        return [[record] for record in records]
+    cuts = sorted({rnd.randint(0, len(records)) for _ in range(rnd.choice((1, 1, 2)))})
+    edges = [0, *cuts, len(records)]
+    return [records[low:high] for low, high in itertools.pairwise(edges)]
+
+
+class Mortal:
+    """The client of an engine that is killed and started again."""
+
+    def __init__(self, case: Case, world: World, rnd: Random) -> None:
+        self.case = case
+        self.world = world
+        self.rnd = rnd
+        self.deaths: Counter[str] = Counter()
+        self.engine = world.open()
+
+    def run(self, pieces: Sequence[Sequence[Record]]) -> str:
+        """Statements and records, with kills in between; what is wrong in the end."""
+        try:
+            session, statements = prepare(self.case, self.engine, EXACTLY_ONCE)
+            for statement in statements:
+                self._execute(statement, session)
+            for records in pieces[:-1]:
+                append(records, self.engine)
+                self._live_and_die()
+            append(pieces[-1], self.engine)
+            settle(self.engine)
+        except StopError as stopped:
+            return f"{stopped.phase}: {stopped}"
+        return judged(self.case, self.engine)
+
+    def _execute(self, statement: Piece, session: Session) -> None:
+        """A client whose connection broke looks whether its statement was carried out."""
+        before = self.engine.commands.next_offset
+        if self.rnd.random() < 0.5:
+            self.world.trap.set(self.rnd.randint(1, 10))
+        if self._dies(lambda: execute(statement, session, self.engine)):
+            self._restart("in a statement")
+            if self.engine.commands.next_offset == before:
+                execute(statement, session, self.engine)
+
+    def _live_and_die(self) -> None:
+        """One life, and perhaps short ones that end while the next restores."""
+        moment = self.rnd.choice(("consumed", "committed", "torn", "effect"))
+        trap = self.world.trap
+        match moment:
+            case "consumed":
+                self._step(self.rnd.randint(1, 8))
+                self._restart("records consumed, not committed")
+                return
+            case "torn":
+                trap.set(self.rnd.choice((1, 1, 2)), COMMITTED)
+            case "effect":
+                trap.set(self.rnd.randint(1, 25))
+        died = self._dies(lambda: settle(self.engine))
+        torn = moment == "torn"
+        where = "between the log's commit and the state's" if torn else "at any effect"
+        self._restart(where if died else "after a commit")
+        while self.rnd.random() < 0.3:
+            trap.set(self.rnd.randint(1, 10))
+            if self._dies(lambda: settle(self.engine)):
+                self._restart("while it went on after a kill")
+
+    def _step(self, steps: int) -> None:
+        for _ in range(steps):
+            self.engine.instance.step(0)
+
+    def _dies(self, action: Callable[[], None]) -> bool:
+        """Whether the process dies in it."""
+        try:
+            action()
+        except SimulatedCrash:
+            return True
+        finally:
+            self.world.trap.clear()
+        return False
+
+    def _restart(self, where: str) -> None:
+        """Kill the process, start it again, and look whether its queries are there."""
+        self.deaths[where] += 1
+        self.world.die(self.engine, wipe=self.rnd.random() < 0.4)
+        self.engine = self.world.open()
+        failed = self.engine.failed
+        running = {status.query_id for status in self.engine.statuses()}
+        lost = sorted(self.engine.catalog.queries.keys() - running)
+        if failed or lost:
+            raise StopError("reopening", f"queries {lost} do not run: {failed}")
