@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -13,6 +14,7 @@ from millstream.functions.function import Catalogue
 from millstream.operators.aggregate import compile_aggregate
 from millstream.operators.filter import compile_filter
 from millstream.operators.flatten import compile_flatten
+from millstream.operators.foreign_key import compile_answer, compile_settle, compile_subscribe
 from millstream.operators.join import compile_stream_table_join
 from millstream.operators.program import Call, Program, Sql, Step
 from millstream.operators.project import compile_project
@@ -20,8 +22,11 @@ from millstream.operators.read import compile_read
 from millstream.operators.relation import Part, Setting, meta_names, names, quoted, select_text
 from millstream.operators.repartition import compile_repartition
 from millstream.operators.sql import identifier
+from millstream.operators.stream_join import compile_stream_stream_join
+from millstream.operators.table_join import compile_table_table_join
 from millstream.plan.nodes import (
     Aggregate,
+    Answer,
     Deliver,
     Filter,
     Flatten,
@@ -29,7 +34,11 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
+    Settle,
+    StreamStreamJoin,
     StreamTableJoin,
+    Subscribe,
+    TableTableJoin,
     Write,
 )
 from millstream.topology.topology import SubTopology
@@ -101,6 +110,11 @@ def _picked(
 
 
 def _compile(sub: SubTopology, setting: Setting) -> Part:
+    """The whole below the root; of what it is made from only `$seq` is left."""
+    return replace(_root(sub, setting), origin=None)
+
+
+def _root(sub: SubTopology, setting: Setting) -> Part:
     leaves, labels = count(), count()
     match sub.root:
         case Repartition():
@@ -142,4 +156,22 @@ def _node(
             left = below(node.left, old=True)
             right = below(node.right, old=False)
             return compile_stream_table_join(node, left, right, f"join_{next(labels)}", setting)
+        case StreamStreamJoin():
+            left = below(node.left, old=True)
+            right = below(node.right, old=True)
+            return compile_stream_stream_join(node, left, right, f"join_{next(labels)}", setting)
+        case TableTableJoin():
+            left = below(node.left, old=False)
+            right = below(node.right, old=False)
+            label = f"join_{next(labels)}"
+            return compile_table_table_join(node, left, right, label, setting, old=old)
+        case Subscribe():
+            given = below(node.input, old=False)
+            return compile_subscribe(node, given, f"subscribe_{next(labels)}", setting)
+        case Answer():
+            left, right = below(node.left, old=True), below(node.right, old=False)
+            return compile_answer(node, left, right, f"answer_{next(labels)}", setting)
+        case Settle():
+            given = below(node.input, old=True)
+            return compile_settle(node, given, f"settle_{next(labels)}", setting, old=old)
     raise TypeError(f"{type(node).__name__} is not an operator")

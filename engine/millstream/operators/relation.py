@@ -20,6 +20,8 @@ from millstream.operators.expressions import compile_expression
 from millstream.operators.program import Sql, StateTable, Step
 from millstream.operators.sql import guarded, identifier, literal
 
+ORIGIN = identifier("$origin")
+"""Where `$seq` has been numbered anew: the number of the input record that caused the row."""
 PRESENT = f"{identifier(DIFF)} <> 0"
 """The row has a value."""
 
@@ -40,7 +42,7 @@ class Part:
 
     `columns` holds the text of each column of `schema`, or is None when `source` has them under
     their physical names. `meta` overrides the text of bookkeeping columns. `traced`: `$seq` is
-    still that of the input records.
+    still that of the input records. `origin`: where it is not, the text of that number, if known.
     """
 
     schema: Schema
@@ -55,6 +57,7 @@ class Part:
     problems: tuple[str, ...] = ()
     upkeep: tuple[str, ...] = ()
     traced: bool = True
+    origin: str | None = None
 
 
 def names(schema: Schema) -> tuple[str, ...]:
@@ -80,6 +83,8 @@ def select_text(part: Part, setting: Setting) -> str:
     items = [aliased(text, name) for text, name in zip(texts, columns, strict=True)]
     for name in quoted(meta_names(setting)):
         items.append(aliased(meta.get(name, name), name))
+    if part.origin is not None:
+        items.append(aliased(part.origin, ORIGIN))
     where = f"\nWHERE {' AND '.join(part.where)}" if part.where else ""
     return f"SELECT {', '.join(items)}\nFROM {part.source}{where}"
 
@@ -94,14 +99,21 @@ def nested(part: Part, setting: Setting) -> Part:
     if part.columns is None and not part.meta:
         return part
     inner = select_text(part, setting).replace("\n", "\n  ")
-    return replace(part, source=f"(\n  {inner}\n)", columns=None, where=(), meta=())
+    source, origin = f"(\n  {inner}\n)", part.origin and ORIGIN
+    return replace(part, source=source, columns=None, where=(), meta=(), origin=origin)
 
 
 def materialised(part: Part, name: str, setting: Setting) -> Part:
     """The same relation, run as a step under a name of its own."""
     step = Sql(name, select_text(part, setting))
     return replace(
-        part, source=identifier(name), columns=None, where=(), meta=(), steps=(*part.steps, step)
+        part,
+        source=identifier(name),
+        columns=None,
+        where=(),
+        meta=(),
+        steps=(*part.steps, step),
+        origin=part.origin and ORIGIN,
     )
 
 
@@ -151,7 +163,7 @@ def reported(
     if not setting.exact or not checks:
         return part
     lookup = column_lookup(part.schema)
-    seq = identifier(SEQ) if part.traced else "-1::BIGINT"
+    seq = identifier(SEQ) if part.traced else part.origin or "-1::BIGINT"
     selects = []
     for what, expression in checks:
         text = compile_expression(expression, setting.catalogue, exact=True, columns=lookup)
