@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.operators.program import Sql, Upsert
-from millstream.operators.versions import key_names, row_table
 from millstream.operators.relation import (
     Part,
     Setting,
@@ -17,6 +16,7 @@ from millstream.operators.relation import (
     quoted,
 )
 from millstream.operators.sql import identifier
+from millstream.operators.versions import key_names, row_table
 from millstream.plan.nodes import JoinKind, StreamTableJoin
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))

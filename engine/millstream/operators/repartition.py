@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millstream.operators.versions import key_names
 from millstream.operators.relation import Part, Setting, column_lookup, key_text, nested, reported
+from millstream.operators.versions import key_names
 from millstream.plan.nodes import Repartition
 
 

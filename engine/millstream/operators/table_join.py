@@ -22,7 +22,7 @@ from millstream.operators.versions import (
 )
 from millstream.plan.nodes import Filter, JoinKind, Node, Project, Repartition, TableTableJoin
 
-_CHANGES = "(VALUES (-1::TINYINT), (1::TINYINT)) c(change)"
+CHANGES = "(VALUES (-1::TINYINT), (1::TINYINT)) c(change)"
 """What a change takes away and what it brings."""
 
 
@@ -107,7 +107,7 @@ def _met(node: TableTableJoin, own: _Side, other: _Side, setting: Setting, *, ol
         f"SELECT {', '.join(items)}\n"
         f"  FROM (SELECT * FROM {rows} WHERE {HAD} OR {DF} = 1) b\n"
         f"  ASOF LEFT JOIN (\n  {known(other.how, rows, keys)}\n  ) o\n"
-        f"  ON {' AND '.join(same)} AND b.{SQ} > o.{SQ}, {_CHANGES}\n"
+        f"  ON {' AND '.join(same)} AND b.{SQ} > o.{SQ}, {CHANGES}\n"
         f"  WHERE {exists}"
     )
 

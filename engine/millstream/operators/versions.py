@@ -112,11 +112,11 @@ def _rows_text(part: Part, how: Kept) -> str:
 
 
 def known(how: Kept, others: str, their_keys: tuple[str, ...]) -> str:
-    """All versions of the rows whose keys the relation `others` has: `$seq` since when (-1: since
-    before the batch) and `$live`, whether the row is there then."""
+    """All versions of the rows whose keys (or the first columns of them) the relation `others`
+    has: `$seq` since when (-1: since before the batch), `$live`, whether the row is there then."""
     columns = ", ".join((P, *quoted(names(how.schema)), RT))
     stored = ", ".join(f"s.{name}" for name in (P, *quoted(names(how.schema)), RT))
-    pairs = zip(key_names(how.schema), their_keys, strict=True)
+    pairs = zip(key_names(how.schema), their_keys, strict=False)
     same = " AND ".join(f"s.{mine} = k.{theirs}" for mine, theirs in pairs)
     return (
         f'SELECT {columns}, {SQ}, {DF} = 1 AS "$live" FROM {identifier(how.table + "_rows")}\n'

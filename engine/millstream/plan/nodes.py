@@ -139,6 +139,8 @@ class Repartition:
     key_format: Format | None
     schema: Schema
     drop_null_keys: bool
+    topic: str = "repartition"
+    """What the name of its topic ends in."""
 
     @property
     def kind(self) -> SourceKind:
@@ -215,7 +217,7 @@ class StreamStreamJoin:
 class TableTableJoin:
     """One row per key that either or both sides have, renewed by every change of either side.
 
-    Keys and `schema` as in StreamStreamJoin; inputs give their changes as -1/+1 pairs. The time of
+    Keys and `schema` as in StreamStreamJoin; it keeps the rows of both sides itself. The time of
     a row is the later of both.
     """
 
@@ -240,6 +242,49 @@ class ForeignKeyJoin:
     right: Node
     foreign_key: Named
     key_format: Format
+    join: JoinKind
+    schema: Schema
+    kind: SourceKind = SourceKind.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The first step of a ForeignKeyJoin, made by `split`: each change of the left table goes to
+    the partition of the row's foreign key, and one that leaves another foreign key goes there too.
+
+    `schema`: the column `foreign_key` of the input as key, then its other columns as values, then
+    `$version` (which grows), `$home` (the left row's partition) and `$asked` (wants an answer).
+    """
+
+    input: Node
+    foreign_key: str
+    schema: Schema
+    kind: SourceKind = SourceKind.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The second step: what every subscribed left row meets in the right table, told again when
+    that changes, on its way back to where the left row lies.
+
+    `left` is keyed by the foreign key, `right` too. `schema`: the left's key, its value columns,
+    the right's, then `$version` and `$found`. `key_format`: by its bytes the rows of one change
+    are ordered.
+    """
+
+    left: Node
+    right: Node
+    schema: Schema
+    key_format: Format
+    kind: SourceKind = SourceKind.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The last step: the newest answer to each left row; older ones are ignored. `schema` is that
+    of the ForeignKeyJoin."""
+
+    input: Node
     join: JoinKind
     schema: Schema
     kind: SourceKind = SourceKind.TABLE
@@ -302,6 +347,9 @@ Node = (
     | StreamStreamJoin
     | TableTableJoin
     | ForeignKeyJoin
+    | Subscribe
+    | Answer
+    | Settle
     | Write
     | Deliver
 )
@@ -312,7 +360,9 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Read():
             return ()
-        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | ForeignKeyJoin():
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
+            return (node.left, node.right)
+        case ForeignKeyJoin() | Answer():
             return (node.left, node.right)
         case _:
             return (node.input,)

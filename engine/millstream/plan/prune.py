@@ -9,6 +9,7 @@ from millstream.model.expressions import Expression, column_names
 from millstream.model.schema import Role, Schema
 from millstream.plan.nodes import (
     Aggregate,
+    Answer,
     Deliver,
     Filter,
     Flatten,
@@ -17,8 +18,10 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
+    Settle,
     StreamStreamJoin,
     StreamTableJoin,
+    Subscribe,
     TableTableJoin,
     Write,
 )
@@ -58,6 +61,8 @@ def _pruned(node: Node, needed: Collection[str]) -> Node:
             return _join(node, {*needed, *column_names(node.foreign_key.expression)})
         case Write() | Deliver():
             return replace(node, input=_pruned(node.input, node.schema.names))
+        case Subscribe() | Answer() | Settle():
+            return node  # made from what is pruned already
 
 
 def _read(node: Read, needed: Collection[str]) -> Read:

@@ -37,6 +37,7 @@ from millstream.model.expressions import (
 from millstream.model.schema import WindowedKey
 from millstream.plan.nodes import (
     Aggregate,
+    Answer,
     Deliver,
     Filter,
     Flatten,
@@ -45,8 +46,10 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
+    Settle,
     StreamStreamJoin,
     StreamTableJoin,
+    Subscribe,
     TableTableJoin,
     Window,
     Within,
@@ -99,6 +102,12 @@ def describe(node: Node) -> str:
         case ForeignKeyJoin(_, _, foreign_key, key_format, join):
             key = _named(foreign_key.name, foreign_key.expression)
             return f"ForeignKeyJoin {join.value} on {key} [{_format(key_format)}]"
+        case Subscribe():
+            return f"Subscribe to {node.foreign_key}"
+        case Answer():
+            return "Answer"
+        case Settle(_, join):
+            return f"Settle {join.value}"
         case Write():
             return (
                 f"Write {node.kind.value} {node.name} [{node.topic}] "

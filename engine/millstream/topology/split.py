@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from millstream.catalog.source import Source
 from millstream.model.errors import StatementError
 from millstream.plan.nodes import (
     Aggregate,
+    Answer,
     Deliver,
     Node,
     Read,
     Repartition,
+    Settle,
     StreamStreamJoin,
     StreamTableJoin,
+    Subscribe,
     TableTableJoin,
     Write,
     inputs,
 )
+from millstream.topology.foreign_key import RESPONSE, lowered
 from millstream.topology.topology import (
     Input,
     InternalTopic,
@@ -27,6 +31,15 @@ from millstream.topology.topology import (
     Topology,
 )
 
+_STATEFUL = (
+    Aggregate,
+    StreamTableJoin,
+    StreamStreamJoin,
+    TableTableJoin,
+    Subscribe,
+    Answer,
+    Settle,
+)
 Partitions = Callable[[str], int]
 """The number of partitions of a topic that exists."""
 
@@ -37,11 +50,11 @@ def split(
     """The topology of a plan: one sub-topology for each stretch between moves of rows.
 
     Sub-topologies are numbered from the sources to the sink. Internal topics are named
-    `<prefix><query_id>-<sub-topology>-repartition|changelog`: a repartition topic after the
-    sub-topology that writes it. StatementError when the sources of one sub-topology differ in
-    their number of partitions.
+    `<prefix><query_id>-<sub-topology>-repartition|changelog`, those of foreign key joins
+    `...-subscription|response`: a repartition topic after the sub-topology that writes it.
+    StatementError when the sources of one sub-topology differ in their number of partitions.
     """
-    subtopologies = tuple(_cut(node, f"{prefix}{query_id}", partitions, 0))
+    subtopologies = tuple(_cut(lowered(node), f"{prefix}{query_id}", partitions, 0))
     return Topology(
         query_id,
         subtopologies,
@@ -60,7 +73,7 @@ def _cut(root: Node, name: str, partitions: Partitions, first: int) -> list[SubT
                 found.append(SourceInput(leaf, source.topic))
             case Repartition():
                 before += _cut(leaf, name, partitions, first + len(before))
-                topic = f"{name}-{before[-1].index}-repartition"
+                topic = str(before[-1].output)
                 found.append(RepartitionInput(leaf, topic, leaf.schema))
     count = _partitions(found, before, partitions)
     index = first + len(before)
@@ -85,11 +98,13 @@ def _leaves(root: Node) -> Iterator[Read | Repartition]:
 
 def _partitions(found: list[Input], before: list[SubTopology], partitions: Partitions) -> int:
     """Sources decide; where there are none, a repartition topic has as many as its writer."""
-    counts = {
-        item.read.source.name: partitions(item.topic)
-        for item in found
-        if isinstance(item, SourceInput)
-    }
+    counts: dict[str, int] = {}
+    for item in found:
+        if isinstance(item, SourceInput):
+            counts[item.read.source.name] = partitions(item.topic)
+        elif item.repartition.topic == RESPONSE:
+            home = _asking(item, before)
+            counts |= {source.name: home.partitions for source in _sources((home,))}
     if not counts:
         topics = {item.topic for item in found}
         return max(sub.partitions for sub in before if sub.output in topics)
@@ -103,19 +118,25 @@ def _partitions(found: list[Input], before: list[SubTopology], partitions: Parti
     return next(iter(counts.values()))
 
 
+def _asking(response: RepartitionInput, before: list[SubTopology]) -> SubTopology:
+    """The sub-topology of the left table, to whose partitions the answers go."""
+    writers = {sub.output: sub for sub in before}
+    return writers[writers[response.topic].inputs[0].topic]
+
+
 def _output(root: Node, name: str) -> str | None:
     match root:
         case Write():
             return root.topic
         case Repartition():
-            return f"{name}-repartition"
+            return f"{name}-{root.topic}"
         case _:
             return None
 
 
 def _has_state(root: Node) -> bool:
     """Whether anything between the root and the leaves remembers rows."""
-    if isinstance(root, Aggregate | StreamTableJoin | StreamStreamJoin | TableTableJoin):
+    if isinstance(root, _STATEFUL):
         return True
     return any(
         below.materialised if isinstance(below, Read) else _has_state(below)
@@ -133,7 +154,7 @@ def _internal_topics(subtopologies: tuple[SubTopology, ...]) -> Iterator[Interna
             yield InternalTopic(sub.changelog, sub.partitions, "changelog")
 
 
-def _sources(subtopologies: tuple[SubTopology, ...]) -> Iterator[Source]:
+def _sources(subtopologies: Iterable[SubTopology]) -> Iterator[Source]:
     seen: set[str] = set()
     for sub in subtopologies:
         for item in sub.inputs:

@@ -1,0 +1,257 @@
+"""The three steps of a foreign key join (see `topology.foreign_key`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from millstream.model.batch import HEADERS
+from millstream.model.schema import Column, Role, Schema
+from millstream.model.types import Primitive
+from millstream.operators.program import Sql, StateTable, Upsert
+from millstream.operators.relation import Part, Setting, column_lookup, names, nested, quoted
+from millstream.operators.sql import call, identifier, struct
+from millstream.operators.table_join import CHANGES, left_table, pairs, right_table
+from millstream.operators.versions import (
+    DF,
+    HAD,
+    RT,
+    SQ,
+    Kept,
+    P,
+    kept,
+    key_names,
+    known,
+    matched,
+    old_names,
+    value_names,
+)
+from millstream.plan.nodes import Answer, JoinKind, Settle, Subscribe
+from millstream.topology.foreign_key import ASKED, FOUND, HOME, VERSION
+
+SHOWN = "$shown"
+"""State column: whether the newest answer to a left row is a row of the result."""
+_GONE = '"$gone"'
+_SIMPLE = (Primitive.INTEGER, Primitive.BIGINT, Primitive.STRING)
+
+
+def compile_subscribe(node: Subscribe, given: Part, label: str, setting: Setting) -> Part:
+    """The state holds the foreign key of each left row, and how many changes there have been."""
+    given = nested(given, setting)
+    column = node.input.schema.find(node.foreign_key)
+    assert column is not None
+    how = Kept(label, Schema((*given.schema.key, column)), old=True, pairs=pairs(node.input))
+    part = kept(given, how)
+    changes, clock = identifier(f"{label}_changes"), f"{label}_clock"
+    numbered = (
+        f'SELECT r.*, coalesce(c."last", 0)'
+        f' + row_number() OVER (PARTITION BY r.{P} ORDER BY r.{SQ}) AS "$version"\n'
+        f"FROM {part.source} r LEFT JOIN {identifier(clock)} c ON r.{P} = c.{P}\n"
+        f"WHERE r.{HAD} OR r.{DF} = 1"
+    )
+    last = f'SELECT {P}, max("$version") AS "last" FROM {changes} GROUP BY {P}'
+    return replace(
+        part,
+        schema=node.schema,
+        source=_messages(node, how, changes, setting),
+        steps=(*part.steps, Sql(f"{label}_changes", numbered), Sql(f"{clock}_new", last)),
+        writes=(*part.writes, Upsert(clock, f"{clock}_new")),
+        tables=(*part.tables, StateTable(clock, (), (("last", "BIGINT"),), plain=True)),
+        traced=False,
+    )
+
+
+def _messages(node: Subscribe, how: Kept, changes: str, setting: Setting) -> str:
+    """Each change for the partition of its foreign key; before it, for the one it leaves."""
+    (key,) = value_names(how.schema)
+    new, old = f"r.{key}", f"r.{old_names(how.schema)[key]}"
+    enters = f"a.asked AND r.{DF} = 1"
+    texts = {
+        node.foreign_key: f"CASE WHEN {enters} THEN {new} ELSE {old} END",
+        VERSION.name: 'r."$version"',
+        HOME.name: f"r.{P}",
+        ASKED.name: "a.asked",
+    }
+    lookup = column_lookup(node.input.schema)
+    columns = _listed(node.schema, lambda name: texts.get(name) or f"r.{lookup(name)}")
+    return (
+        f"(\n  SELECT {columns}, r.{P},\n"
+        f"  row_number() OVER (ORDER BY r.{SQ}, a.asked) - 1 AS {SQ}, r.{RT},\n"
+        f"  CASE WHEN {enters} THEN 1 ELSE -1 END::TINYINT AS {DF}{_headers('r', setting)}\n"
+        f"  FROM {changes} r, (VALUES (FALSE), (TRUE)) a(asked)\n"
+        f"  WHERE a.asked OR (r.{HAD} AND r.{DF} = 1 AND {old} IS NOT NULL "
+        f"AND {old} IS DISTINCT FROM {new})\n)"
+    )
+
+
+def _listed(schema: Schema, text: Callable[[str], str]) -> str:
+    """The columns of a schema under their physical names."""
+    pairs = zip(schema.names, quoted(names(schema)), strict=True)
+    return ", ".join(f"{text(name)} AS {physical}" for name, physical in pairs)
+
+
+def _headers(source: str, setting: Setting) -> str:
+    return f", {source}.{identifier(HEADERS)}" if setting.headers else ""
+
+
+def compile_answer(node: Answer, left: Part, right: Part, label: str, setting: Setting) -> Part:
+    """The state holds the right table and who subscribed to which of its keys. Left changes meet
+    the right row as of their `$seq`; right ones all that are subscribed then."""
+    left, right = nested(left, setting), nested(right, setting)
+    of_right = Kept(right_table(label), right.schema, old=True, pairs=pairs(node.right))
+    of_left = Kept(left_table(label), _subscriptions(node, left.schema), old=False)
+    (key,) = key_names(left.schema)
+    table = kept(replace(right, where=(*right.where, *_not_null(right.schema))), of_right)
+    subscribed = kept(replace(left, where=(f"{key} IS NOT NULL",)), of_left)
+    asked = _to_the_asking(node, left, of_right, setting)
+    renewed = _to_all_subscribed(node, of_left, of_right, setting)
+    order = ", ".join((SQ, *_key_order(node)))
+    return replace(
+        table,
+        schema=node.schema,
+        source=f"(\n  SELECT * REPLACE (row_number() OVER (ORDER BY {order}) - 1 AS {SQ}) FROM (\n"
+        f"  {asked}\n  UNION ALL\n  {renewed}\n  )\n)",
+        steps=(*subscribed.steps, *table.steps),
+        writes=(*subscribed.writes, *table.writes),
+        tables=(*subscribed.tables, *table.tables),
+        traced=False,
+    )
+
+
+def _not_null(schema: Schema) -> tuple[str, ...]:
+    return tuple(f"{name} IS NOT NULL" for name in key_names(schema))
+
+
+def _subscriptions(node: Answer, asking: Schema) -> Schema:
+    """By foreign key and left key."""
+    keys = {column.name for column in node.schema.key}
+    roles = [
+        replace(column, role=Role.KEY if column.name in keys else column.role)
+        for column in asking.columns
+        if column.name != ASKED.name
+    ]
+    return Schema.of(roles)
+
+
+def _to_the_asking(node: Answer, left: Part, of_right: Kept, setting: Setting) -> str:
+    (key,), (right_key,) = key_names(left.schema), key_names(of_right.schema)
+    mine, theirs = column_lookup(left.schema), column_lookup(of_right.schema)
+
+    def text(name: str) -> str:
+        if name == FOUND.name:
+            return 'coalesce(o."$live", FALSE)'
+        if left.schema.find(name) is not None:
+            return f"b.{mine(name)}"
+        return f'CASE WHEN o."$live" THEN o.{theirs(name)} END'
+
+    return (
+        f"SELECT {_listed(node.schema, text)}, b.{mine(HOME.name)} AS {P}, b.{SQ},\n"
+        f'  greatest(b.{RT}, CASE WHEN o."$live" THEN o.{RT} END) AS {RT}, b.{DF}'
+        f"{_headers('b', setting)}\n"
+        f"  FROM (SELECT * FROM {left.source} WHERE {mine(ASKED.name)}) b\n"
+        f"  ASOF LEFT JOIN (\n  {known(of_right, left.source, (key,))}\n  ) o\n"
+        f"  ON b.{P} = o.{P} AND b.{key} = o.{right_key} AND b.{SQ} > o.{SQ}"
+    )
+
+
+def _to_all_subscribed(node: Answer, of_left: Kept, of_right: Kept, setting: Setting) -> str:
+    (right_key,) = key_names(of_right.schema)
+    key, *_ = by = key_names(of_left.schema)
+    mine, theirs = column_lookup(of_left.schema), column_lookup(of_right.schema)
+    rows, partition = identifier(f"{of_right.table}_rows"), ", ".join((P, *by))
+
+    def text(name: str) -> str:
+        if name == FOUND.name:
+            return f"r.{DF} = 1"
+        if of_left.schema.find(name) is not None:
+            return f"s.{mine(name)}"
+        return f"CASE WHEN r.{DF} = 1 THEN r.{theirs(name)} END"
+
+    return (
+        f"SELECT {_listed(node.schema, text)}, s.{mine(HOME.name)} AS {P}, r.{SQ},\n"
+        f"  greatest(r.{RT}, s.{RT}) AS {RT}, 1::TINYINT AS {DF}{_headers('r', setting)}\n"
+        f"  FROM (SELECT * FROM {rows} WHERE {HAD} OR {DF} = 1) r JOIN (\n"
+        f'  SELECT *, lead({SQ}) OVER (PARTITION BY {partition} ORDER BY {SQ}) AS "$until"\n'
+        f"  FROM (\n  {known(of_left, rows, (right_key,))}\n  )\n  ) s\n"
+        f'  ON r.{P} = s.{P} AND r.{right_key} = s.{key} AND s."$live"\n'
+        f'  AND s.{SQ} < r.{SQ} AND coalesce(r.{SQ} < s."$until", TRUE)'
+    )
+
+
+def _key_order(node: Answer) -> tuple[str, ...]:
+    """The left keys in the order of their bytes, as far as it is known in SQL."""
+    keys = tuple(zip(node.schema.key, key_names(node.schema), strict=True))
+    if not all(column.type in _SIMPLE for column, _ in keys):
+        return tuple(key for _, key in keys)
+    match node.key_format.name:
+        case "KAFKA":
+            return tuple(
+                text
+                for column, key in keys
+                for text in ((key,) if column.type is Primitive.STRING else (f"{key} < 0", key))
+            )
+        case "JSON" | "JSON_SR" if len(keys) > 1:
+            members = [(column.name, key) for column, key in keys]
+            return (f"{call('to_json', struct(members))}::VARCHAR",)
+        case "JSON" | "JSON_SR":
+            return (f"to_json({keys[0][1]})::VARCHAR",)
+        case "DELIMITED":
+            return tuple(f"{key}::VARCHAR" for _, key in keys)
+        case _:
+            return tuple(key for _, key in keys)
+
+
+def compile_settle(node: Settle, given: Part, label: str, setting: Setting, *, old: bool) -> Part:
+    """The state holds the version of the newest answer to each left row and what it shows, also
+    of rows that are gone: an answer to an earlier version may still be on its way."""
+    given = nested(given, setting)
+    schema = Schema((*node.schema.columns, VERSION, Column(SHOWN, Primitive.BOOLEAN)))
+    how = Kept(label, schema, old=True)
+    part = kept(Part(schema, _newest(node, given, how, setting)), how)
+    olds, lookup = old_names(schema), column_lookup(schema)
+    shown, before = lookup(SHOWN), f"coalesce({olds[lookup(SHOWN)]}, FALSE)"
+
+    def text(name: str) -> str:
+        own = lookup(name)
+        return f"CASE WHEN c.change = 1 THEN {own} ELSE {olds[own]} END" if own in olds else own
+
+    replaced = before if old else f"{before} AND NOT {shown}"
+    source = (
+        f"(\n  SELECT {_listed(node.schema, text)}, {P}, {SQ}, {RT},\n"
+        f"  CASE WHEN c.change = 1 AND NOT {shown} THEN 0 ELSE c.change END::TINYINT AS {DF}"
+        f"{_headers('b', setting)}\n"
+        f"  FROM {part.source} b, {CHANGES}\n"
+        f"  WHERE CASE WHEN c.change = 1 THEN {shown} OR ({_GONE} AND NOT {before})\n"
+        f"  ELSE {replaced} END\n)"
+    )
+    return replace(
+        part,
+        schema=node.schema,
+        source=source,
+        steps=(*given.steps, *part.steps),
+        writes=(*given.writes, *part.writes),
+        tables=(*given.tables, *part.tables),
+        traced=given.traced,
+    )
+
+
+def _newest(node: Settle, given: Part, how: Kept, setting: Setting) -> str:
+    """The answers that are not older than one before them, with what they show."""
+    lookup, keys = column_lookup(given.schema), key_names(given.schema)
+    version, found = lookup(VERSION.name), lookup(FOUND.name)
+    shown = f"b.{DF} = 1" if node.join is JoinKind.LEFT else f"b.{DF} = 1 AND b.{found}"
+    partition = ", ".join(f"b.{name}" for name in (P, *keys))
+    texts = {VERSION.name: f"b.{version}", SHOWN: shown}
+    texts |= {column.name: f"b.{lookup(column.name)}" for column in node.schema.key}
+
+    def text(name: str) -> str:
+        return texts.get(name) or f"CASE WHEN {shown} THEN b.{lookup(name)} END"
+
+    return (
+        f"(\n  SELECT {_listed(how.schema, text)}, b.{P}, b.{SQ}, b.{RT}, 1::TINYINT AS {DF},\n"
+        f"  b.{DF} <> 1 AS {_GONE}{_headers('b', setting)}\n"
+        f"  FROM {given.source} b LEFT JOIN {identifier(how.table)} s "
+        f"ON {matched(keys, 'b', 's')}\n"
+        f"  QUALIFY b.{version} >= greatest(s.{version}, max(b.{version}) OVER (\n"
+        f"  PARTITION BY {partition} ORDER BY b.{SQ} ROWS UNBOUNDED PRECEDING))\n)"
+    )

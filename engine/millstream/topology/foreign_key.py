@@ -1,0 +1,92 @@
+"""A foreign key join as three steps in three sub-topologies.
+
+Each left row subscribes at the partition of its foreign key, is answered from there with the right
+row of that key, whenever it changes, and the newest answer settles the result. A left row carries a
+version; what an older version is still answered, from wherever, is ignored: as in KIP-213, but for
+the hash of the row, by which that tells a row from an equal one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millstream.catalog.source import Format
+from millstream.model.expressions import ColumnRef
+from millstream.model.schema import Column, Role, Schema
+from millstream.model.types import BIGINT, BOOLEAN, INTEGER
+from millstream.plan.nodes import (
+    Answer,
+    ForeignKeyJoin,
+    Named,
+    Node,
+    Project,
+    Read,
+    Repartition,
+    Settle,
+    StreamStreamJoin,
+    StreamTableJoin,
+    Subscribe,
+    TableTableJoin,
+    inputs,
+)
+
+VERSION = Column("$version", BIGINT)
+HOME = Column("$home", INTEGER)
+ASKED = Column("$asked", BOOLEAN)
+FOUND = Column("$found", BOOLEAN)
+SUBSCRIPTION, RESPONSE = "subscription", "response"
+
+
+def lowered(node: Node) -> Node:
+    """The same plan, foreign key joins in their three steps."""
+    match node:
+        case Read():
+            return node
+        case ForeignKeyJoin():
+            return _steps(replace(node, left=lowered(node.left), right=lowered(node.right)))
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | Answer():
+            return replace(node, left=lowered(node.left), right=lowered(node.right))
+        case _:
+            return replace(node, input=lowered(node.input))
+
+
+def _steps(node: ForeignKeyJoin) -> Node:
+    name, left, right = node.foreign_key.name, node.left.schema, node.right.schema
+    column = Column(name, node.foreign_key.expression.type)
+    with_key = Project(
+        node.left,
+        (*_references(left), node.foreign_key.expression),
+        Schema((*left.columns, column)),
+    )
+    carried = tuple(replace(item, role=Role.VALUE) for item in left.columns)
+    asking = Schema((replace(column, role=Role.KEY), *carried, VERSION, HOME, ASKED))
+    subscribed = Repartition(
+        Subscribe(with_key, name, asking),
+        (Named(name, ColumnRef(name, column.type)),),
+        node.key_format,
+        asking,
+        drop_null_keys=False,
+        topic=SUBSCRIPTION,
+    )
+    telling = Schema((*left.columns, *right.value, VERSION, FOUND))
+    keys = tuple(Named(item.name, ColumnRef(item.name, item.type)) for item in left.key)
+    answered = Repartition(
+        Answer(subscribed, node.right, telling, _key_format(node.left)),
+        keys,
+        None,
+        telling,
+        drop_null_keys=False,
+        topic=RESPONSE,
+    )
+    return Settle(answered, node.join, node.schema)
+
+
+def _references(schema: Schema) -> tuple[ColumnRef, ...]:
+    return tuple(ColumnRef(column.name, column.type) for column in schema.columns)
+
+
+def _key_format(node: Node) -> Format:
+    """The format of the key of the table at the bottom."""
+    while not isinstance(node, Read):
+        (node,) = inputs(node)
+    return node.source.key_format
