@@ -111,7 +111,7 @@ class LogFile:
             return False
         done = True
         for name, path in self._databases.items():
-            if _wal_bytes(path) >= at_least:
+            if path != MEMORY and _wal_bytes(path) >= at_least:
                 done = _room(path) and self._checkpoint(name) and done
         return done
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ DECIMAL_MULTIPLY = "ms_decimal_multiply"
 """Names of the functions in `udfs`."""
 
 
+@lru_cache(maxsize=10_000)
 def identifier(name: str) -> str:
     """A name, quoted."""
     return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")

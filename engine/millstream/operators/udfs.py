@@ -32,19 +32,29 @@ def register_builtin(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def register_expressions(
-    con: duckdb.DuckDBPyConnection, expressions: Iterable[Expression], catalogue: Catalogue
+    con: duckdb.DuckDBPyConnection,
+    expressions: Iterable[Expression],
+    catalogue: Catalogue,
+    known: set[str] | None = None,
 ) -> None:
-    """As `register_builtin`, with the Python functions that these expressions call."""
-    known = {
-        row[0]
-        for row in con.execute(
-            "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, 'ms_')"
-        ).fetchall()
-    }
+    """As `register_builtin`, with the Python functions that these expressions call.
+
+    `known`: the names that the database has from earlier calls, kept up here. Without it they are
+    asked for, which takes DuckDB longer than all the rest of starting a small query.
+    """
+    names = _registered(con) if known is None else known
     wanted = {function for item in expressions for function in python_functions(item, catalogue)}
     for function in (*_BUILTIN, *wanted):
-        if function.name not in known:
+        if function.name not in names:
             register(con, function)
+            names.add(function.name)
+
+
+def _registered(con: duckdb.DuckDBPyConnection) -> set[str]:
+    found = con.execute(
+        "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, 'ms_')"
+    ).fetchall()
+    return {name for (name,) in found}
 
 
 def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:

@@ -38,7 +38,7 @@ def constant_row(columns: Sequence[Column], trees: Sequence[Tree], engine: Engin
         return pa.table(literals, names=names)
     cursor = engine.store.cursor()
     try:
-        register_expressions(cursor, expressions, engine.functions)
+        register_expressions(cursor, expressions, engine.functions, engine.store.functions)
         texts = [
             compile_expression(e, engine.functions, exact=False, columns=_no_columns)
             for e in expressions

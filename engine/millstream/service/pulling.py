@@ -81,7 +81,7 @@ def prepare(
     cursor: duckdb.DuckDBPyConnection, expressions: Sequence[Expression], engine: Engine
 ) -> None:
     """Make the Python functions that expressions call known to the connection."""
-    register_expressions(cursor, expressions, engine.functions)
+    register_expressions(cursor, expressions, engine.functions, engine.store.functions)
 
 
 def table_sql(source: Source, engine: Engine) -> str:

@@ -194,7 +194,9 @@ def register_plan(engine: Engine, topology: Topology) -> None:
     cursor = engine.store.cursor()
     try:
         for sub in topology.subtopologies:
-            register_expressions(cursor, node_expressions(sub.root), engine.functions)
+            register_expressions(
+                cursor, node_expressions(sub.root), engine.functions, engine.store.functions
+            )
     finally:
         cursor.close()
 

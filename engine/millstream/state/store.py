@@ -51,6 +51,8 @@ class Store:
         """`root`: an open connection; `database`: the name under which the state is attached."""
         self._root = root
         self.database = database
+        self.functions: set[str] = set()
+        """Names of the Python functions registered with the instance."""
         root.execute(
             f"CREATE TABLE IF NOT EXISTS {quoted(database)}.main.{_POSITIONS} (query VARCHAR, "
             "subtopology INTEGER, part INTEGER, position BIGINT, "
