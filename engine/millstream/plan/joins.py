@@ -8,8 +8,8 @@ from millstream.catalog.properties import INFERRING
 from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
-from millstream.model.expressions import ColumnRef, Expression
-from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.expressions import Arithmetic, ColumnRef, Expression, Literal
+from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey
 from millstream.model.types import BIGINT
 from millstream.plan.aggregation import internal_format
 from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_kafka_values
@@ -36,9 +36,9 @@ class From:
     """The relation that the clauses after FROM work on.
 
     `key_format` is the one its rows are partitioned by, None where no other source can lie alike
-    (no key, or a format that writes ids of schemas into keys). `same` are the expressions that
-    are the key in every row; `placed` those that are the key or NULL. `synthetic` is the key
-    column of a join that is no column of a source.
+    (no key, or a format that writes ids of schemas into keys); `window` is that of its keys.
+    `same` are the expressions that are the key in every row; `placed` those that are the key or
+    NULL. `synthetic` is the key column of a join that is no column of a source.
     """
 
     node: Node
@@ -47,6 +47,17 @@ class From:
     same: tuple[Expression, ...] = ()
     placed: tuple[Expression, ...] = ()
     synthetic: Column | None = None
+    window: WindowedKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """By what both sides of a join lie: the column of the join key, the format that gives the
+    partition, and the window that is part of the key."""
+
+    name: str
+    key_format: Format
+    window: WindowedKey | None
 
 
 def read_source(source: NamedSource) -> From:
@@ -58,7 +69,8 @@ def read_source(source: NamedSource) -> From:
     given = source.source.key_format
     key_format = given if columns and given.name not in INFERRING else None
     same = (columns[0].value,) if len(columns) == 1 else ()
-    return From(source.read(), Key(tuple(columns)), key_format, same, same)
+    window = source.source.window
+    return From(source.read(), Key(tuple(columns)), key_format, same, same, window=window)
 
 
 def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
@@ -92,17 +104,19 @@ def _joined(left: From, step: Step, surroundings: Surroundings) -> From:
     name = unique("ROWKEY", names)
     if _is_table(left) and not is_primary_key(step.left):
         return _by_foreign_key(left, right, step, name)
-    key_format = _common_format(left, right, step)
+    _refuse_moving_windows(left, right, step)
+    meeting = _Meeting(name, _common_format(left, right, step), left.window)
     inner = step.join.kind == "INNER"
     drop = inner or _is_table(left) or not _is_table(right)
-    left_node = _keyed(left, step.left, name, key_format, drop_null_keys=drop)
-    right_node = _keyed(right, step.right, name, key_format, drop_null_keys=True)
+    left_node = _keyed(left, step.left, meeting, drop_null_keys=drop)
+    right_node = _keyed(right, step.right, meeting, drop_null_keys=True)
     node = _join_node(step, left_node, right_node)
     key = _key(left, step, name, surroundings)
     check_key_types([Column(key.columns[0].name, step.left.expression.type)])
     synthetic = node.schema.find(name) if key.synthetic else None
     same, placed = _equal_to_key(left, step)
-    return From(node, key, key_format, same, placed, synthetic)
+    key_format = None if left.window and left.key_format is None else meeting.key_format
+    return From(node, key, key_format, same, placed, synthetic, left.window)
 
 
 def _is_table(side: From) -> bool:
@@ -128,7 +142,7 @@ def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
     column = Column(name, step.right.expression.type)
     key_format = right.key_format or internal_format((column,))
     left_node = materialised(left.node)
-    right_node = _keyed(right, step.right, name, key_format, drop_null_keys=True)
+    right_node = _keyed(right, step.right, _Meeting(name, key_format, None), drop_null_keys=True)
     schema = Schema(left_node.schema.columns + right_node.schema.value)
     foreign_key, kind = Named(name, step.left.expression), JoinKind[step.join.kind]
     node = ForeignKeyJoin(left_node, right_node, foreign_key, key_format, kind, schema)
@@ -149,52 +163,63 @@ def _common_format(left: From, right: From, step: Step) -> Format:
     for side, of in sides:
         if side.key_format is not None and of.expression in side.placed:
             return side.key_format
+    if left.window is not None:
+        return Format("JSON")
     return internal_format((Column("", step.left.expression.type),))
 
 
-def _keyed(side: From, of: Side, name: str, key_format: Format, *, drop_null_keys: bool) -> Node:
-    """The rows of a side by its join expression, which becomes the column `name`."""
-    node, key = materialised(side.node), Named(name, of.expression)
-    if _is_table(side) and of.expression not in side.same:
-        raise StatementError(
-            "Cannot repartition a TABLE source. If this is a join, make sure that the criteria "
-            f"uses the TABLE's key column {side.key.columns[0].name} instead of {of.expression}."
-        )
-    if of.expression in side.placed and _same_format(side.key_format, key_format):
-        if name in node.schema.names and of.expression in side.same:
-            return node
-        return _by_key(node, key, of)
-    if of.source.source.window is not None:
+def _refuse_moving_windows(left: From, right: From, step: Step) -> None:
+    """Windowed rows stay where they are, unless their keys carry ids of schemas: then both sides
+    move by key and window, and windows of different lengths meet by their start."""
+    if left.window is None:
+        return
+    by_key = step.left.expression in left.placed and step.right.expression in right.placed
+    alike = left.window == right.window and _same_format(left.key_format, right.key_format)
+    if not by_key or not (alike or left.key_format is right.key_format is None):
         raise StatementError(
             "Implicit repartitioning of windowed sources is not supported. "
             "See https://github.com/confluentinc/ksql/issues/4385."
         )
-    return Repartition(node, (key,), key_format, _keyed_schema(node, (key,)), drop_null_keys)
 
 
-def _same_format(one: Format | None, other: Format) -> bool:
-    return one is not None and (one.name, dict(one.properties)) == (
-        other.name,
-        dict(other.properties),
-    )
-
-
-def _by_key(node: Node, key: Named, of: Side) -> Project:
-    """The rows with the join key in front; they lie by it already, its column stays beside it."""
-    keys = (key, *_bounds(node, of.source))
+def _keyed(side: From, of: Side, meeting: _Meeting, *, drop_null_keys: bool) -> Node:
+    """The rows of a side by its join expression, which becomes the column of the meeting."""
+    node = materialised(side.node)
+    if _is_table(side) and of.expression not in side.same:
+        raise StatementError(
+            "Cannot repartition a TABLE source. If this is a join, make sure that the criteria "
+            f"uses the TABLE's key column {side.key.columns[0].name}."
+        )
+    keys = (Named(meeting.name, of.expression), *_bounds(node, of.source, meeting.window))
     schema = _keyed_schema(node, keys)
+    if of.expression not in side.placed or not _same_format(side.key_format, meeting.key_format):
+        return Repartition(node, keys, meeting.key_format, schema, drop_null_keys)
+    if meeting.name in node.schema.names and of.expression in side.same:
+        return node
     values = tuple(ColumnRef(column.name, column.type) for column in schema.value)
-    return Project(node, tuple(k.expression for k in keys) + values, schema)
+    return Project(node, (*(key.expression for key in keys), *values), schema)
 
 
-def _bounds(node: Node, source: NamedSource) -> tuple[Named, ...]:
-    """The window bounds, which are part of the key of windowed sources."""
-    if source.source.window is None:
+def _same_format(one: Format | None, other: Format | None) -> bool:
+    """Whether the two write a key as the same bytes."""
+    if one is None or other is None:
+        return False
+    return (one.name, dict(one.properties)) == (other.name, dict(other.properties))
+
+
+def _bounds(node: Node, source: NamedSource, window: WindowedKey | None) -> tuple[Named, ...]:
+    """The window bounds, which are part of the key of windowed sources. The window of the result
+    is that of its left side, as long as that one's."""
+    if window is None:
         return ()
-    return tuple(
-        Named(name, ColumnRef(name if name in node.schema.names else source.prefix + name, BIGINT))
+    start, end = (
+        ColumnRef(name if name in node.schema.names else source.prefix + name, BIGINT)
         for name in WINDOW_BOUNDS
     )
+    closing: Expression = end
+    if window.size_ms is not None and source.source.window != window:
+        closing = Arithmetic("+", start, Literal(window.size_ms, BIGINT), BIGINT)
+    return Named(WINDOW_BOUNDS[0], start), Named(WINDOW_BOUNDS[1], closing)
 
 
 def _keyed_schema(node: Node, keys: tuple[Named, ...]) -> Schema:
