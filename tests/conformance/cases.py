@@ -43,6 +43,11 @@ class Case:
         """Session properties."""
         return {name: str(value) for name, value in self.raw.get("properties", {}).items()}
 
+    @property
+    def plain(self) -> bool:
+        """Whether the case needs neither the HTTP interface nor a schema registry."""
+        return self.raw["suite"] != "rest" and not self.raw["needs_registry"]
+
 
 def load(folder: Path, only: str | None = None, tier: int | None = None) -> Iterator[Case]:
     """The cases of a folder, by file and line; `only` is a glob on ids."""

@@ -20,8 +20,8 @@ from typing import Any
 
 from tests.conformance.cases import Case, load, unsupported
 from tests.conformance.killed_case import LOGS, Outcome, run_killed
+from tests.conformance.run import AREA_WIDTH
 
-AREA_WIDTH = 34
 RECOVERED, AS_UNKILLED, MISMATCH = "recovered", "as unkilled", "mismatch"
 COLUMNS = (RECOVERED, AS_UNKILLED, MISMATCH)
 
@@ -107,7 +107,7 @@ def show(result: dict[str, Any]) -> None:
         print(f"not killed: {reason:{AREA_WIDTH}} {count:6}")
     print(f"kills: {sum(result['kills'].values())}")
     for place, count in result["kills"].items():
-        print(f"  {place:{AREA_WIDTH + 8}} {count:6}")
+        print(f"  {place:{AREA_WIDTH}} {count:6}")
     print(f"seed {result['seed']}, CPU seconds: {result['cpu_seconds']}")
     for name in result["as_unkilled"]:
         print(f"as without a kill, though not as the case says: {name}")

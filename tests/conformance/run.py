@@ -20,16 +20,17 @@ from typing import Any
 from tests.conformance.cases import Case, load, unsupported
 from tests.conformance.engine_case import run_case
 
-AREA_WIDTH = 34
+AREA_WIDTH = 46
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a case; `reason` is empty when it passed."""
+    """What became of a case; `reason` is empty when it passed. `plain`: see `Case`."""
 
     id: str
     area: str
     tier: int
+    plain: bool
     error_case: bool
     with_message: bool
     reason: str
@@ -46,7 +47,9 @@ def verdict(job: tuple[Case, int | None]) -> Verdict:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
     error_case = case.expect == "error"
-    return Verdict(case.id, case.area, case.tier, error_case, with_message, reason[:500])
+    return Verdict(
+        case.id, case.area, case.tier, case.plain, error_case, with_message, reason[:500]
+    )
 
 
 def report(verdicts: Iterable[Verdict], cpu_seconds: float) -> dict[str, Any]:
@@ -65,8 +68,20 @@ def report(verdicts: Iterable[Verdict], cpu_seconds: float) -> dict[str, Any]:
         "by_tier": dict(sorted(tiers.items())),
         "by_area": dict(sorted(areas.items())),
         "rejected_with_message": [sum(item.with_message for item in errors), len(errors)],
+        "plain": _plain([item for item in listed if item.plain]),
         "failed": {item.id: item.reason for item in listed if item.reason},
         "cpu_seconds": round(cpu_seconds, 1),
+    }
+
+
+def _plain(verdicts: list[Verdict]) -> dict[str, list[int]]:
+    """Of the cases without HTTP and registry: how many passed, and of those that must be rejected,
+    how many were in the right phase, and with the message."""
+    errors = [item for item in verdicts if item.error_case]
+    return {
+        "passed": [sum(not item.reason for item in verdicts), len(verdicts)],
+        "rejected_in_phase": [sum(not item.reason for item in errors), len(errors)],
+        "rejected_with_message": [sum(item.with_message for item in errors), len(errors)],
     }
 
 
@@ -80,6 +95,9 @@ def show(result: dict[str, Any]) -> None:
         print(f"{'tier ' + tier:{AREA_WIDTH}} {passed:6} {total:6}")
     messages, errors = result["rejected_with_message"]
     print(f"{'rejected with the message':{AREA_WIDTH}} {messages:6} {errors:6}")
+    for name, (passed, total) in result["plain"].items():
+        label = f"no HTTP, no registry: {name.replace('_', ' ')}"
+        print(f"{label:{AREA_WIDTH}} {passed:6} {total:6}  {passed / max(1, total):.1%}")
     print(f"{'all':{AREA_WIDTH}} {result['passed']:6} {result['total']:6}")
     print(f"CPU seconds: {result['cpu_seconds']}")
     reasons = Counter(reason.split(":")[0] for reason in result["failed"].values())
