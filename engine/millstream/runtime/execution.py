@@ -137,22 +137,28 @@ class Execution(Generic[Batch]):
             self.error = self.code = ""
 
     def _process(self, now: int) -> bool:
-        """Poll all sub-topologies, then run the one with most input (the next one if it holds
-        everything back)."""
+        """Run each sub-topology over what there is to read, those before it first: it finds what
+        they have just sent, and meets it in the order of time with what else it reads."""
+        progress = False
+        for stage in self.stages:
+            if not self._poll(stage, now):
+                return progress
+            if stage.buffered:
+                progress = self._run(stage) or progress
+        return progress
+
+    def _poll(self, stage: Stage[Batch], now: int) -> bool:
+        """Whether the log could be read."""
         room = self.settings.max_buffered_bytes - sum(s.buffered_bytes for s in self.stages)
         try:
-            for stage in self.stages:
-                if room > 0:
-                    room -= stage.poll(self.log, self.settings, room)
+            if room > 0:
+                stage.poll(self.log, self.settings, room)
         except UnavailableError as error:
             # Nothing but reading was tried, so what is in memory stands.
             self._wait(now, error)
-        else:
-            self.error = self.code = ""
-        for stage in sorted(self.stages, key=lambda stage: -stage.buffered):
-            if stage.buffered and self._run(stage):
-                return True
-        return False
+            return False
+        self.error = self.code = ""
+        return True
 
     def _run(self, stage: Stage[Batch]) -> bool:
         result, moved = stage.run()
