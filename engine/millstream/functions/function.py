@@ -32,7 +32,8 @@ class Variant:
     {t1}, … for those of the arguments; it may raise, then `exact` (or TRY(sql)) is used for the
     batch. A lambda argument i is {i} as a DuckDB lambda, and in parts {b<i>} its body and {p<i>_0},
     {p<i>_1}, … its parameters. Braces stand in templates for placeholders only.
-    `python` computes on Arrow arrays instead; it never raises for a row: failing rows are NULL.
+    `python` computes on Arrow arrays; it never raises for a row: failing rows are NULL. Beside
+    `sql` it is the exact form.
     """
 
     signature: str
@@ -54,6 +55,9 @@ class ScalarFunction:
     examples: tuple[Example, ...]
     null_propagates: bool = True
     deterministic: bool = True
+    check: Callable[[Sequence[Any]], None] | None = None
+    """Looks at the arguments before any row does (None where one is not a constant) and raises
+    ValueError for a call that could never work."""
 
 
 @dataclass(frozen=True, slots=True)

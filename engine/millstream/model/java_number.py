@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import decimal
 
+JAVA_DOUBLE = "ms_java_double"
+"""The name by which SQL calls `java_double`."""
+
 
 def java_double(value: float) -> str:
     """A DOUBLE as Java's Double.toString writes it: `1.0`, `1.0E10`, `Infinity`."""

@@ -13,8 +13,8 @@ READABLE = frozenset("GuyMLdDQqEahHkKmsSAnNVvzOXxZ")
 """Pattern letters that text can be read with."""
 ZONE_LETTERS = frozenset("VvzOXxZ")
 """Pattern letters that stand for a zone or an offset."""
-_WRITABLE = READABLE | frozenset("Ywec")
-_DATE_LETTERS = frozenset("GuyMLdDQqEYwec")
+_WRITABLE = READABLE | frozenset("YwWFec")
+_DATE_LETTERS = frozenset("GuyMLdDQqEYwWFec")
 _TIME_LETTERS = frozenset("ahHkKmsSAnN")
 
 MONTHS = (

@@ -32,6 +32,7 @@ __all__ = [
     "format_time",
     "format_timestamp",
     "parse_date",
+    "parse_lenient_date",
     "parse_time",
     "parse_timestamp",
 ]
@@ -49,10 +50,23 @@ def parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo = UTC
     return local - offset_ms(zone if own_zone is None else own_zone, local, is_local=True)
 
 
-def parse_date(pattern: TimePattern, text: str, *, open_end: bool = False) -> int:
-    """Days since the epoch. RecordError where the text does not match; with `open_end` more text
-    may follow."""
-    return _epoch_day(_fields(pattern, text, open_end=open_end)[0], text)
+def parse_date(pattern: TimePattern, text: str) -> int:
+    """Days since the epoch. RecordError where the text does not match."""
+    return _epoch_day(_fields(pattern, text)[0], text)
+
+
+def parse_lenient_date(pattern: TimePattern, text: str) -> int:
+    """Days since the epoch as Java's older SimpleDateFormat reads them: more text may follow, and
+    a month or day beyond the last one counts on. RecordError where the text does not match or
+    shows another time of day than midnight."""
+    fields, _ = _fields(pattern, text, open_end=True)
+    if any(fields.get(letter, 0) for letter in "hKmsnAN") or fields.get("H", 0) % 24:
+        raise RecordError(f"'{text}' is read as a date, but has a time of day")
+    if "D" in fields:
+        return _epoch_day(fields | {"D": 1}, text) + fields["D"] - 1
+    months = fields.get("M", 1) - 1
+    start = fields | {"M": months % 12 + 1, "d": 1, "y": fields.get("y", 1970) + months // 12}
+    return _epoch_day(start, text) + fields.get("d", 1) - 1
 
 
 def parse_time(pattern: TimePattern, text: str) -> int:
@@ -204,6 +218,8 @@ def _clock(days: int, nanos: int) -> Fields:
     sunday = days - (weekday + 1) % 7
     week_year = civil_from_days(sunday + 6)[0]
     new_year = days_from_civil(week_year, 1, 1)
+    sunday_of_month = days - day + 1 - (days - day + 5) % 7
+    fields |= {"F": (day - 1) % 7 + 1, "W": (days - sunday_of_month) // 7 + 1}
     fields |= {"Y": week_year, "w": (sunday + 6 - new_year) // 7 + 1, "e": (weekday + 1) % 7 + 1}
     fields |= {"H": hour, "k": hour or 24, "K": hour % 12, "h": hour % 12 or 12, "a": hour // 12}
     fields |= {"m": rest // 60, "s": rest % 60, "n": nano, "N": nanos, "A": nanos // 1_000_000}

@@ -41,8 +41,11 @@ def arithmetic(
 def negate(text: str, kind: SqlType, *, exact: bool) -> str:
     """Unary minus; the lowest integer is its own negative."""
     if exact and kind in (INTEGER, BIGINT):
-        return wrap(f"(-CAST({text} AS HUGEINT))", kind)
-    return f"(-{text})"
+        return wrap(f"(0 - CAST({text} AS HUGEINT))", kind)
+    # DuckDB computes a minus before a constant expression while it binds, where TRY cannot help.
+    if kind == DOUBLE:
+        return f"({text} * (-1e0))"
+    return cast(f"({cast('0', kind)} - {text})", kind)
 
 
 def _decimal(

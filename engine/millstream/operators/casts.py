@@ -6,6 +6,8 @@ raise although there is one (numbers that wrap or saturate).
 
 from __future__ import annotations
 
+from millstream.functions.scalar.byte_functions import from_base64
+from millstream.model.java_number import JAVA_DOUBLE
 from millstream.model.physical import physical_names
 from millstream.model.types import (
     BIGINT,
@@ -23,7 +25,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
-from millstream.operators.sql import JAVA_DOUBLE, call, cast, literal, struct
+from millstream.operators.sql import call, cast, literal, struct
 
 _EXACT_DOUBLE_DIGITS = 15
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
@@ -105,7 +107,7 @@ def _from_text(text: str, target: SqlType) -> str:
             f"OR starts_with('yes', {folded})))"
         )
     if target == BYTES:
-        return call("from_base64", text)
+        return from_base64(text)
     if target in (INTEGER, BIGINT):
         return _checked(trimmed, "[+-]?[0-9]+", trimmed, target)
     if target == DOUBLE:

@@ -39,7 +39,7 @@ def call_text(
     What templates may name is told in `functions.function.Variant`.
     """
     function, variant = _variant(expression, catalogue)
-    if variant.python is not None:
+    if variant.python is not None and (exact or variant.sql is None):
         return _python_call(expression, function, arguments)
     template = variant.exact if exact and variant.exact is not None else variant.sql
     assert template is not None, f"{expression.function} has no way to be computed"

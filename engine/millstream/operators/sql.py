@@ -13,7 +13,6 @@ from millstream.model.expressions import Literal, Value
 from millstream.model.physical import duckdb_type
 from millstream.model.types import BIGINT, INTERVAL_UNIT, NULL, SqlType
 
-JAVA_DOUBLE = "ms_java_double"
 DECIMAL_DIVIDE = "ms_decimal_divide"
 DECIMAL_MULTIPLY = "ms_decimal_multiply"
 """Names of the functions in `udfs`."""

@@ -18,9 +18,9 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from millstream.functions.function import Catalogue
 from millstream.model.expressions import Expression
-from millstream.model.java_number import java_double
+from millstream.model.java_number import JAVA_DOUBLE, java_double
 from millstream.operators.scalar import PythonFunction, python_functions
-from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY, JAVA_DOUBLE
+from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY
 
 _CONTEXT = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 

@@ -49,6 +49,14 @@ def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: T
         typer,
         [variant.result for variant in function.variants],
     )
+    if function.check is not None:
+        constants = [item.value if isinstance(item, Literal) else None for item in arguments]
+        try:
+            function.check(constants)
+        except ValueError as error:
+            raise StatementError(
+                f"Function '{name.lower()}' cannot be called so: {error}"
+            ) from error
     return Call(name, resolution.variant, arguments, resolution.result)
 
 

@@ -198,6 +198,11 @@ def _like(tree: exp.Expression, scope: Scope) -> Expression:
         if len(escape) != 1:
             raise StatementError(f"Expected exactly one character in ESCAPE clause, got: {escape}")
     sides = [_item(side, scope) for side in (tree.this, tree.expression)]
+    pattern = sides[1].expression
+    text = pattern.value if isinstance(pattern, Literal) else None
+    # An escape character escapes itself: only an odd number of them at the end is wrong.
+    if escape and isinstance(text, str) and (len(text) - len(text.rstrip(escape))) % 2:
+        raise StatementError(f"The pattern {sides[1].source} ends with the escape character.")
     for side in sides:
         if side.expression.type != STRING:
             raise StatementError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,12 @@ from millstream.functions.function import ScalarFunction, Variant
 from millstream.functions.scalar.entry import function, let, rowwise
 
 CATEGORY = "CONVERSIONS"
+
+
+def from_base64(text: str) -> str:
+    """SQL of the bytes of base64 text, which need not be padded."""
+    return f"from_base64({text} || repeat('=', -length({text}) & 3))"
+
 
 _UNKNOWN = (
     "CAST(CAST('unknown encoding, or input and output encoding are the same' AS INTEGER) AS %s)"
@@ -28,7 +36,7 @@ _TO_BYTES = (
     f"CASE WHEN {{0}} IS NULL THEN NULL ELSE CASE lower({{1}}) WHEN 'hex' THEN {_FROM_HEX}"
     " WHEN 'utf8' THEN encode({0})"
     " WHEN 'ascii' THEN encode(regexp_replace({0}, '[^\\x00-\\x7f]', '?', 'g'))"
-    f" WHEN 'base64' THEN from_base64({{0}}) ELSE {_UNKNOWN % 'BLOB'} END END"
+    f" WHEN 'base64' THEN {from_base64('{0}')} ELSE {_UNKNOWN % 'BLOB'} END END"
 )
 _BYTE = "('0x' || substring(_h, 2 * _i + 1, 2))::INTEGER"
 _ASCII = let(
@@ -54,6 +62,45 @@ _ENCODE = (
     + let("_b", _TO_BYTES, _text("_b", "{2}", "lower(hex(_b))"))
     + " END"
 )
+
+
+def _bytes_of(text: str, encoding: str) -> bytes:
+    match encoding.lower():
+        case "hex":
+            quoted = re.fullmatch(r"[xX]'(.*)'", text, re.DOTALL)
+            digits = quoted[1] if quoted else text
+            if text.startswith("0x"):
+                digits = "0" * (len(text) % 2) + text[2:]
+            if not digits.isalnum() and digits:
+                raise ValueError(f"{text!r} is not hexadecimal")
+            return bytes.fromhex(digits)
+        case "utf8":
+            return text.encode()
+        case "ascii":
+            return text.encode("ascii", "replace")
+        case "base64":
+            return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        case _:
+            raise ValueError(f"unknown encoding {encoding!r}")
+
+
+def _text_of(data: bytes, encoding: str) -> str:
+    match encoding.lower():
+        case "hex":
+            return data.hex().upper()
+        case "utf8" | "ascii" as name:
+            return data.decode(name, "replace")
+        case "base64":
+            return base64.b64encode(data).decode()
+        case _:
+            raise ValueError(f"unknown encoding {encoding!r}")
+
+
+def _recoded(text: str, given: str, wanted: str) -> str:
+    if given.lower() == wanted.lower():
+        raise ValueError("the encodings are the same")
+    made = _text_of(_bytes_of(text, given), wanted)
+    return made.lower() if wanted.lower() == "hex" else made
 
 
 def _number(name: str, result: str, layout: str, arrow: Any, example: str) -> ScalarFunction:
@@ -85,18 +132,37 @@ BYTE_FUNCTIONS: tuple[ScalarFunction, ...] = (
     function(
         "ENCODE",
         CATEGORY,
-        [("STRING, STRING, STRING -> STRING", _ENCODE)],
+        [
+            Variant(
+                "STRING, STRING, STRING -> STRING", _ENCODE, python=rowwise(_recoded, pa.string())
+            )
+        ],
         "Text in one encoding as text in another: hex, utf8, ascii or base64.",
-        (("ENCODE('4869', 'hex', 'utf8')", "'Hi'"), ("ENCODE('Hi', 'utf8', 'utf8')", "NULL")),
+        (
+            ("ENCODE('4869', 'hex', 'utf8')", "'Hi'"),
+            ("ENCODE('0xabc', 'hex', 'base64')", "'Crw='"),
+            ("ENCODE('Hié', 'utf8', 'hex')", "'4869c3a9'"),
+            ("ENCODE('ff48', 'hex', 'utf8')", "'\ufffdH'"),
+            ("ENCODE('Hi', 'utf8', 'utf8')", "NULL"),
+        ),
     ),
     function(
         "FROM_BYTES",
         CATEGORY,
-        [("BYTES, STRING -> STRING", _text("{0}", "{1}", "hex({0})"))],
+        [
+            Variant(
+                "BYTES, STRING -> STRING",
+                _text("{0}", "{1}", "hex({0})"),
+                python=rowwise(_text_of, pa.string()),
+            )
+        ],
         "Bytes as text in an encoding: hex, utf8, ascii or base64.",
         (
             ("FROM_BYTES(TO_BYTES('Hi', 'utf8'), 'hex')", "'4869'"),
             ("FROM_BYTES(TO_BYTES('Hi', 'utf8'), 'base64')", "'SGk='"),
+            ("FROM_BYTES(TO_BYTES('ff48', 'hex'), 'utf8')", "'\ufffdH'"),
+            ("FROM_BYTES(TO_BYTES('ff48', 'hex'), 'ascii')", "'\ufffdH'"),
+            ("FROM_BYTES(TO_BYTES('ff48', 'hex'), 'rot13')", "NULL"),
         ),
     ),
     function(
@@ -106,6 +172,7 @@ BYTE_FUNCTIONS: tuple[ScalarFunction, ...] = (
         "The bytes of text in an encoding: hex, utf8, ascii or base64.",
         (
             ("LEN(TO_BYTES('SGk=', 'base64'))", "2"),
+            ("LEN(TO_BYTES('SGk', 'base64'))", "2"),
             ("TO_BYTES('Hi', 'rot13')", "NULL"),
         ),
     ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millstream.functions.function import ScalarFunction
-from millstream.functions.scalar.entry import function, let
+from millstream.functions.scalar.entry import function, joined, let
+from millstream.model.java_number import JAVA_DOUBLE
 
 ARRAY = "ARRAY"
 MAP = "MAP"
@@ -33,17 +34,32 @@ def _against(found: str) -> str:
     )
 
 
-_JOINED = (
-    "CASE WHEN {0} IS NULL THEN NULL ELSE coalesce(array_to_string(list_transform({0},"
-    " lambda _x: coalesce(CAST(_x AS VARCHAR), 'null')), coalesce(%s, '')), '') END"
-)
+_TEXTS = {
+    "DOUBLE": f"{JAVA_DOUBLE}(_x)",
+    "BYTES": "to_base64(_x)",
+    "TIMESTAMP": "strftime(_x, '%Y-%m-%dT%H:%M:%S.%g')",
+}
+
+
+def _joined(kind: str, delimiter: str) -> str:
+    text = _TEXTS.get(kind, "CAST(_x AS VARCHAR)")
+    return (
+        "CASE WHEN {0} IS NOT NULL THEN "
+        + joined(
+            f"list_transform({{0}}, lambda _x: coalesce({text}, 'null'))",
+            f"coalesce({delimiter}, '')",
+        )
+        + " END"
+    )
+
+
 _SORT = (
     "CASE WHEN upper(%s) IN ('ASC', 'ASCENDING') THEN list_sort({0}, 'ASC', 'NULLS LAST')"
     " WHEN upper(%s) IN ('DESC', 'DESCENDING') THEN list_sort({0}, 'DESC', 'NULLS LAST') END"
 )
 _SLICE = (
     "CASE WHEN coalesce({1}, 1) < 1 OR coalesce({2}, len({0})) > len({0})"
-    " OR coalesce({1}, 1) > coalesce({2}, len({0})) THEN NULL"
+    " OR coalesce({1}, 1) - 1 > coalesce({2}, len({0})) THEN NULL"
     " ELSE list_slice({0}, coalesce({1}, 1), coalesce({2}, len({0}))) END"
 )
 _AS_MAP = (
@@ -129,12 +145,13 @@ COLLECTIONS: tuple[ScalarFunction, ...] = (
     function(
         "ARRAY_JOIN",
         ARRAY,
-        [(f"ARRAY<{kind}> -> STRING", _JOINED % "','") for kind in _PRIMITIVES]
-        + [(f"ARRAY<{kind}>, STRING -> STRING", _JOINED % "{1}") for kind in _PRIMITIVES],
+        [(f"ARRAY<{kind}> -> STRING", _joined(kind, "','")) for kind in _PRIMITIVES]
+        + [(f"ARRAY<{kind}>, STRING -> STRING", _joined(kind, "{1}")) for kind in _PRIMITIVES],
         "The elements as text with a delimiter (a comma) between them; a NULL element is `null`.",
         (
             ("ARRAY_JOIN(ARRAY['x', NULL, 'z'], '/')", "'x/null/z'"),
             ("ARRAY_JOIN(ARRAY[1, 2])", "'1,2'"),
+            ("ARRAY_JOIN(ARRAY[1E10, 1.5E-5, 2E0], NULL)", "'1.0E101.5E-52.0'"),
         ),
         null_propagates=False,
     ),
@@ -287,6 +304,8 @@ COLLECTIONS: tuple[ScalarFunction, ...] = (
             ("SLICE(ARRAY[10, 20, 30, 40], 2, 3)", "ARRAY[20, 30]"),
             ("SLICE(ARRAY[1], 2, 5)", "NULL"),
             ("SLICE(ARRAY[1, 2], 2, NULL)", "ARRAY[2]"),
+            ("SLICE(ARRAY[1, 2], 0, 1)", "NULL"),
+            ("ARRAY_LENGTH(SLICE(ARRAY[1, 2], 2, 1))", "0"),
         ),
         null_propagates=False,
     ),

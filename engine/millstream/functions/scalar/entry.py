@@ -26,6 +26,7 @@ def function(
     *,
     null_propagates: bool = True,
     deterministic: bool = True,
+    check: Callable[[Sequence[Any]], None] | None = None,
 ) -> ScalarFunction:
     """A row of the catalogue; a variant may be just (signature, DuckDB template)."""
     return ScalarFunction(
@@ -36,12 +37,20 @@ def function(
         tuple(Example(expression, result) for expression, result in examples),
         null_propagates,
         deterministic,
+        check,
     )
 
 
 def let(name: str, value: str, body: str) -> str:
     """SQL that computes `value` once and calls it `name` in `body`."""
     return f"list_transform([{value}], lambda {name}: {body})[1]"
+
+
+def joined(texts: str, delimiter: str) -> str:
+    """SQL of a list of texts as one; the delimiter need not be a constant."""
+    whole = "list_reduce(_t, lambda _a, _b: _a || _s || _b)"
+    some = let("_t", texts, f"CASE WHEN len(_t) = 0 THEN '' ELSE {whole} END")
+    return let("_s", delimiter, some)
 
 
 def rowwise(

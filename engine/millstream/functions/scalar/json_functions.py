@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from millstream.functions.function import ScalarFunction, Variant
 from millstream.functions.scalar.entry import function, rowwise
-from millstream.functions.scalar.json_values import concatenate, contains, extract, of_value
+from millstream.functions.scalar.json_values import (
+    concatenate,
+    contains,
+    extract,
+    of_value,
+    steps,
+)
 
 CATEGORY = "JSON"
 
@@ -16,6 +23,12 @@ CATEGORY = "JSON"
 def _to_json_string(column: Any) -> Any:
     values = column.to_pylist()
     return pa.array([of_value(value, column.type) for value in values], pa.string())
+
+
+def _check_path(arguments: Sequence[Any]) -> None:
+    path = arguments[1]
+    if isinstance(path, str):
+        steps(path)
 
 
 JSON: tuple[ScalarFunction, ...] = (
@@ -29,7 +42,10 @@ JSON: tuple[ScalarFunction, ...] = (
             ("EXTRACTJSONFIELD('[1.50]', '$[0]')", "'1.50'"),
             ("EXTRACTJSONFIELD('{\"a\":{\"b\":[5,6]}}', '$.a.b[1]')", "'6'"),
             ("EXTRACTJSONFIELD('{\"a\": [1, 2]}', '$.a')", "'[1,2]'"),
+            ("EXTRACTJSONFIELD('{\"a b\": 1}', '$[\"a b\"]')", "'1'"),
+            ("EXTRACTJSONFIELD('no JSON', '$.a')", "NULL"),
         ),
+        check=_check_path,
     ),
     function(
         "IS_JSON_STRING",
@@ -54,6 +70,8 @@ JSON: tuple[ScalarFunction, ...] = (
             ("JSON_ARRAY_CONTAINS('[1, 2]', 2)", "TRUE"),
             ("JSON_ARRAY_CONTAINS('[\"1\"]', 1)", "FALSE"),
             ("JSON_ARRAY_CONTAINS('[true]', TRUE)", "TRUE"),
+            ("JSON_ARRAY_CONTAINS('[true', TRUE)", "FALSE"),
+            ("JSON_ARRAY_CONTAINS('[1, null]', NULL)", "TRUE"),
         ),
         null_propagates=False,
     ),
@@ -120,8 +138,9 @@ JSON: tuple[ScalarFunction, ...] = (
         [
             (
                 "STRING -> MAP<STRING, STRING>",
-                "CASE WHEN json_type({0}) = 'OBJECT' THEN map(json_keys({0}), list_transform("
-                "json_extract_string({0}, '$.*'), lambda _x: coalesce(_x, 'null'))) END",
+                "CASE WHEN json_type({0}) = 'OBJECT' THEN map(json_keys({0}), list_transform(CAST("
+                "json_extract_string({0}, '$.*') AS VARCHAR[]), lambda _x: coalesce(_x, 'null')))"
+                " END",
             )
         ],
         "The members of a JSON object: strings as they are, other values as JSON.",

@@ -31,7 +31,7 @@ class Number(float):
 
 
 _DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[(-\d+)\]")
+_STEP = re.compile(r"\.([^.\[\]*]+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 
 def read(text: str) -> Any:
@@ -66,16 +66,15 @@ def write(value: Any) -> str:
 def steps(path: str) -> tuple[str | int, ...]:
     """The keys and positions of a path `$.a.b[0]`. ValueError where it is not of this form."""
     found: list[str | int] = []
-    at = 1 if path.startswith("$") else 0
+    if not path.startswith("$"):
+        raise ValueError(f"JSON path {path!r} does not start with $")
+    at = 1
     while at < len(path):
         step = _STEP.match(path, at)
         if step is None:
             raise ValueError(f"invalid JSON path {path!r}")
-        key, index, quoted, negative = step.groups()
-        if index is not None or negative is not None:
-            found.append(int(index or negative))
-        else:
-            found.append(key if key is not None else quoted)
+        *keys, last = (step[1], step[3], step[4], step[2])
+        found.append(int(last) if last is not None else next(filter(None, keys), ""))
         at = step.end()
     return tuple(found)
 
@@ -114,7 +113,10 @@ def contains(text: str | None, wanted: Any) -> bool:
     """Whether a JSON array has an element of the wanted type and value."""
     if text is None:
         return False
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
     if not isinstance(value, list):
         return False
     return any(type(element) is type(wanted) and element == wanted for element in value)

@@ -11,12 +11,15 @@ CATEGORY = "STRING"
 def _mask(where: str, first: int | None) -> str:
     """Masks the characters at positions `where`; the four masks start at argument `first`."""
     defaults = ("'X'", "'x'", "'n'", "'-'")
-    masks = [default if first is None else f"{{{first + i}}}" for i, default in enumerate(defaults)]
+    masks = [
+        default if first is None else f"substring({{{first + i}}}, 1, 1)"
+        for i, default in enumerate(defaults)
+    ]
     body = (
         f"CASE WHEN _c = '' OR NOT ({where}) THEN _c"
         f" WHEN _c = upper(_c) AND _c <> lower(_c) THEN coalesce({masks[0]}, _c)"
         f" WHEN _c = lower(_c) AND _c <> upper(_c) THEN coalesce({masks[1]}, _c)"
-        f" WHEN regexp_full_match(_c, '[0-9]') THEN coalesce({masks[2]}, _c)"
+        f" WHEN regexp_full_match(_c, '\\pN') THEN coalesce({masks[2]}, _c)"
         f" ELSE coalesce({masks[3]}, _c) END"
     )
     return f"array_to_string(list_transform(string_split({{0}}, ''), lambda _c, _i: {body}), '')"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from millstream.functions.function import ScalarFunction
-from millstream.functions.scalar.entry import function, let
+import re
+
+import pyarrow as pa
+
+from millstream.functions.function import ScalarFunction, Variant
+from millstream.functions.scalar.entry import function, joined, let, rowwise
 from millstream.functions.scalar.masks import MASKS
 
 CATEGORY = "STRING"
@@ -52,7 +56,7 @@ _FOUND = (
     " AND %s)"
 )
 _INSTR = (
-    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN 0 WHEN {2} > 0 THEN coalesce("
+    "CASE WHEN {0} IS NULL OR {1} IS NULL OR %s < 1 THEN 0 WHEN {2} > 0 THEN coalesce("
     + _FOUND % "_i >= {2}"
     + "[%s], 0) WHEN {2} < 0 THEN coalesce("
     + _FOUND % "_i <= length({0}) + {2} + 1"
@@ -61,7 +65,7 @@ _INSTR = (
 
 
 def _instr(occurrence: str) -> str:
-    return f"CAST({_INSTR % (occurrence, occurrence)} AS INTEGER)"
+    return f"CAST({_INSTR % ((occurrence,) * 3)} AS INTEGER)"
 
 
 _SPLIT_TO_MAP = (
@@ -80,12 +84,21 @@ _SPLIT_TO_MAP = (
     )
     + " END"
 )
-_CODE = "'0x' || substring({0}, 3)"
-_HEX = "[0-9a-fA-F]"
-_CHR_TEXT = (
-    f"CASE WHEN regexp_full_match({{0}}, '\\\\u{_HEX * 4}|\\\\U{_HEX * 8}')"
-    f" AND ({_CODE})::BIGINT < 1114112 AND ({_CODE})::BIGINT NOT BETWEEN 55296 AND 57343"
-    f" THEN chr(({_CODE})::BIGINT::INTEGER) END"
+_ESCAPES = re.compile(r"(\\u[0-9a-fA-F]{4})+|\\U[0-9a-fA-F]{8}")
+
+
+def _unescaped(text: str) -> str:
+    """The characters of escapes; two for the halves of a surrogate pair make one."""
+    if _ESCAPES.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no escape of a character")
+    codes = text.encode("ascii").decode("unicode_escape")
+    return codes.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+# An empty text is found before, between and after all characters.
+_REPLACE = (
+    "CASE WHEN {1} <> '' THEN replace({0}, {1}, {2}) WHEN {0} = '' AND {1} = '' THEN {2}"
+    " WHEN {1} = '' THEN {2} || " + joined("string_split({0}, '')", "{2}") + " || {2} END"
 )
 _UUID = (
     "CASE WHEN octet_length({0}) = 16 THEN regexp_replace(lower(hex({0})),"
@@ -102,10 +115,16 @@ STRINGS: tuple[ScalarFunction, ...] = (
                 "CASE WHEN {0} BETWEEN 0 AND 1114111 AND {0} NOT BETWEEN 55296 AND 57343"
                 " THEN chr({0}) END",
             ),
-            ("STRING -> STRING", _CHR_TEXT),
+            Variant("STRING -> STRING", python=rowwise(_unescaped, pa.string())),
         ],
         "The character of a code point, given as a number or as text of the form \\u0041.",
-        (("CHR(75)", "'K'"), ("CHR('\\u004b')", "'K'"), ("CHR(-1)", "NULL")),
+        (
+            ("CHR(75)", "'K'"),
+            ("CHR('\\u004b')", "'K'"),
+            ("CHR('\\ud83d\\ude00')", "'😀'"),
+            ("CHR('K')", "NULL"),
+            ("CHR(-1)", "NULL"),
+        ),
     ),
     function(
         "CONCAT",
@@ -170,6 +189,8 @@ STRINGS: tuple[ScalarFunction, ...] = (
             ("INSTR('banana', 'an', 1, 2)", "4"),
             ("INSTR('banana', 'an', -1)", "4"),
             ("INSTR('banana', 'x')", "0"),
+            ("INSTR('banana', 'an', 1, 0)", "0"),
+            ("INSTR('banana', NULL, 7)", "0"),
         ),
         null_propagates=False,
     ),
@@ -234,19 +255,26 @@ STRINGS: tuple[ScalarFunction, ...] = (
     function(
         "REPLACE",
         CATEGORY,
-        [("STRING, STRING, STRING -> STRING", "replace({0}, {1}, {2})")],
+        [("STRING, STRING, STRING -> STRING", _REPLACE)],
         "The text with every occurrence of the second replaced by the third.",
-        (("REPLACE('banana', 'an', 'o')", "'booa'"), ("REPLACE('a', NULL, 'b')", "NULL")),
+        (
+            ("REPLACE('banana', 'an', 'o')", "'booa'"),
+            ("REPLACE('a', NULL, 'b')", "NULL"),
+            ("REPLACE('ab', '', '-')", "'-a-b-'"),
+        ),
     ),
     function(
         "SPLIT",
         CATEGORY,
         [
-            ("STRING, STRING -> ARRAY<STRING>", "string_split({0}, {1})"),
+            (
+                "STRING, STRING -> ARRAY<STRING>",
+                "CASE WHEN {1} IS NOT NULL THEN string_split({0}, {1}) END",
+            ),
             (
                 "BYTES, BYTES -> ARRAY<BYTES>",
                 # What is split is text of hexadecimal digit pairs, each followed by a blank.
-                "CASE WHEN octet_length({0}) = 0 AND {1} IS NOT NULL THEN [from_hex('')]"
+                "CASE WHEN {1} IS NULL THEN NULL WHEN octet_length({0}) = 0 THEN [from_hex('')]"
                 " WHEN octet_length({1}) = 0 AND {0} IS NOT NULL THEN list_transform("
                 "regexp_extract_all(hex({0}), '..'), lambda _x: from_hex(_x))"
                 " ELSE list_transform(string_split(regexp_replace(hex({0}), '(..)', '\\1 ', 'g'),"
@@ -258,6 +286,8 @@ STRINGS: tuple[ScalarFunction, ...] = (
         (
             ("SPLIT(',a,,b', ',')", "ARRAY['', 'a', '', 'b']"),
             ("SPLIT('ab', '')", "ARRAY['a', 'b']"),
+            ("SPLIT('ab', NULL)", "NULL"),
+            ("SPLIT('', ',')", "ARRAY['']"),
             ("ARRAY_LENGTH(SPLIT(TO_BYTES('', 'utf8'), TO_BYTES('', 'utf8')))", "1"),
         ),
     ),

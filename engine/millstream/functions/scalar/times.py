@@ -70,14 +70,15 @@ def _format_date(days: int, pattern: str) -> str:
 
 
 def _parse_date(text: str, pattern: str) -> int:
-    compiled = compile_pattern(pattern)
-    if set(compiled.letters) & set("HhKkmsSaAnN"):
-        raise ValueError(f"pattern {pattern!r} of a date has a time of day")
-    return java_time.parse_date(compiled, text, open_end=True)
+    return java_time.parse_lenient_date(compile_pattern(pattern), text)
 
 
 def _parse_day(text: str, pattern: str) -> int:
-    return java_time.parse_date(compile_pattern(pattern), text)
+    compiled = compile_pattern(pattern)
+    letters = compiled.letters
+    if not (letters & {"y", "u"} and ("D" in letters or (letters & {"M", "L"} and "d" in letters))):
+        raise ValueError(f"pattern {pattern!r} has no whole date")
+    return java_time.parse_date(compiled, text)
 
 
 def _format_time(nanos: int, pattern: str) -> str:
@@ -85,7 +86,13 @@ def _format_time(nanos: int, pattern: str) -> str:
 
 
 def _parse_time(text: str, pattern: str) -> int:
-    return java_time.parse_time(compile_pattern(pattern), text)
+    compiled = compile_pattern(pattern)
+    letters = compiled.letters
+    if compiled.has_date:
+        raise ValueError(f"pattern {pattern!r} of a time has a date")
+    if not (letters & set("HkAN") or ("a" in letters and letters & {"h", "K"})):
+        raise ValueError(f"pattern {pattern!r} has no hour")
+    return java_time.parse_time(compiled, text) // 1_000_000 * 1_000_000
 
 
 def _convert_tz(millis: int, source: str, target: str) -> int:
@@ -99,7 +106,15 @@ _UNIT_MS = (
     " WHEN 'SECONDS' THEN 1000 WHEN 'MILLISECONDS' THEN 1 END"
 )
 _SPAN = f"CAST({{1}} AS BIGINT) * {_UNIT_MS}"
-_DAYS = f"CAST(({_SPAN}) // 86400000 AS INTEGER)"
+_OF_DATE = "({2} - DATE '1970-01-01') * 86400000"
+
+
+def _on_day(sign: str) -> str:
+    """The day of a date moved by milliseconds."""
+    return (
+        "DATE '1970-01-01' +"
+        f" CAST(floor(CAST(({_OF_DATE} {sign} {_SPAN}) AS DECIMAL(20, 0)) / 86400000) AS INTEGER)"
+    )
 
 
 def _shift(
@@ -133,14 +148,16 @@ TIMES: tuple[ScalarFunction, ...] = (
         ("CONVERT_TZ(FROM_UNIXTIME(0), 'UTC', 'Nowhere')", "NULL"),
     ),
     _shift(
-        "DATEADD", "DATE", f"{{2}} + {_DAYS}",
-        "The date so many units later; units shorter than a day count in whole days.",
+        "DATEADD", "DATE", _on_day("+"),
+        "The date so many units later: the day on which that time is.",
         ("UNIX_DATE(DATEADD(DAYS, 3, FROM_DAYS(10)))", "13"),
         ("UNIX_DATE(DATEADD(HOURS, 30, FROM_DAYS(10)))", "11"),
     ),
     _shift(
-        "DATESUB", "DATE", f"{{2}} - {_DAYS}", "The date so many units earlier.",
+        "DATESUB", "DATE", _on_day("-"),
+        "The date so many units earlier: the day on which that time is.",
         ("UNIX_DATE(DATESUB(DAYS, 3, FROM_DAYS(10)))", "7"),
+        ("UNIX_DATE(DATESUB(HOURS, 30, FROM_DAYS(10)))", "8"),
         ("DATESUB(DAYS, NULL, FROM_DAYS(10))", "NULL"),
     ),
     _shift(
@@ -194,12 +211,16 @@ TIMES: tuple[ScalarFunction, ...] = (
         ("UNIX_DATE(PARSE_DATE('31/12/2021', 'dd/MM/yyyy'))", "18992"),
         ("PARSE_DATE('31/12/2021', 'yyyy')", "NULL"),
         ("UNIX_DATE(PARSE_DATE('2021-12-31 and more', 'yyyy-MM-dd'))", "18992"),
+        ("UNIX_DATE(PARSE_DATE('2021-12-33', 'yyyy-MM-dd'))", "18994"),
+        ("PARSE_DATE('2021-12-31 10', 'yyyy-MM-dd HH')", "NULL"),
     ),
     _patterned(
         "PARSE_TIME", ("STRING, STRING -> TIME",), _parse_time, _TIME,
         "The time of day that text shows by a pattern.",
         ("FORMAT_TIME(PARSE_TIME('01.30 PM', 'hh.mm a'), 'HH:mm')", "'13:30'"),
         ("PARSE_TIME('25', 'HH')", "NULL"),
+        ("PARSE_TIME('30', 'mm')", "NULL"),
+        ("PARSE_TIME('2021 10', 'yyyy HH')", "NULL"),
     ),
     _patterned(
         "PARSE_TIMESTAMP",
@@ -248,6 +269,7 @@ TIMES: tuple[ScalarFunction, ...] = (
         "STRINGTODATE", ("STRING, STRING -> INTEGER",), _parse_day, pa.int32(),
         "The days since 1970-01-01 of the date that text shows by a pattern. Use PARSE_DATE.",
         ("STRINGTODATE('1970-01-03', 'yyyy-MM-dd')", "2"), ("STRINGTODATE('x', 'yyyy')", "NULL"),
+        ("STRINGTODATE('1970', 'yyyy')", "NULL"),
     ),
     _patterned(
         "STRINGTOTIMESTAMP",

@@ -11,11 +11,15 @@ _BAD_ESCAPE = "%([^0-9A-Fa-f]|$|[0-9A-Fa-f]([^0-9A-Fa-f]|$))"
 _ILLEGAL = f'[\\x00-\\x20<>"\\\\\\x7b\\x7d|^`]|{_BAD_ESCAPE}'
 _BEFORE_FRAGMENT = "split_part({0}, '#', 1)"
 _AUTHORITY = f"regexp_extract({_BEFORE_FRAGMENT}, '^(?:[^:/?]+:)?//([^/?]*)', 1)"
+# Such as mailto:a@b, which has neither path nor query.
+_OPAQUE = "regexp_matches({0}, '^[a-zA-Z][a-zA-Z0-9+.-]*:[^/]')"
 _QUERY = (
-    f"CASE WHEN contains({_BEFORE_FRAGMENT}, '?')"
+    f"CASE WHEN contains({_BEFORE_FRAGMENT}, '?') AND NOT {_OPAQUE}"
     f" THEN substring({_BEFORE_FRAGMENT}, instr({_BEFORE_FRAGMENT}, '?') + 1) END"
 )
 _HOST = f"regexp_replace(regexp_replace({_AUTHORITY}, '^.*@', ''), ':[0-9]*$', '')"
+_NAME = "([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\\.)*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?\\.?"
+_IS_HOST = f"regexp_full_match({_HOST}, '{_NAME}|[0-9.]+|\\[.*\\]')"
 _PATH = f"regexp_extract({_BEFORE_FRAGMENT}, '^(?:[^:/?]+:)?(?://[^/?]*)?([^?]*)', 1)"
 _PARAMETER = let(
     "_n",
@@ -79,9 +83,11 @@ URLS: tuple[ScalarFunction, ...] = (
     ),
     _part(
         "URL_EXTRACT_HOST",
-        f"nullif({_HOST}, '')",
-        "The host.",
+        f"CASE WHEN {_IS_HOST} THEN {_HOST} END",
+        "The host; NULL where a name has other characters than letters, digits and hyphens.",
         ("URL_EXTRACT_HOST('http://me@a.b:80/c')", "'a.b'"),
+        ("URL_EXTRACT_HOST('http://[::1]:80/c')", "'[::1]'"),
+        ("URL_EXTRACT_HOST('http://a_b/c')", "NULL"),
         ("URL_EXTRACT_HOST('a.b')", "NULL"),
     ),
     _part(
@@ -96,10 +102,11 @@ URLS: tuple[ScalarFunction, ...] = (
     ),
     _part(
         "URL_EXTRACT_PATH",
-        f"url_decode({_PATH})",
+        f"CASE WHEN NOT {_OPAQUE} THEN url_decode({_PATH}) END",
         "The path, decoded.",
         ("URL_EXTRACT_PATH('http://a.b/c/d?e')", "'/c/d'"),
         ("URL_EXTRACT_PATH('http://a.b?e')", "''"),
+        ("URL_EXTRACT_PATH('mailto:a@b.c')", "NULL"),
     ),
     _part(
         "URL_EXTRACT_PORT",
