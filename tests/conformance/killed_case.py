@@ -3,16 +3,19 @@
 Where it dies is drawn from the seed: in a statement, with records consumed and not committed, after
 a commit, between the log's commit and the state's, at any other effect, while it restores. What was
 in memory is lost each time, at times the state as well. In the end the output topics must hold what
-the case expects; when they do not, they must hold what an engine writes that was never killed and
-was given the same records at the same moments.
+the case expects. When they do not, they must hold what an engine writes that was never killed and
+was given the same pieces of input, some of them together: what a kill undoes is done again along
+with what has arrived since, and records of different topics that arrive out of the order of their
+times may then join otherwise.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -33,16 +36,23 @@ LOGS = ("simulated", "embedded")
 Topics = dict[str, list[tuple[Any, ...]]]
 
 
-@dataclass(slots=True)
+class End(Enum):
+    """What became of a killed case."""
+
+    RECOVERED = "recovered"
+    AS_UNKILLED = "as unkilled"
+    """Not what the case expects, but what an engine writes that is never killed."""
+    MISMATCH = "mismatch"
+    REFUSED = "refused"
+    """The engine does not accept its statements, killed or not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a killed case; `reason` is empty when it recovered.
+    """`reason`: in what the output differs from that of the case. `deaths`: where it was killed."""
 
-    `as_unkilled`: its output is not what the case expects, nor is that of an engine that was never
-    killed, and the two are equal.
-    """
-
+    end: End
     reason: str = ""
-    as_unkilled: bool = False
     deaths: Counter[str] = field(default_factory=Counter)
 
 
@@ -61,15 +71,27 @@ def run_killed(case: Case, log: str, seed: int) -> Outcome:
     try:
         reason = mortal.run(pieces)
         if not reason:
-            return Outcome(deaths=mortal.deaths)
-        written = topics(mortal.engine)
+            return Outcome(End.RECOVERED, deaths=mortal.deaths)
+        killed = reason, topics(mortal.engine)
     finally:
         world.close()
-    unkilled = [run_whole(case, log, fed, name) for fed in (pieces, [case.inputs])]
-    if (reason, written) in unkilled:
-        return Outcome(as_unkilled=True, deaths=mortal.deaths)
-    calm = unkilled[0][0] or "as expected"
-    return Outcome(f"{reason} (without a kill: {calm})", deaths=mortal.deaths)
+    for together in groupings(pieces):
+        if run_whole(case, log, together, name) == killed:
+            refused = reason.startswith("statement:")
+            return Outcome(End.REFUSED if refused else End.AS_UNKILLED, reason, mortal.deaths)
+    return Outcome(End.MISMATCH, reason, mortal.deaths)
+
+
+def groupings(pieces: Sequence[Sequence[Record]]) -> Iterator[list[list[Record]]]:
+    """The pieces, with neighbours put together in all ways, from none to all."""
+    for joints in product((False, True), repeat=len(pieces) - 1):
+        groups = [list(pieces[0])]
+        for joined, piece in zip(joints, pieces[1:], strict=True):
+            if joined:
+                groups[-1] += piece
+            else:
+                groups.append(list(piece))
+        yield groups
 
 
 def run_whole(
@@ -124,7 +146,7 @@ def cut(records: Sequence[Record], rnd: Random) -> list[Sequence[Record]]:
         return [[record] for record in records]
     cuts = sorted({rnd.randint(0, len(records)) for _ in range(rnd.choice((1, 1, 2)))})
     edges = [0, *cuts, len(records)]
-    return [records[low:high] for low, high in itertools.pairwise(edges)]
+    return [records[low:high] for low, high in pairwise(edges)]
 
 
 class Mortal:

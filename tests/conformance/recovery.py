@@ -19,29 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.cases import Case, load, unsupported
-from tests.conformance.killed_case import LOGS, Outcome, run_killed
+from tests.conformance.killed_case import LOGS, End, Outcome, run_killed
 from tests.conformance.run import AREA_WIDTH
 
-RECOVERED, AS_UNKILLED, MISMATCH = "recovered", "as unkilled", "mismatch"
-COLUMNS = (RECOVERED, AS_UNKILLED, MISMATCH)
+COLUMNS = (End.RECOVERED.value, End.AS_UNKILLED.value, End.MISMATCH.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a case on a log; `apart` says why it was not killed."""
+    """What became of a case on a log; `apart` says why it was not killed, if it was not."""
 
     id: str
     area: str
     log: str
     apart: str
     outcome: Outcome
-
-    @property
-    def column(self) -> str:
-        """Where it is counted."""
-        if self.outcome.reason:
-            return MISMATCH
-        return AS_UNKILLED if self.outcome.as_unkilled else RECOVERED
 
 
 def unkillable(case: Case) -> str:
@@ -57,12 +49,14 @@ def verdict(job: tuple[Case, str, int]) -> Verdict:
     """Run one case on one log; any exception of ours is a mismatch, not a failed run."""
     case, log, seed = job
     apart = unkillable(case)
-    outcome = Outcome()
+    outcome = Outcome(End.REFUSED)
     if not apart:
         try:
             outcome = run_killed(case, log, seed)
         except Exception as error:
-            outcome = Outcome(f"{type(error).__name__}: {error}")
+            outcome = Outcome(End.MISMATCH, f"{type(error).__name__}: {error}")
+        if outcome.end is End.REFUSED:
+            apart = "the engine refuses it"
     return Verdict(case.id, case.area, log, apart, outcome)
 
 
@@ -72,24 +66,25 @@ def report(verdicts: Iterable[Verdict], seed: int, cpu_seconds: float) -> dict[s
     logs: dict[str, Counter[str]] = defaultdict(Counter)
     apart: dict[str, set[str]] = defaultdict(set)
     deaths: Counter[str] = Counter()
-    named: dict[str, dict[str, str]] = {AS_UNKILLED: {}, MISMATCH: {}}
+    named: dict[End, dict[str, str]] = defaultdict(dict)
     for item in verdicts:
         if item.apart:
             apart[item.apart].add(item.id)
             continue
-        areas[item.area][item.column] += 1
-        logs[item.log][item.column] += 1
+        end = item.outcome.end
+        areas[item.area][end.value] += 1
+        logs[item.log][end.value] += 1
         deaths += item.outcome.deaths
-        if item.column in named:
-            named[item.column][f"{item.log} {item.id}"] = item.outcome.reason[:500]
+        if end is not End.RECOVERED:
+            named[end][f"{item.log} {item.id}"] = item.outcome.reason[:500]
     return {
         "seed": seed,
         "by_log": {name: dict(counts) for name, counts in sorted(logs.items())},
         "by_area": {name: dict(counts) for name, counts in sorted(areas.items())},
         "not_killed": {reason: len(ids) for reason, ids in sorted(apart.items())},
         "kills": dict(deaths.most_common()),
-        "as_unkilled": sorted(named[AS_UNKILLED]),
-        "mismatches": named[MISMATCH],
+        "as_unkilled": named[End.AS_UNKILLED],
+        "mismatches": named[End.MISMATCH],
         "cpu_seconds": round(cpu_seconds, 1),
     }
 
@@ -109,8 +104,8 @@ def show(result: dict[str, Any]) -> None:
     for place, count in result["kills"].items():
         print(f"  {place:{AREA_WIDTH}} {count:6}")
     print(f"seed {result['seed']}, CPU seconds: {result['cpu_seconds']}")
-    for name in result["as_unkilled"]:
-        print(f"as without a kill, though not as the case says: {name}")
+    for name, reason in result["as_unkilled"].items():
+        print(f"as without a kill: {name}: {reason}")
     for name, reason in result["mismatches"].items():
         print(f"MISMATCH {name}: {reason}")
 
@@ -129,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
     logs = [options.log] if options.log else LOGS
     jobs = [(case, log, options.seed) for log in logs for case in load(folder, options.only)]
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        verdicts = list(pool.imap(verdict, jobs, chunksize=16))
+        verdicts = list(pool.imap(verdict, jobs, chunksize=8))
         pool.close()
         pool.join()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
