@@ -94,6 +94,20 @@ def auctions(events: int, seed: int = 1) -> tuple[pa.Array, pa.Array, np.ndarray
     return values, bigint_keys(ids), time
 
 
+def persons(events: int, seed: int = 1) -> tuple[pa.Array, pa.Array, np.ndarray[Any, Any]]:
+    """JSON values, KAFKA BIGINT keys and timestamps of the persons."""
+    rng = np.random.default_rng(seed + 2)
+    event = np.arange(0, events, 50, dtype=np.int64)
+    rows, time = len(event), START_MS + event // 10
+    card = rng.integers(10**15, 10**16, rows)
+    values = _joined(
+        '{"name":"', _letters(rng, rows, 12), '","emailAddress":"', _letters(rng, rows, 7), '@',
+        _letters(rng, rows, 5), '.com","creditCard":"', card, '","city":"', _letters(rng, rows, 8),
+        '","state":"OR","dateTime":', time, ',"extra":"', _letters(rng, rows, 20), '"}',
+    )  # fmt: skip
+    return values, bigint_keys(FIRST_ID + event // 50), time
+
+
 def bigint_keys(ids: np.ndarray[Any, Any]) -> pa.Array:
     """Integers as the KAFKA format writes them: eight bytes, big-endian."""
     fixed = pa.Array.from_buffers(

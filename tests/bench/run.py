@@ -16,10 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.bench.workloads import AUCTION, BID, WORKLOADS, Workload
+from tests.bench.workloads import AUCTION, BID, PERSON, WORKLOADS, Workload
 
 EVENTS = 1_000_000
 PARTITIONS = 4
@@ -27,7 +28,7 @@ LOAD_BATCH = 100_000
 
 
 def load(path: str, events: int) -> None:
-    """Write bids (round robin) and auctions (by key) into a new database file."""
+    """Write bids (round robin), auctions and persons (by key) into a new database file."""
     import numpy as np
     import pyarrow as pa
 
@@ -37,14 +38,13 @@ def load(path: str, events: int) -> None:
     from tests.bench import nexmark
 
     with millstream.connect(path) as database:
-        database.execute(BID + AUCTION)
+        database.execute(BID + AUCTION + PERSON)
         values, times = nexmark.bids(events)
-        bids = nexmark.raw(values, None, times)
-        round_robin = np.arange(len(times)) % PARTITIONS
-        values, keys, times = nexmark.auctions(events)
-        auctions = nexmark.raw(values, keys, times)
-        by_key = partition_of(keys, PARTITIONS)
-        for topic, table, chosen in (("bid", bids, round_robin), ("auction", auctions, by_key)):
+        loads = [("bid", nexmark.raw(values, None, times), np.arange(len(times)) % PARTITIONS)]
+        for topic, made in (("auction", nexmark.auctions), ("person", nexmark.persons)):
+            values, keys, times = made(events)
+            loads.append((topic, nexmark.raw(values, keys, times), partition_of(keys, PARTITIONS)))
+        for topic, table, chosen in loads:
             for partition in range(PARTITIONS):
                 rows = table.filter(pa.array(chosen == partition))
                 for start in range(0, rows.num_rows, LOAD_BATCH):
@@ -74,8 +74,9 @@ def measure(path: str, name: str, guarantee: str) -> dict[str, Any]:
         if status.error:
             raise SystemExit(f"{name} failed: {status.error}")
         sink = workload.name.rstrip("c")
-        written = sum(database.engine.log.end_offset(sink, part) for part in range(PARTITIONS))
-        inputs = sum(database.engine.log.end_offset("bid", part) for part in range(PARTITIONS))
+        written, inputs = (
+            records_in(database.engine, topics) for topics in ((sink,), workload.inputs)
+        )
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "name": name,
@@ -86,6 +87,12 @@ def measure(path: str, name: str, guarantee: str) -> dict[str, Any]:
         "seconds": elapsed,
         "rss_mb": usage.ru_maxrss // 1024,
     }
+
+
+def records_in(engine: Any, topics: Iterable[str]) -> int:
+    """How many records the topics hold together."""
+    ends = (engine.log.end_offset(topic, part) for topic in topics for part in range(PARTITIONS))
+    return sum(ends)
 
 
 def run(names: list[str], events: int, guarantee: str, keep: Path) -> list[dict[str, Any]]:
@@ -110,7 +117,7 @@ def show(result: dict[str, Any]) -> None:
     per_million = result["cpu"] / million
     verdict = "ok" if per_million <= workload.budget else "OVER"
     print(
-        f"{workload.name:4} {workload.title:42} {per_million:6.2f} CPU-s/M"
+        f"{workload.name:4} {workload.title:46} {per_million:6.2f} CPU-s/M"
         f" (query alone {result['cpu_query'] / million:5.2f}, budget {workload.budget}) {verdict:4}"
         f" {result['records'] / result['seconds'] / 1e3:7.0f} k rec/s {result['rss_mb']:5} MB"
         f" {result['written']:8} out",
@@ -129,7 +136,8 @@ def markdown(results: list[dict[str, Any]]) -> str:
         lines.append(
             f"| {workload.name} | {workload.title} | {result['cpu'] / million:.2f} "
             f"| {result['cpu_query'] / million:.2f} | {workload.budget} "
-            f"| {workload.kafka_streams} | {result['records'] / result['seconds'] / 1e3:.0f} "
+            f"| {workload.kafka_streams or '-'} "
+            f"| {result['records'] / result['seconds'] / 1e3:.0f} "
             f"| {result['rss_mb']} | {result['written']} |"
         )
     return "\n".join(lines) + "\n"
