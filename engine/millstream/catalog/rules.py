@@ -102,13 +102,18 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
         raise StatementError(f"{refused}CREATE OR REPLACE is not supported on source {noun}s.")
     if len(catalog.writers(new.name)) > 1:
         raise StatementError(f"{refused}several queries write into it.")
+    if new.query_id is None and catalog.writers(new.name):
+        raise StatementError(
+            f"{refused}{catalog.writers(new.name)[0].id} writes into it.",
+            hint=f"Use CREATE OR REPLACE {new.kind.value} … AS SELECT, or terminate the query.",
+        )
     changes = {
         "kind": (old.kind.value, new.kind.value),
         "topic": (old.topic, new.topic),
         "key format": (_format_text(old.key_format), _format_text(new.key_format)),
         "value format": (_format_text(old.value_format), _format_text(new.value_format)),
-        "window": (old.window, new.window),
-        "timestamp column": (old.timestamp, new.timestamp),
+        "window": (_window_text(old), _window_text(new)),
+        "timestamp column": (_timestamp_text(old), _timestamp_text(new)),
     }
     for what, (before, after) in changes.items():
         if before != after:
@@ -129,8 +134,25 @@ def _check_columns_kept(old: Schema, new: Schema, refused: str) -> None:
         )
 
 
-def _format_text(item: Format) -> tuple[str, bool | None, tuple[tuple[str, str], ...]]:
-    return item.name, item.wrap, tuple(sorted(item.properties.items()))
+def _format_text(item: Format) -> str:
+    settings = dict(item.properties)
+    if item.wrap is not None:
+        settings["wrap"] = str(item.wrap).lower()
+    listed = ", ".join(f"{name} {value}" for name, value in sorted(settings.items()))
+    return f"{item.name} ({listed})" if listed else item.name
+
+
+def _window_text(source: Source) -> str:
+    if source.window is None:
+        return "none"
+    size = source.window.size_ms
+    return source.window.kind.value + ("" if size is None else f" of {size} ms")
+
+
+def _timestamp_text(source: Source) -> str:
+    if source.timestamp is None:
+        return "none"
+    return " ".join(filter(None, (source.timestamp.name, source.timestamp.format)))
 
 
 def check_alter(source: Source, kind: SourceKind, added: tuple[Column, ...]) -> Source:

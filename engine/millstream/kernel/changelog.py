@@ -29,7 +29,7 @@ def latest(
         rows.append_column(_RUN, pa.array(np.full(rows.num_rows, run, np.int32)))
         for run, rows in enumerate(pieces)
     ]
-    rows = pa.concat_tables(numbered)
+    rows = pa.concat_tables(numbered, promote_options="default")
     key = ", ".join(f't."{name}"' for name in (PART, *(name for name, _ in table.key)))
     con.register("$written", rows)
     kept = con.sql(
@@ -73,7 +73,15 @@ def apply(session: Session, partition: int, records: pa.Table) -> list[tuple[str
         if name in session.tables:
             own = pa.array(np.full(rows.num_rows, partition, np.int32))
             rows = rows.set_column(rows.column_names.index(PART), PART, own)
-            rows = rows.replace_schema_metadata(None)
+            rows = _widened(rows.replace_schema_metadata(None), session.tables[name])
             session.upsert(name, rows)
             written.append((name, rows))
     return written
+
+
+def _widened(rows: pa.Table, table: StateTable) -> pa.Table:
+    """The rows with the columns that the table has got since they were written."""
+    for name in columns_of(table):
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows))
+    return rows

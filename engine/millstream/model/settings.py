@@ -135,7 +135,7 @@ PROPERTIES: tuple[Property, ...] = (
         "ksql.create.or.replace.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; CREATE OR REPLACE is always allowed.",
+        "Allow CREATE OR REPLACE.",
     ),
     Property("ksql.insert.into.values.enabled", "bool", "true", "Allow INSERT INTO … VALUES."),
     Property(
@@ -158,6 +158,12 @@ PROPERTIES: tuple[Property, ...] = (
     ),
     Property("ksql.query.pull.stream.enabled", "bool", "true", "Allow pull queries on streams."),
     Property(
+        "millstream.query.pull.timeout.ms",
+        "int",
+        "60000",
+        "How long a pull query beyond the dialect (joins, GROUP BY, …) may take.",
+    ),
+    Property(
         "ksql.query.pull.limit.clause.enabled",
         "bool",
         "true",
@@ -167,7 +173,7 @@ PROPERTIES: tuple[Property, ...] = (
         "ksql.assert.topic.default.timeout.ms",
         "int",
         "1000",
-        "Accepted for compatibility; ASSERT TOPIC never waits.",
+        "How long ASSERT TOPIC without TIMEOUT waits until it holds.",
     ),
     Property(
         "ksql.streams.default.timestamp.extractor",

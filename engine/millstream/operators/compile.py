@@ -142,7 +142,9 @@ def _node(
             return Part(node.schema, identifier(f"in_{next(leaves)}"))
         case Filter():
             given = below(node.input, old=True)
-            return compile_filter(node, given, f"filter_{next(labels)}", setting)
+            # A filter takes no number: adding one must not rename the state of the steps above.
+            label = "filter_of_" + given.source.strip('"')
+            return compile_filter(node, given, label, setting)
         case Project():
             given = below(node.input, old=old)
             return compile_project(node, given, f"project_{next(labels)}", setting)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from millstream.catalog.catalog import Catalog, already_exists
@@ -53,7 +53,7 @@ def create_source(
             "Statement is missing the 'VALUE_FORMAT' property from the WITH clause.",
             hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config.",
         )
-    schema = _schema(statement, catalog.types)
+    schema = declared_schema(statement.elements, catalog.types)
     written_key = make_format(key_format, given.key_settings)
     written_value = make_format(value_format, given.value_settings)
     _check_inference(schema, kind, given, key_format, value_format)
@@ -133,10 +133,11 @@ def _refuse_replacing_read_only(statement: statements.CreateSource, catalog: Cat
         )
 
 
-def _schema(statement: statements.CreateSource, types: Mapping[str, SqlType]) -> Schema:
+def declared_schema(elements: Iterable[statements.Element], types: Mapping[str, SqlType]) -> Schema:
+    """The columns of a list of elements, keys first; `types` are the custom ones."""
     return Schema.of(
         Column(element.name, sql_type(element.type, types), _ROLES[element.role], element.header)
-        for element in statement.elements
+        for element in elements
     )
 
 

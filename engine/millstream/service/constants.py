@@ -13,13 +13,13 @@ from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
 from millstream.model.types import BIGINT, INTEGER, STRING, TIMESTAMP, Decimal, SqlType
 from millstream.operators.expressions import compile_expression
-from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
 from millstream.plan.assignable import assignable
 from millstream.plan.literals import coerce
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream.service.engine import Engine
+from millstream.service.failures import reason
 from millstream_parser.statements import Tree
 
 _CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)
@@ -36,23 +36,27 @@ def constant_row(columns: Sequence[Column], trees: Sequence[Tree], engine: Engin
     literals = [_literal(e, column) for e, column in zip(expressions, columns, strict=True)]
     if all(literal is not None for literal in literals):
         return pa.table(literals, names=names)
+    arrays = [
+        _computed(expression, column, engine)
+        for expression, column in zip(expressions, columns, strict=True)
+    ]
+    return pa.table(arrays, names=names)
+
+
+def _computed(expression: Expression, column: Column, engine: Engine) -> pa.ChunkedArray:
+    """One value; StatementError names the column whose value cannot be had."""
     cursor = engine.store.cursor()
     try:
-        register_expressions(cursor, expressions, engine.functions, engine.store.functions)
-        texts = [
-            compile_expression(e, engine.functions, exact=False, columns=_no_columns)
-            for e in expressions
-        ]
-        listed = ", ".join(f"{text} AS {identifier(f'c{i}')}" for i, text in enumerate(texts))
-        row = cursor.sql(f"SELECT {listed}").to_arrow_table()
-    except duckdb.Error as error:
+        register_expressions(cursor, [expression], engine.functions)
+        text = compile_expression(expression, engine.functions, exact=False, columns=_no_columns)
+        return _as(cursor.sql(f"SELECT {text} AS v").to_arrow_table().column(0), column)
+    except (duckdb.Error, pa.ArrowInvalid) as error:
+        why = reason(error) if isinstance(error, duckdb.Error) else "It does not fit the type."
         raise StatementError(
-            "Could not compute the values", detail=str(error).splitlines()[0]
+            f"Cannot compute the value of `{column.name}` as {column.type}.", detail=why
         ) from error
     finally:
         cursor.close()
-    arrays = [_as(row.column(index), column) for index, column in enumerate(columns)]
-    return pa.table(arrays, names=names)
 
 
 def _literal(expression: Expression, column: Column) -> pa.Array | None:

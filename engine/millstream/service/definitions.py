@@ -7,7 +7,6 @@ starts nothing; `start_replayed` starts what is left at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
 from millstream.catalog.properties import Form, read_properties
@@ -17,33 +16,13 @@ from millstream.log.log import Topic
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.schema import SourceKind
 from millstream.plan import define
-from millstream.plan.build import Planned, plan_query
-from millstream.plan.sinks import ExistingStream, NewSource
-from millstream.service import control, queries
+from millstream.service import control, persistent, queries
+from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_parser import statements as s
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a definition is applied in. `offset` is that of its command."""
-
-    text: str
-    script: str
-    engine: Engine
-    session: Session
-    offset: int
-    replaying: bool
-    write: Callable[[], None]
-    """Puts the statement on the command log: called before what cannot be undone."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The catalog before the statement."""
-        return self.engine.catalog
 
 
 def apply(
@@ -63,9 +42,9 @@ def apply(
         case s.CreateSource():
             return _create_source(statement, context)
         case s.CreateAs():
-            return _create_as(statement, context)
+            return persistent.create_as(statement, context)
         case s.InsertInto():
-            return _insert_into(statement, context), True
+            return persistent.insert_into(statement, context), True
         case s.DropSource():
             return _drop(statement, context)
         case s.AlterSource():
@@ -95,9 +74,6 @@ def start_replayed(engine: Engine) -> None:
         except MillstreamError as error:
             # One query that cannot run is no reason to refuse the file and all the others.
             engine.failed[query_id] = str(error)
-            continue
-        if query_id in engine.paused:
-            engine.instance.pause(query_id)
 
 
 def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, bool]:
@@ -105,6 +81,7 @@ def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, b
     existing = context.catalog.sources.get(statement.name)
     if existing is not None and statement.if_not_exists:
         return Done(f"{noun} {statement.name} already exists; nothing was changed"), False
+    check_replacing(statement, context)
     source = define.create_source(
         statement, context.catalog, context.session.properties, text=context.text
     )
@@ -148,90 +125,6 @@ def _materialise(source: Source, context: Context) -> None:
     queries.register_source_table(context.engine, source, record)
     if not context.replaying:
         queries.start(context.engine, query_id)
-
-
-def _create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
-    noun = statement.kind.capitalize()
-    existing = context.catalog.sources.get(statement.name)
-    if existing is not None and statement.if_not_exists:
-        return Done(f"{noun} {statement.name} already exists; nothing was changed"), False
-    query_id = f"C{statement.kind[0]}AS_{statement.name}_{context.offset}"
-    replacing = existing is not None and statement.or_replace
-    if replacing and existing is not None:
-        query_id = existing.query_id or query_id
-    target = NewSource(statement.kind, statement.name, statement.properties, context.text, query_id)
-    planned = _planned(statement.query, target, context)
-    sink = planned.sink
-    assert sink is not None
-    check_formats(sink.schema, sink.key_format, sink.value_format)
-    define.check_new(sink, context.catalog, replacing=statement.or_replace)
-    if replacing:
-        _check_upgrade(sink, planned, context)
-    catalog = context.catalog.with_source(sink, replacing=replacing)
-    record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context)
-    if not context.replaying:
-        queries.make_sink_topic(context.engine, planned)
-    _take_on(context, catalog.with_query(record, replacing=replacing), record, planned, replacing)
-    return Done(f"Created query with ID {query_id}", query_id), True
-
-
-def _check_upgrade(existing: Source, planned: Planned, context: Context) -> None:
-    running = context.engine.plans.get(existing.query_id or "")
-    if running is not None:
-        queries.check_upgrade(existing.name, running, planned)
-
-
-def _insert_into(statement: s.InsertInto, context: Context) -> Done:
-    given = read_properties(statement.properties, Form.INSERT)
-    query_id = given.query_id or f"INSERTQUERY_{context.offset}"
-    target = ExistingStream(statement.target, statement.properties)
-    planned = _planned(statement.query, target, context)
-    record = _record(query_id, QueryKind.INSERT, planned, statement.target, context)
-    _take_on(context, context.catalog.with_query(record), record, planned, replacing=False)
-    return Done(f"Created query with ID {query_id}", query_id)
-
-
-def _planned(query: s.Query, target: NewSource | ExistingStream, context: Context) -> Planned:
-    return plan_query(
-        query,
-        context.catalog,
-        target=target,
-        properties=context.session.properties,
-        functions=context.engine.functions,
-        script=context.script,
-    )
-
-
-def _record(
-    query_id: str, kind: QueryKind, planned: Planned, sink: str, context: Context
-) -> QueryRecord:
-    return QueryRecord(
-        query_id,
-        context.text,
-        kind,
-        tuple(source.name for source in planned.sources),
-        sink,
-        dict(context.session.properties),
-    )
-
-
-def _take_on(
-    context: Context, catalog: Catalog, record: QueryRecord, planned: Planned, replacing: bool
-) -> None:
-    """Register the query and, unless replaying, start it. The catalog changes last."""
-    engine = context.engine
-    engine.plans[record.id] = planned
-    if context.replaying:
-        engine.catalog = catalog
-        return
-    if replacing:
-        engine.instance.remove_query(record.id, engine.clock())
-    try:
-        before, engine.catalog = engine.catalog, catalog
-        queries.start(engine, record.id, fresh=not replacing)
-    except BaseException:
-        engine.catalog = before
-        raise
 
 
 def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:

@@ -116,7 +116,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
         case s.SetProperty() | s.DefineVariable():
             return control.set_property(statement, session)
         case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
-            return asserts.check(statement, engine)
+            return asserts.check(statement, engine, session)
         case s.RunScript(path):
             return _run_script(engine, path, session)
         case s.Spool():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +40,10 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
             f"Cannot insert values into an unknown stream/table: `{statement.target}`",
             hint=engine.catalog.spelling_hint(statement.target),
         )
-    _refuse(source, "insert values into")
-    columns = _targets(statement, source)
+    _refuse(source, "insert values into", engine)
+    columns = target_columns(
+        source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
+    )
     row = constant_row(columns, statement.values, engine)
     given = dict(zip((column.name for column in columns), row.columns, strict=True))
     if source.kind is SourceKind.TABLE:
@@ -64,7 +67,7 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     if not session.local:
         raise StatementError("COPY reads local files and is not accepted over a network")
     source = engine.catalog.source(statement.target)
-    _refuse(source, "copy into")
+    _refuse(source, "copy into", engine)
     options = {name: str(value) for name, value in statement.properties}
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
@@ -166,26 +169,32 @@ def _value_schema(source: Source) -> Schema:
     )
 
 
-def _refuse(source: Source, action: str) -> None:
+def _refuse(source: Source, action: str, engine: Engine) -> None:
     noun = source.kind.value.lower()
+    if source.kind is SourceKind.TABLE and source.query_id in engine.catalog.queries:
+        raise StatementError(
+            f"Cannot {action} {noun} {source.name}: {source.query_id} computes its rows and would "
+            "not know of others.",
+            hint="Insert into what it reads, or terminate the query first.",
+        )
     if source.read_only:
         raise StatementError(f"Cannot {action} read-only {noun}: {source.name}")
     if source.window is not None:
         raise StatementError(f"Cannot {action} windowed {noun}: {source.name}")
 
 
-def _targets(statement: InsertValues, source: Source) -> list[Column]:
+def target_columns(
+    source: Source, names: Sequence[str], values: int, statement: str
+) -> list[Column]:
+    """The columns of a list, which may hold ROWTIME, or without one all; as many as `values`."""
     schema = _value_schema(source)
-    if not statement.columns:
-        columns = list(schema.columns)
-    else:
-        columns = [_target(name, source, schema) for name in statement.columns]
-        if len(set(statement.columns)) < len(columns):
-            raise StatementError("INSERT INTO … VALUES names a column twice")
-    if len(columns) != len(statement.values):
+    columns = [_target(name, source, schema) for name in names] or list(schema.columns)
+    if len(set(names)) < len(names):
+        raise StatementError(f"{statement} names a column twice")
+    if len(columns) != values:
         raise StatementError(
             f"Failed to insert values into '{source.name}': expected "
-            f"{len(columns)} values, got {len(statement.values)}",
+            f"{len(columns)} values, got {values}",
             hint=f"The columns are {', '.join(column.name for column in columns)}.",
         )
     return columns

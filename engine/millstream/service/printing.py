@@ -1,69 +1,170 @@
-"""PRINT: the records of a topic as they lie there, formats guessed from the bytes."""
+"""PRINT: the records of a topic as they lie there and as they come; formats are guessed."""
 
 from __future__ import annotations
 
 import datetime
 import json
 import struct
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from millstream.model.errors import StatementError
+from millstream.model.schema import Schema, WindowedKey
 from millstream.service.engine import Engine
-from millstream.service.results import Rows
+from millstream.service.results import Stream
 from millstream_parser.statements import PrintTopic
 
-RECORDS_MAX = 1_000_000
-READ_MAX = 10_000
+READ_MAX = 1_000
+WAIT_S = 0.2
+"""How often somebody who waits for records looks whether the stream was closed."""
 
 
-def print_topic(statement: PrintTopic, engine: Engine) -> Rows:
-    """The records that are in the topic now, oldest first, one line of text each."""
+def print_topic(statement: PrintTopic, engine: Engine) -> Stream:
+    """A line of text for each record, and one for each guess at the formats; follows the topic
+    until its LIMIT, or until the stream is closed."""
     topic = engine.log.topic(statement.topic)
     if topic is None:
         raise StatementError(
             f"Could not find topic '{statement.topic}'",
             hint="SHOW TOPICS lists the topics; names keep the case they are typed with.",
         )
-    records = []
-    for partition in range(topic.partitions):
-        records += _records(statement, partition, engine)
-    records.sort(key=lambda record: (record["timestamp"], record["partition"], record["offset"]))
-    chosen = records[:: statement.interval or 1][: statement.limit]
-    key, value = _guess([r["key"] for r in chosen]), _guess([r["value"] for r in chosen])
-    lines = [_line(record, key[1], value[1]) for record in chosen]
-    title = f"Key format: {key[0]}\nValue format: {value[0]}"
-    return Rows(pa.table({"record": pa.array(lines, pa.string())}), title)
+    first = engine.log.start_offset if statement.from_beginning else engine.log.end_offset
+    positions = {part: first(topic.name, part) for part in range(topic.partitions)}
+    windows = [source.window for source in engine.catalog.over_topic(topic.name)]
+    window = next((window for window in windows if window is not None), None)
+    printer = _Printer(statement, engine, positions, _Guess("Key", window), _Guess("Value"))
+    arrived = threading.Event()
+    forget = engine.log.on_append(arrived.set)
+    with engine.driver.lock:
+        engine.pushes += 1
+        name = f"print_{topic.name}_{engine.pushes}"
+
+    def close() -> None:
+        forget()
+        engine.pushing.pop(name, None)
+        arrived.set()
+
+    stream = Stream(name, Schema(()), ["record"], close)
+    stream.idle = lambda: _more(stream, printer, arrived, engine)
+    engine.pushing[name] = stream
+    return stream
 
 
-def _records(statement: PrintTopic, partition: int, engine: Engine) -> list[dict[str, Any]]:
-    if not statement.from_beginning:
-        return []
-    found: list[dict[str, Any]] = []
-    position = engine.log.start_offset(statement.topic, partition)
-    while len(found) < RECORDS_MAX:
-        fetched = engine.log.read(statement.topic, partition, position, READ_MAX)
-        found += [{**row, "partition": partition} for row in fetched.batch.to_pylist()]
-        if fetched.end:
-            break
-        position = fetched.next_offset
-    return found
+def _more(stream: Stream, printer: _Printer, arrived: threading.Event, engine: Engine) -> bool:
+    """Wait for records and hand their lines over; False where none can come any more."""
+    while stream.buffer.empty():
+        arrived.clear()
+        lines = printer.lines()
+        if lines:
+            stream.put(pa.table({"record": pa.array(lines, pa.string())}))
+        if printer.finished:
+            stream.buffer.put_nowait(None)
+        elif not lines and engine.driver.threaded:
+            arrived.wait(WAIT_S)
+        elif not lines and not engine.driver.run_until_idle():
+            return False
+    return True
 
 
-def _line(
-    record: dict[str, Any], key: Callable[[bytes], str], value: Callable[[bytes], str]
-) -> str:
-    time = datetime.datetime.fromtimestamp(record["timestamp"] / 1000, datetime.UTC)
-    stamp = f"{time:%Y/%m/%d %H:%M:%S}.{time.microsecond // 1000:03d} Z"
-    parts = [
-        f"rowtime: {stamp}",
-        f"key: {'<null>' if record['key'] is None else key(record['key'])}",
-        f"value: {'<null>' if record['value'] is None else value(record['value'])}",
-        f"partition: {record['partition']}",
-    ]
-    return ", ".join(parts)
+@dataclass(slots=True)
+class _Guess:
+    """The formats that all bytes seen so far can be read with; the first one shows them."""
+
+    part: str
+    window: WindowedKey | None = None
+    candidates: tuple[str, ...] = ()
+    shown: bool = False
+
+    def narrow(self, data: bytes | None) -> None:
+        """Strike out the formats that these bytes are not of."""
+        if data is None:
+            return
+        before = self.candidates if self.shown else tuple(READERS)
+        self.candidates = tuple(name for name in before if _reads(name, self._inner(data)))
+        self.shown = self.shown and self.candidates == before
+
+    def line(self) -> str | None:
+        """What the format may be, where that has changed."""
+        if self.shown:
+            return None
+        self.shown = True
+        names = " or ".join(self.candidates) or "bytes"
+        return (
+            f"{self.part} format: {f'{self.window.kind.value}({names})' if self.window else names}"
+        )
+
+    def text(self, data: bytes | None) -> str:
+        """The bytes as text."""
+        if data is None:
+            return "<null>"
+        inner = self._inner(data)
+        shown = READERS[self.candidates[0]](inner) if self.candidates else inner.hex(" ")
+        if self.window is None:
+            return shown
+        bounds = struct.unpack(f">{len(data[len(inner) :]) // 8}q", data[len(inner) :])
+        end = bounds[0] if len(bounds) > 1 else "-"
+        return f"[{shown}@{bounds[-1]}/{end}]"
+
+    def _inner(self, data: bytes) -> bytes:
+        """A key without the window behind it: start, or end and start of a session."""
+        if self.window is None:
+            return data
+        return data[: -16 if self.window.size_ms is None else -8]
+
+
+@dataclass(slots=True)
+class _Printer:
+    """Reads the topic on from `positions`."""
+
+    statement: PrintTopic
+    engine: Engine
+    positions: dict[int, int]
+    key: _Guess
+    value: _Guess
+    seen: int = 0
+    printed: int = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the LIMIT is reached."""
+        return self.statement.limit is not None and self.printed >= self.statement.limit
+
+    def lines(self) -> list[str]:
+        """The lines of the records that are there and not printed yet, oldest first."""
+        lines: list[str] = []
+        for record in self._records():
+            if self.finished:
+                break
+            self.seen += 1
+            if (self.seen - 1) % (self.statement.interval or 1) == 0:
+                lines += self._shown(record)
+        return lines
+
+    def _shown(self, record: Mapping[str, Any]) -> list[str]:
+        self.printed += 1
+        for guess, data in ((self.key, record["key"]), (self.value, record["value"])):
+            guess.narrow(data)
+        heads = [line for guess in (self.key, self.value) if (line := guess.line()) is not None]
+        time = datetime.datetime.fromtimestamp(record["timestamp"] / 1000, datetime.UTC)
+        stamp = f"{time:%Y/%m/%d %H:%M:%S}.{time.microsecond // 1000:03d} Z"
+        return [
+            *heads,
+            f"rowtime: {stamp}, key: {self.key.text(record['key'])}, "
+            f"value: {self.value.text(record['value'])}, partition: {record['partition']}",
+        ]
+
+    def _records(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for partition, position in self.positions.items():
+            fetched = self.engine.log.read(self.statement.topic, partition, position, READ_MAX)
+            found += [{**row, "partition": partition} for row in fetched.batch.to_pylist()]
+            self.positions[partition] = fetched.next_offset
+        found.sort(key=lambda record: (record["timestamp"], record["partition"], record["offset"]))
+        return found
 
 
 def _json(data: bytes) -> str:
@@ -79,6 +180,10 @@ def _bigint(data: bytes) -> str:
     return str(struct.unpack(">q", data)[0])
 
 
+def _double(data: bytes) -> str:
+    return str(struct.unpack(">d", data)[0])
+
+
 def _text(data: bytes) -> str:
     text = data.decode()
     if not text.isprintable():
@@ -86,22 +191,18 @@ def _text(data: bytes) -> str:
     return text
 
 
-GUESSES: tuple[tuple[str, Callable[[bytes], str]], ...] = (
-    ("JSON", _json),
-    ("KAFKA_STRING", _text),
-    ("KAFKA_INT", _integer),
-    ("KAFKA_BIGINT", _bigint),
-)
+READERS: Mapping[str, Callable[[bytes], str]] = {
+    "JSON": _json,
+    "KAFKA_STRING": _text,
+    "KAFKA_INT": _integer,
+    "KAFKA_BIGINT": _bigint,
+    "KAFKA_DOUBLE": _double,
+}
 
 
-def _guess(items: list[bytes | None]) -> tuple[str, Callable[[bytes], str]]:
-    """The first format that all of the bytes can be read with."""
-    present = [item for item in items if item is not None]
-    for name, read in GUESSES:
-        try:
-            for item in present:
-                read(item)
-        except (ValueError, struct.error):
-            continue
-        return name, read
-    return "bytes", lambda data: data.hex(" ")
+def _reads(name: str, data: bytes) -> bool:
+    try:
+        READERS[name](data)
+    except (ValueError, struct.error):
+        return False
+    return True

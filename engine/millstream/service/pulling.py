@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import duckdb
 import pyarrow as pa
@@ -10,8 +11,8 @@ import pyarrow as pa
 from millstream.catalog.catalog import QueryKind
 from millstream.catalog.source import Source
 from millstream.formats.codec import DecodeSpec, decode
-from millstream.model.batch import PART
-from millstream.model.errors import StatementError
+from millstream.model.batch import PART, RAW_SCHEMA
+from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.expressions import Expression
 from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
@@ -21,7 +22,9 @@ from millstream.operators.udfs import register_expressions
 from millstream.operators.view import view_text
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
+from millstream.service.bounded import bounded
 from millstream.service.engine import Engine
+from millstream.service.failures import reason
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
@@ -29,6 +32,7 @@ from millstream.service.text import Piece, parse_text
 from millstream_parser import statements as s
 
 READ_MAX = 100_000
+TIMEOUT = "millstream.query.pull.timeout.ms"
 CATCH_UP_MS_MAX = 1_000
 """How long a pull query waits for the tables to reflect what its own session inserted."""
 _BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
@@ -41,9 +45,9 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
         session.inserted = False
     query = statement.query
     if query is None:
-        return _beyond(piece, engine)
+        return _beyond(piece, engine, session)
     if query.joins or query.group_by or query.having is not None:
-        return _extended(piece.text, engine)
+        return _extended(piece.text, engine, session)
     if query.window is not None or query.partition_by:
         raise StatementError("Pull queries don't support WINDOW and PARTITION BY clauses.")
     source = engine.catalog.source(query.source.name)
@@ -64,7 +68,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
             table = _over_stream(source, plan, cursor, engine)
     except duckdb.Error as error:
         raise StatementError(
-            f"The pull query on {source.name} failed", detail=str(error).splitlines()[0]
+            f"The pull query on {source.name} failed.", detail=reason(error)
         ) from error
     finally:
         cursor.close()
@@ -136,7 +140,8 @@ def _over_stream(
     return cursor.sql(plan.sql('"$piece"')).to_arrow_table()
 
 
-def _spec(source: Source) -> DecodeSpec:
+def decoding(source: Source) -> DecodeSpec:
+    """How to read a whole record of a source."""
     schema = pull_schema(source)
     columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
     return DecodeSpec(
@@ -155,7 +160,7 @@ def _decoded(
     topic = engine.log.topic(source.topic)
     if topic is None:
         raise StatementError(f"Kafka topic does not exist: {source.topic}")
-    spec = _spec(source)
+    spec = decoding(source)
     ends = [engine.log.end_offset(topic.name, part) for part in range(topic.partitions)]
     for partition, end in enumerate(ends):
         position = engine.log.start_offset(topic.name, partition)
@@ -171,42 +176,51 @@ def _decoded(
 
 
 def _empty(source: Source, cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-    from millstream.model.batch import RAW_SCHEMA
-
     raw = RAW_SCHEMA.empty_table().append_column(PART, pa.array([], pa.int32()))
-    return decode(cursor, raw, _spec(source), source.topic).table
+    return decode(cursor, raw, decoding(source), source.topic).table
 
 
-def _beyond(piece: Piece, engine: Engine) -> Rows:
+def _beyond(piece: Piece, engine: Engine, session: Session) -> Rows:
     """A query that the dialect cannot read. Where nobody can, the dialect says what is wrong."""
     try:
-        return _extended(piece.text, engine)
+        return _extended(piece.text, engine, session)
     except StatementError as error:
         if error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException):
             parse_text(piece.script, extended_pull=False)
         raise
 
 
-def _extended(text: str, engine: Engine) -> Rows:
-    """A pull query beyond the dialect, printed anew from its checked tree."""
+def _extended(text: str, engine: Engine, session: Session) -> Rows:
+    """A pull query beyond the dialect, printed anew from its checked tree. As nothing else bounds
+    what it costs, its time is bounded."""
     cursor = engine.store.cursor()
+    limit = int(session.property(TIMEOUT))
     try:
-
-        def relation(name: str) -> str:
-            source = engine.catalog.source(name)
-            schema = pull_schema(source)
-            columns = ", ".join(map(identifier, physical_names(schema.names)))
-            if source.kind is SourceKind.TABLE:
-                inner = f"({table_sql(source, engine)}) AS t"
-            else:
-                pieces = list(_decoded(source, cursor, engine)) or [_empty(source, cursor)]
-                registered = f"$stream_{name}"
-                cursor.register(registered, pa.concat_tables(pieces, promote_options="default"))
-                inner = identifier(registered)
-            return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM {inner}'
-
-        return Rows(cursor.sql(extended_sql(text, relation)).to_arrow_table())
+        with bounded(cursor, limit):
+            relation = partial(_relation, cursor=cursor, engine=engine)
+            return Rows(cursor.sql(extended_sql(text, relation)).to_arrow_table())
+    except duckdb.InterruptException as error:
+        raise UnavailableError(
+            f"The pull query was ended: it took longer than {limit} ms.",
+            hint=f"SET '{TIMEOUT}' to more milliseconds, or ask for less.",
+            code="E-TIMEOUT",
+        ) from error
     except duckdb.Error as error:
-        raise StatementError("The pull query failed", detail=str(error).splitlines()[0]) from error
+        raise StatementError("The pull query failed.", detail=reason(error)) from error
     finally:
         cursor.close()
+
+
+def _relation(name: str, *, cursor: duckdb.DuckDBPyConnection, engine: Engine) -> str:
+    """A SELECT of what a stream or table holds now."""
+    source = engine.catalog.source(name)
+    schema = pull_schema(source)
+    columns = ", ".join(map(identifier, physical_names(schema.names)))
+    if source.kind is SourceKind.TABLE:
+        inner = f"({table_sql(source, engine)}) AS t"
+    else:
+        pieces = list(_decoded(source, cursor, engine)) or [_empty(source, cursor)]
+        registered = f"$stream_{name}"
+        cursor.register(registered, pa.concat_tables(pieces, promote_options="default"))
+        inner = identifier(registered)
+    return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM {inner}'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
-from millstream.plan.nodes import Deliver, Project, Read, Write
+from millstream.plan.nodes import Deliver, Project, Read
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
 from millstream.topology.split import split
@@ -99,6 +98,8 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             commit_interval_ms=None if interval is None else int(interval),
         )
     )
+    if query_id in engine.paused:
+        engine.instance.pause(query_id)
 
 
 def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
@@ -127,34 +128,6 @@ def register_source_table(engine: Engine, source: Source, record: QueryRecord) -
     node = Deliver(Project(read, expressions, source.schema), None)
     engine.plans[record.id] = Planned(node, (source,))
     engine.catalog = engine.catalog.with_query(record)
-
-
-def check_upgrade(name: str, before: Planned, after: Planned) -> None:
-    """Refuse CREATE OR REPLACE … AS where the state kept so far would not fit the new plan."""
-    shapes = [_shape(planned.node) for planned in (before, after)]
-    if shapes[0] != shapes[1]:
-        raise StatementError(
-            f"Cannot upgrade '{name}': upgrades are not yet supported for queries whose sources, "
-            "aggregation, join, windows or partitioning change",
-            hint="Drop it and create it again, or create another one.",
-        )
-
-
-def _shape(node: Any) -> tuple[Any, ...]:
-    """What of a plan must stay: everything but filters and projections."""
-    match node:
-        case Read():
-            return ("Read", node.source.name)
-        case Write() | Deliver() | Project():
-            return _shape(node.input)
-        case _ if type(node).__name__ == "Filter":
-            return _shape(node.input)
-        case _:
-            raise StatementError(
-                "Upgrades not yet supported for queries with aggregations, joins, windows or "
-                "table functions",
-                hint="Drop the stream or table and create it again.",
-            )
 
 
 def kernels(

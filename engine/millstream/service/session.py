@@ -16,6 +16,8 @@ class Session:
     local: bool = True
     inserted: bool = False
     """Whether records were inserted since the last pull query."""
+    asserted: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Up to where ASSERT VALUES has matched a topic and partition."""
 
     def property(self, name: str) -> str:
         """The effective value of a property."""

@@ -111,6 +111,19 @@ class Store:
         """The processing side of a sub-topology's state; makes its tables when absent."""
         return Session(self, query_id, subtopology, tuple(tables))
 
+    def widen(self, query_id: str, subtopology: int, table: StateTable) -> None:
+        """Give a state table the value columns it lacks, NULL in every row; no error when there is
+        no such table. Nothing may be writing to it."""
+        cursor = self.cursor()
+        try:
+            name = self.table(query_id, subtopology, table.name)
+            for column, kind in table.value:
+                cursor.execute(
+                    f"ALTER TABLE IF EXISTS {name} ADD COLUMN IF NOT EXISTS {quoted(column)} {kind}"
+                )
+        finally:
+            cursor.close()
+
     def drop_query(self, query_id: str) -> None:
         """Remove all state of a query; no error when there is none."""
         cursor = self.cursor()

@@ -48,7 +48,7 @@ def test_stateless_neighbours_become_one_select() -> None:
 def test_an_exact_program_lists_its_failing_rows() -> None:
     kept = Filter(READ, Compare(">", ColumnRef("V", INTEGER), Literal(1, INTEGER)))
     found = program(kept)
-    assert found.problems == ("filter_1_problems",)
+    assert found.problems == ("filter_of_in_0_problems",)
     assert "TRY" not in show_program(found)
     assert "TRY" in show_program(found, exact=True)
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from millstream import ConflictError, Database, Done, MillstreamError, Rows, StatementError
+from millstream import (
+    ConflictError,
+    Database,
+    Done,
+    MillstreamError,
+    Rows,
+    StatementError,
+    Stream,
+)
 from millstream.model.errors import UnavailableError
 
 WITH = "WITH (KAFKA_TOPIC='t', PARTITIONS=1, VALUE_FORMAT='JSON')"
@@ -269,16 +277,41 @@ def test_explain_all_stages_and_refusals(shop: Database) -> None:
     assert len(rows(shop, "SHOW TABLES;")) == 1, "explaining makes nothing"
 
 
+def printed(db: Database, sql: str) -> list[str]:
+    result = db.execute(sql)
+    assert isinstance(result, Stream)
+    return [row[0] for row in result]
+
+
 def test_print(shop: Database) -> None:
-    result = shop.execute("PRINT 'orders' FROM BEGINNING;")
-    assert isinstance(result, Rows)
-    assert result.title == "Key format: KAFKA_STRING\nValue format: JSON"
-    assert len(result) == 4
-    assert "key: ann, value: {" in sorted(row[0].split("Z, ")[1] for row in result)[0]
-    limited = shop.execute("PRINT 'orders' FROM BEGINNING LIMIT 1;")
-    assert isinstance(limited, Rows) and len(limited) == 1
-    assert rows(shop, "PRINT 'orders' FROM BEGINNING INTERVAL 2;") != []
+    lines = printed(shop, "PRINT 'orders' FROM BEGINNING LIMIT 4;")
+    assert lines[:2] == ["Key format: KAFKA_STRING", "Value format: JSON or KAFKA_STRING"]
+    assert sorted(line.split("key: ")[1].split(",")[0] for line in lines if "key: " in line) == [
+        "ann", "ann", "bob", "cleo",
+    ]  # fmt: skip
+    assert len(printed(shop, "PRINT 'orders' FROM BEGINNING INTERVAL 3 LIMIT 2;")) == 4
     refused(shop, "PRINT nothing;", "Could not find topic")
+
+
+def test_print_follows_the_topic(shop: Database) -> None:
+    result = shop.execute("PRINT orders;")
+    assert isinstance(result, Stream)
+    shop.execute("INSERT INTO orders VALUES ('dora', 'rice', 2);")
+    lines = iter(result)
+    assert "dora" in [next(lines)[0] for _ in range(3)][2]
+    shop.close()
+    assert list(lines) == [], "closing the database ends it"
+
+
+def test_print_shows_the_windows_of_keys(shop: Database) -> None:
+    shop.execute(
+        "CREATE TABLE hourly AS SELECT customer, COUNT(*) AS n FROM orders "
+        "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY customer;"
+    )
+    shop.wait()
+    lines = printed(shop, "PRINT HOURLY FROM BEGINNING LIMIT 1;")
+    assert lines[0] == "Key format: TUMBLING(KAFKA_STRING)"
+    assert re.search(r"key: \[[a-z]+@[0-9]+/-\]", lines[2])
 
 
 # SET, DEFINE, ASSERT, RUN SCRIPT, types, ALTER

@@ -1,0 +1,89 @@
+"""CREATE OR REPLACE … AS: which plan may go on with the state and the positions of another.
+
+Filters and projections may change, as nothing is kept of them. What decides where rows go and what
+is kept of them must stay (reference: statements, section 14).
+"""
+
+from __future__ import annotations
+
+from millstream.model.errors import StatementError
+from millstream.model.schema import Role, SourceKind
+from millstream.plan.nodes import (
+    Aggregate,
+    Deliver,
+    Filter,
+    Flatten,
+    Node,
+    Project,
+    Read,
+    Repartition,
+    Write,
+    inputs,
+)
+
+Shape = tuple[object, ...]
+
+
+def check_upgrade(name: str, before: Node, after: Node) -> None:
+    """Refuse a plan that cannot take over what the running one of the sink `name` has kept."""
+    for node in (before, after):
+        _refuse(name, node)
+    for what in _SHAPES:
+        if _shape(before, what) != _shape(after, what):
+            raise _unsupported(name, f"queries whose {what} changes")
+
+
+def _refuse(name: str, node: Node) -> None:
+    """What cannot be upgraded even by itself."""
+    match node:
+        case Read(source) if source.window is not None:
+            raise _unsupported(name, f"queries of windowed sources ({source.name})")
+        case Aggregate() if node.input.kind is SourceKind.TABLE:
+            raise _unsupported(name, "aggregations of tables")
+        case _ if len(inputs(node)) > 1:
+            raise _unsupported(name, "queries with joins")
+    for below in inputs(node):
+        _refuse(name, below)
+
+
+def _unsupported(name: str, what: str) -> StatementError:
+    return StatementError(
+        f"Cannot upgrade '{name}': upgrades not yet supported for {what}.",
+        hint="Drop it and create it again, or create another one.",
+    )
+
+
+_SHAPES = ("source", "key", "aggregation or window", "partitioning")
+
+
+def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
+    """One aspect of a plan that must stay. `kept`: a node above keeps what comes out of `node`."""
+    match node:
+        case Read(source):
+            return (source.name, node.kind, node.materialised) if what == "source" else ()
+        case Write() | Deliver() | Filter() | Flatten():
+            return _shape(node.input, what, kept=kept)
+        case Project():
+            own = _projected(node, what, kept=kept)
+            return own + _shape(node.input, what, kept=kept)
+        case Repartition():
+            own = (node.keys, node.schema) if what == "partitioning" else ()
+            return own + _shape(node.input, what, kept=True)
+        case Aggregate():
+            own = (node.aggregates, node.window, node.final, node.schema)
+            below = _shape(node.input, what, kept=True)
+            return (own if what == "aggregation or window" else ()) + below
+    return ()
+
+
+def _projected(node: Project, what: str, *, kept: bool) -> Shape:
+    """The key as it is computed, and everything where it becomes state."""
+    if what == "aggregation or window":
+        return (node.expressions, node.schema) if kept else ()
+    if what != "key":
+        return ()
+    return tuple(
+        expression
+        for column, expression in zip(node.schema.columns, node.expressions, strict=True)
+        if column.role is Role.KEY
+    )
