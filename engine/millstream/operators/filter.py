@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.operators.expressions import compile_predicate
+from millstream.operators.guards import guarded_text
 from millstream.operators.relation import PRESENT, Part, Setting, column_lookup, nested, reported
-from millstream.operators.sql import guarded
 from millstream.plan.nodes import Filter
 
 
@@ -16,8 +16,10 @@ def compile_filter(node: Filter, given: Part, label: str, setting: Setting) -> P
     if PRESENT not in part.where:
         part = replace(part, where=(*part.where, PRESENT))
     part = reported(part, label, [("WHERE", node.predicate)], setting)
-    text = compile_predicate(
-        node.predicate, setting.catalogue, exact=setting.exact, columns=column_lookup(part.schema)
-    )
-    kept = f"coalesce({guarded(text)}, FALSE)" if setting.exact else f"({text})"
+    lookup, catalogue = column_lookup(part.schema), setting.catalogue
+    if setting.exact:
+        text = guarded_text(node.predicate, catalogue, lookup, compiled=compile_predicate)
+        kept = f"coalesce({text}, FALSE)"
+    else:
+        kept = f"({compile_predicate(node.predicate, catalogue, exact=False, columns=lookup)})"
     return replace(part, where=(*part.where, kept))

@@ -17,8 +17,9 @@ from millstream.model.expressions import ColumnRef, Expression, Literal, column_
 from millstream.model.physical import physical_names
 from millstream.model.schema import Schema
 from millstream.operators.expressions import compile_expression
+from millstream.operators.guards import guarded_text
 from millstream.operators.program import Sql, StateTable, Step
-from millstream.operators.sql import guarded, identifier, literal
+from millstream.operators.sql import identifier, literal
 
 ORIGIN = identifier("$origin")
 """Where `$seq` has been numbered anew: the number of the input record that caused the row."""
@@ -131,10 +132,10 @@ def column_lookup(schema: Schema) -> Callable[[str], str]:
 
 def value_text(expression: Expression, schema: Schema, setting: Setting) -> str:
     """An expression as a value: in exact programs NULL where it fails."""
-    text = compile_expression(
-        expression, setting.catalogue, exact=setting.exact, columns=column_lookup(schema)
-    )
-    return text if cannot_fail(expression) or not setting.exact else guarded(text)
+    lookup = column_lookup(schema)
+    if setting.exact and not cannot_fail(expression):
+        return guarded_text(expression, setting.catalogue, lookup)
+    return compile_expression(expression, setting.catalogue, exact=setting.exact, columns=lookup)
 
 
 def key_text(expression: Expression, schema: Schema, setting: Setting) -> str:
@@ -166,9 +167,8 @@ def reported(
     seq = identifier(SEQ) if part.traced else part.origin or "-1::BIGINT"
     selects = []
     for what, expression in checks:
-        text = compile_expression(expression, setting.catalogue, exact=True, columns=lookup)
-        failed = f"{guarded(f'({text}) IS NULL')} IS NULL"
-        where = " AND ".join((*part.where, failed))
+        known = guarded_text(expression, setting.catalogue, lookup, shape="(%s) IS NULL")
+        where = " AND ".join((*part.where, f"{known} IS NULL"))
         message = literal(f"the expression of {what} failed")
         selects.append(
             f"SELECT {identifier(PART)}, {seq} AS {identifier(SEQ)}, {message} AS message\n"

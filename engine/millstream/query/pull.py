@@ -12,8 +12,8 @@ from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, SqlType
-from millstream.operators.expressions import compile_expression
-from millstream.operators.sql import guarded, identifier
+from millstream.operators.guards import guarded_text
+from millstream.operators.sql import identifier
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import print_expression
@@ -57,8 +57,9 @@ def plan_pull(
     scope = Scope(((alias, visible),), catalogue, types, clause="SELECT", text=script)
 
     def text(expression: Expression) -> str:
-        compiled = compile_expression(expression, catalogue, exact=True, columns=names.__getitem__)
-        return compiled if isinstance(expression, ColumnRef) else guarded(compiled)
+        if isinstance(expression, ColumnRef):
+            return names[expression.name]
+        return guarded_text(expression, catalogue, names.__getitem__)
 
     items = _expanded(query, schema, scope)
     result = Schema(tuple(Column(name, e.type, role) for name, e, role in items))
