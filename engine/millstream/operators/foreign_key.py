@@ -205,7 +205,7 @@ def compile_settle(node: Settle, given: Part, label: str, setting: Setting, *, o
     """The state holds the version of the newest answer to each left row and what it shows, also
     of rows that are gone: an answer to an earlier version may still be on its way."""
     given = nested(given, setting)
-    schema = Schema((*node.schema.columns, VERSION, Column(SHOWN, Primitive.BOOLEAN)))
+    schema = _settled(node)
     how = Kept(label, schema, old=True)
     part = kept(Part(schema, _newest(node, given, how, setting)), how)
     olds, lookup = old_names(schema), column_lookup(schema)
@@ -235,6 +235,11 @@ def compile_settle(node: Settle, given: Part, label: str, setting: Setting, *, o
     )
 
 
+def _settled(node: Settle) -> Schema:
+    """What the state keeps of a left row."""
+    return Schema((*node.schema.columns, VERSION, Column(SHOWN, Primitive.BOOLEAN)))
+
+
 def _newest(node: Settle, given: Part, how: Kept, setting: Setting) -> str:
     """The answers that are not older than one before them, with what they show."""
     lookup, keys = column_lookup(given.schema), key_names(given.schema)
@@ -255,3 +260,10 @@ def _newest(node: Settle, given: Part, how: Kept, setting: Setting) -> str:
         f"  QUALIFY b.{version} >= greatest(s.{version}, max(b.{version}) OVER (\n"
         f"  PARTITION BY {partition} ORDER BY b.{SQ} ROWS UNBOUNDED PRECEDING))\n)"
     )
+
+
+def settled_rows(node: Settle, table: str) -> str:
+    """The rows of the join, from its state table."""
+    lookup = column_lookup(_settled(node))
+    listed = _listed(node.schema, lookup)
+    return f"(SELECT {listed}, {P}, {RT} FROM {table} WHERE {lookup(SHOWN)})"

@@ -140,3 +140,24 @@ def _columns(node: TableTableJoin, own: _Side, other: _Side) -> dict[str, str]:
         texts.setdefault(column.name, f'CASE WHEN o."$live" THEN o.{name} END')
     columns = zip(node.schema.names, quoted(names(node.schema)), strict=True)
     return {physical: texts[name] for name, physical in columns}
+
+
+def joined_rows(node: TableTableJoin, left: str, right: str) -> str:
+    """The rows of the join, from those that the state tables keep of both sides."""
+    ours, theirs = key_names(node.left.schema), key_names(node.right.schema)
+    keys = tuple(zip(ours, theirs, strict=True))
+    texts = {
+        column.name: f"coalesce(b.{mine}, o.{other})"
+        for column, (mine, other) in zip(node.schema.key, keys, strict=True)
+    }
+    for side, schema in (("b", node.left.schema), ("o", node.right.schema)):
+        for column, name in zip(schema.value, value_names(schema), strict=True):
+            texts.setdefault(column.name, f"{side}.{name}")
+    columns = zip(node.schema.names, quoted(names(node.schema)), strict=True)
+    listed = ", ".join(f"{texts[name]} AS {physical}" for name, physical in columns)
+    same = " AND ".join((f"b.{P} = o.{P}", *(f"b.{mine} = o.{other}" for mine, other in keys)))
+    return (
+        f"(\n  SELECT {listed},\n"
+        f"  coalesce(b.{P}, o.{P}) AS {P}, greatest(b.{RT}, o.{RT}) AS {RT}\n"
+        f"  FROM {left} b {node.join.value} JOIN {right} o ON {same}\n)"
+    )

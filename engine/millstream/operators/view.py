@@ -9,11 +9,21 @@ from millstream.model.batch import DIFF, SEQ
 from millstream.operators.accumulators import accumulator, result_text
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.filter import compile_filter
+from millstream.operators.foreign_key import settled_rows
 from millstream.operators.program import StateTable
 from millstream.operators.project import compile_project
 from millstream.operators.relation import Part, Setting, names, quoted, select_text
+from millstream.operators.table_join import joined_rows
 from millstream.operators.windows import clock_name, emitted_rows
-from millstream.plan.nodes import Aggregate, Filter, Node, Project, Read
+from millstream.plan.nodes import (
+    Aggregate,
+    Filter,
+    Node,
+    Project,
+    Read,
+    Settle,
+    TableTableJoin,
+)
 from millstream.topology.topology import SubTopology
 
 _META = ((f'"{SEQ}"', "0::BIGINT"), (f'"{DIFF}"', "1::TINYINT"))
@@ -58,6 +68,14 @@ def _over_state(
             if node.final:
                 rows = emitted_rows(node.window, rows, table(clock_name(found)))
             return _aggregated(node, rows, setting)
+        case TableTableJoin():
+            left, right = (_named(tables, "join_", side) for side in ("_left", "_right"))
+            assert left is not None and right is not None
+            return Part(node.schema, joined_rows(node, table(left), table(right)), meta=_META)
+        case Settle():
+            found = _named(tables, "settle_")
+            assert found is not None
+            return Part(node.schema, settled_rows(node, table(found)), meta=_META)
         case Filter():
             given = _over_state(node.input, tables, table, setting)
             return given and compile_filter(node, given, "filter", setting)
@@ -67,10 +85,11 @@ def _over_state(
     return None
 
 
-def _named(tables: tuple[StateTable, ...], prefix: str) -> str | None:
-    """The one state table of a kind, if there is exactly one."""
-    found = [item.name for item in tables if item.name.removeprefix(prefix).isdigit()]
-    return found[0] if len(found) == 1 else None
+def _named(tables: tuple[StateTable, ...], prefix: str, suffix: str = "") -> str | None:
+    """The state table of a kind that the last step writes, if there is one."""
+    names = [item.name for item in tables]
+    found = [n for n in names if n.removeprefix(prefix).removesuffix(suffix).isdigit()]
+    return found[-1] if found else None
 
 
 def _aggregated(node: Aggregate, table: str, setting: Setting) -> Part:

@@ -1,0 +1,137 @@
+"""A query under the runtime on a log of its own, for properties of how input arrives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millstream.catalog.catalog import Catalog
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel.compaction import Pace
+from millstream.kernel.kernel import DuckKernel
+from millstream.log.batches import TABLES
+from millstream.log.log import Appended, Topic
+from millstream.log.simulated import SimulatedLog
+from millstream.model.batch import raw_batch
+from millstream.plan.build import plan_query
+from millstream.plan.define import create_source
+from millstream.plan.sinks import NewSource
+from millstream.runtime.instance import (
+    Guarantee,
+    Instance,
+    KernelSpec,
+    QuerySpec,
+    QueryState,
+    RuntimeSettings,
+)
+from millstream.state.store import Store
+from millstream.topology.split import split
+from millstream.topology.topology import Topology
+from millstream_parser import parse, statements
+
+SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
+SINK = "o"
+
+
+def topology_of(sources: str, sql: str, partitions: Mapping[str, int]) -> Topology:
+    """What a CREATE … AS SELECT over the CREATE statements of `sources` runs as."""
+    catalog = Catalog()
+    for statement in parse(sources):
+        assert isinstance(statement, statements.CreateSource)
+        catalog = catalog.with_source(create_source(statement, catalog, {}))
+    (statement,) = parse(sql)
+    assert isinstance(statement, statements.CreateAs)
+    planned = plan_query(
+        statement.query,
+        catalog,
+        target=NewSource(statement.kind, statement.name, statement.properties),
+        properties={},
+        functions=builtin_catalogue(),
+    )
+    return split(planned.node, "Q", partitions=partitions.__getitem__)
+
+
+class Pipeline:
+    """A query that writes to the topic `o`; `stop` and `start` take its state away."""
+
+    def __init__(self, sources: str, sql: str, partitions: Mapping[str, int]) -> None:
+        """`partitions`: of the topics that it reads and of `o`."""
+        self.topology = topology_of(sources, sql, partitions)
+        self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
+        internal = {one.name: one.partitions for one in self.topology.internal_topics}
+        self.partitions = {**partitions, **internal}
+        for topic, count in self.partitions.items():
+            self.log.create_topic(Topic(topic, count))
+        self.producer = self.log.writer("producer")
+        self.now = 0
+        self.start()
+
+    def start(self) -> None:
+        """Run it, from what is committed."""
+        self.store = Store.open(":memory:")
+        specs = tuple(
+            KernelSpec(
+                DuckKernel(
+                    self.store,
+                    "Q",
+                    sub,
+                    builtin_catalogue(),
+                    output_partitions=self.partitions[str(sub.output)],
+                    pace=Pace(fewest=3, piece=2),
+                ),
+                tuple(one.topic for one in sub.inputs),
+                sub.partitions,
+                sub.changelog,
+            )
+            for sub in self.topology.subtopologies
+        )
+        moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
+        self.instance: Instance[Any] = Instance(self.log, SETTINGS)
+        self.instance.add_query(
+            QuerySpec("Q", "Q", specs, Guarantee.EXACTLY_ONCE, repartitions=frozenset(moved))
+        )
+
+    def stop(self) -> None:
+        """End it without a commit."""
+        self.instance.close(self.now, commit=False)
+        self.store.close()
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        rows: Sequence[tuple[bytes, bytes | None, int]],
+        headers: Sequence[Any] | None = None,
+    ) -> None:
+        """Records with key, value and event time."""
+        if rows:
+            batch = raw_batch(list(rows), None if headers is None else list(headers))
+            self.producer.append([Appended(topic, partition, batch, len(rows))])
+
+    def step(self) -> None:
+        """One step of the instance, a millisecond later."""
+        self.now += 1
+        self.instance.step(self.now)
+
+    def settle(self) -> None:
+        """Work until nothing is left."""
+        for _ in range(500):
+            self.step()
+            status = self.instance.query_status("Q")
+            assert status.state is not QueryState.ERROR, status.error
+            idle = status.state is QueryState.RUNNING and not any(status.lag.values())
+            if idle and not self.instance._queries["Q"].dirty:
+                return
+        raise AssertionError("does not come to rest")
+
+    def finish(self) -> list[list[dict[str, Any]]]:
+        """Work until nothing is left; the records of each output partition."""
+        self.settle()
+        count = self.partitions[SINK]
+        return [self.log.read(SINK, p, 0, 1 << 20).batch.to_pylist() for p in range(count)]
+
+
+def encoded(value: Mapping[str, Any] | None) -> bytes | None:
+    """The value of a record."""
+    return None if value is None else json.dumps(value).encode()
