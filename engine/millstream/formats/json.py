@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 
 import duckdb
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.formats.json_cut import cut_columns
 from millstream.formats.json_rows import read_json_rows
 from millstream.formats.json_shape import Shapes, carrier, learn_shapes
 from millstream.formats.kafka import read_text
@@ -33,9 +35,14 @@ def read_json(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) ->
     if shapes is None:
         return read_json_rows(payload.to_pylist(), layout)
     text, _ = read_text(payload)
-    matched = _fitting(text, shapes)
+    compact, matched = _fitting(text, shapes)
     chosen = text if matched.all() else text.filter(pa.array(matched))
-    fast, exact = _read_fast(con, chosen, layout, shapes)
+    carried = cut_columns(chosen, layout, shapes) if compact and len(chosen) else None
+    exact = np.ones(len(chosen), np.bool_)
+    if carried is None:
+        carried, exact = _parsed(con, chosen, layout, shapes)
+    fast, fine = _typed(carried, layout, len(chosen))
+    exact &= fine
     if matched.all() and exact.all():
         return Read(fast)
     rest = present_rows(payload) & ~matched
@@ -49,13 +56,15 @@ def _samples(payload: Bytes) -> list[bytes]:
     return [value for value in values if value is not None]
 
 
-def _fitting(text: pa.Array, shapes: Shapes) -> Mask:
-    """Which texts have one of the shapes."""
+def _fitting(text: pa.Array, shapes: Shapes) -> tuple[bool, Mask]:
+    """Which texts have one of the shapes, and whether all of these are compact."""
     matched = _matches(text, shapes.compact)
-    if not matched.all():
-        others = np.flatnonzero(~matched)
-        matched[others] = _matches(text.take(pa.array(others)), shapes.pattern)
-    return matched
+    if matched.all():
+        return True, matched
+    others = np.flatnonzero(~matched)
+    spaced = _matches(text.take(pa.array(others)), shapes.pattern)
+    matched[others] = spaced
+    return not spaced.any(), matched
 
 
 def _matches(text: pa.Array, pattern: str) -> Mask:
@@ -63,40 +72,46 @@ def _matches(text: pa.Array, pattern: str) -> Mask:
     return np.array(fits.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _read_fast(
+def _parsed(
     con: duckdb.DuckDBPyConnection, text: pa.Array, layout: Layout, shapes: Shapes
-) -> tuple[tuple[pa.Array, ...], Mask]:
-    """The wanted columns of texts that have one of the shapes, and which rows of them count."""
+) -> tuple[dict[str, pa.Array], Mask]:
+    """The wanted columns that the shapes have, by name, in the types that carry them, of texts
+    that have one of the shapes; and which rows of them count."""
     every = np.ones(len(text), np.bool_)
     columns = layout.picked
     structure = carrier(layout, shapes.names)
     if structure is None or not columns:
         spelt = {column.name for column in columns} & set(shapes.names.fields)
-        exact = every if not spelt else ~every
-        return tuple(pa.nulls(len(text), arrow_type(c.type)) for c in columns), exact
+        return {}, every if not spelt else ~every
     quoted = structure.replace("'", "''")
     rows = con.from_arrow(pa.table({"j": text}))
     read = one_array(
         rows.project(f"TRY(from_json_strict(j, '{quoted}')) AS r").to_arrow_table()["r"]
     )
-    exact = present_rows(read)
     if not layout.wrapped:
-        found = {columns[0].name: read}
-    else:
-        names = [shapes.names.fields.get(column.name) for column in columns]
-        members = dict(zip((f.name for f in read.type), read.flatten(), strict=True))
-        found = {
-            column.name: members[name]
-            for column, name in zip(columns, names, strict=True)
-            if name is not None
-        }
+        return {columns[0].name: read}, present_rows(read)
+    names = [shapes.names.fields.get(column.name) for column in columns]
+    members = dict(zip((f.name for f in read.type), read.flatten(), strict=True))
+    found = {
+        column.name: members[name]
+        for column, name in zip(columns, names, strict=True)
+        if name is not None
+    }
+    return found, present_rows(read)
+
+
+def _typed(
+    carried: Mapping[str, pa.Array], layout: Layout, rows: int
+) -> tuple[tuple[pa.Array, ...], Mask]:
+    """The wanted columns, NULL where no record has the field, and which rows of them count."""
+    exact = np.ones(rows, np.bool_)
     typed = []
-    for column in columns:
-        if column.name in found:
-            array, fine = from_carrier(found[column.name], column.type)
+    for column in layout.picked:
+        if column.name in carried:
+            array, fine = from_carrier(carried[column.name], column.type)
             exact &= fine
         else:
-            array = pa.nulls(len(text), arrow_type(column.type))
+            array = pa.nulls(rows, arrow_type(column.type))
         typed.append(array)
     return tuple(typed), exact
 

@@ -68,11 +68,14 @@ class Names:
 @dataclass(frozen=True, slots=True)
 class Shapes:
     """Shapes that agree on the names of fields. `pattern` matches the records that have one;
-    `compact` those of them without white space and escapes, in three quarters of the time."""
+    `compact` those of them without white space and escapes, in three quarters of the time.
+    `fields` are the names of a flat record of the only shape, and whether a sample has a text
+    there; empty where there is no such shape."""
 
     pattern: str
     compact: str
     names: Names
+    fields: tuple[tuple[str, bool], ...] = ()
 
 
 class _NoShapeError(Exception):
@@ -81,7 +84,7 @@ class _NoShapeError(Exception):
 
 def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
     """The shapes of sample records, None where none of them can be read fast."""
-    patterns: dict[str, None] = {}
+    patterns: dict[str, Any] = {}
     names = Names()
     for sample in samples:
         try:
@@ -93,15 +96,22 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
             names = _merge(names, found)
         except (_NoShapeError, ValueError, RecursionError):
             continue
-        patterns[pattern] = None
+        patterns.setdefault(pattern, record)
         if len(patterns) == _VARIANTS_MAX:
             break
     if not patterns:
         return None
+    fields = _flat_fields(next(iter(patterns.values()))) if len(patterns) == 1 else ()
     pattern = f"^{_GAP}(?:{'|'.join(patterns)}){_GAP}$"
     # Names of fields are escaped in a pattern, so that nothing in them is replaced.
     compact = pattern.replace(_GAP, "").replace(_TEXT, _PLAIN_TEXT)
-    return Shapes(pattern, compact, names)
+    return Shapes(pattern, compact, names, fields)
+
+
+def _flat_fields(record: Any) -> tuple[tuple[str, bool], ...]:
+    if not isinstance(record, Pairs) or any(isinstance(item, tuple | list) for _, item in record):
+        return ()
+    return tuple((name, isinstance(item, str)) for name, item in record)
 
 
 def carrier(layout: Layout, names: Names) -> str | None:
