@@ -12,6 +12,7 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowKind
 from millstream.model.types import BIGINT, BYTES, DOUBLE, INTEGER, STRING
+from millstream.plan.keys import Key, KeyColumn, enumerate_words
 from millstream.plan.nodes import (
     Aggregate,
     Filter,
@@ -21,13 +22,7 @@ from millstream.plan.nodes import (
     Repartition,
     Window,
 )
-from millstream.plan.projection import (
-    Key,
-    KeyColumn,
-    Selected,
-    enumerate_words,
-    with_expression,
-)
+from millstream.plan.projection import Selected, with_expression
 from millstream.plan.rewrite import substitute
 from millstream.plan.sources import Surroundings, columns_in, functions_in, unique
 from millstream_parser import statements

@@ -16,6 +16,7 @@ from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, Win
 from millstream.plan.aggregation import aggregate, check_clauses, is_aggregation
 from millstream.plan.join_rules import refuse_kafka_values
 from millstream.plan.joins import From, materialised, read_joined, read_source
+from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
     Aggregate,
     Deliver,
@@ -26,15 +27,7 @@ from millstream.plan.nodes import (
     Write,
     inputs,
 )
-from millstream.plan.projection import (
-    Key,
-    KeyColumn,
-    Selected,
-    expand,
-    project,
-    project_all,
-    with_expression,
-)
+from millstream.plan.projection import Selected, expand, project, project_all, with_expression
 from millstream.plan.prune import prune
 from millstream.plan.rewrite import substitute
 from millstream.plan.sinks import (

@@ -13,6 +13,7 @@ from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKe
 from millstream.model.types import BIGINT
 from millstream.plan.aggregation import internal_format
 from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_kafka_values
+from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
     ForeignKeyJoin,
     JoinKind,
@@ -26,7 +27,6 @@ from millstream.plan.nodes import (
     TableTableJoin,
     Within,
 )
-from millstream.plan.projection import Key, KeyColumn
 from millstream.plan.sources import NamedSource, Surroundings, column_reference, unique
 from millstream_parser import statements
 
@@ -148,7 +148,7 @@ def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
     node = ForeignKeyJoin(left_node, right_node, foreign_key, key_format, kind, schema)
     prefix = step.left.source.prefix
     columns = tuple(replace(column, name=prefix + column.name) for column in left.key.columns)
-    key = Key(columns, "primary key column", table=step.left.source.alias)
+    key = Key(columns, table=step.left.source.alias)
     return replace(left, node=node, key=key)
 
 

@@ -12,6 +12,7 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, NULL, Struct
+from millstream.plan.keys import Key, KeyColumn, missing_key, repeated_key
 from millstream.plan.nodes import Named, Node, Project
 from millstream.plan.sources import NamedSource, Surroundings, column_tree, unique
 from millstream_parser import statements
@@ -24,32 +25,6 @@ class Selected:
     name: str
     expression: Expression
     tree: exp.Expression
-
-
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
-    """A key column of the result: its value, and the expressions that stand for it.
-
-    `matches` are (expression, text for messages) pairs, the preferred one first: an item of the
-    SELECT list that equals one of them is this key. `name` is for results that may leave it out.
-    """
-
-    name: str
-    value: Expression
-    matches: tuple[tuple[Expression, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The key of the relation below the projection.
-
-    `noun` says in messages where it is from; `table` is the left one of a foreign-key join.
-    """
-
-    columns: tuple[KeyColumn, ...]
-    noun: str = "key column"
-    synthetic: bool = False
-    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +194,7 @@ def project(
     chosen = [_chosen(column, selected, key) for column in key.columns]
     missing = [column for column, items in zip(key.columns, chosen, strict=True) if not items]
     if missing and not reordering:
-        raise _missing(key, missing, sink)
+        raise missing_key(key, missing, sink)
     keys = [(items[0], column) for column, items in zip(key.columns, chosen, strict=True) if items]
     if reordering:
         keys.sort(key=lambda pair: selected.index(pair[0]))
@@ -235,7 +210,7 @@ def _chosen(column: KeyColumn, selected: tuple[Selected, ...], key: Key) -> list
     for expression, _ in column.matches:
         items = [item for item in selected if item.expression == expression]
         if len(items) > 1:
-            raise _repeated(column, items, key)
+            raise repeated_key(column, [item.name for item in items], key)
         if items:
             return items
     return []
@@ -296,49 +271,3 @@ def project_all(node: Node, selected: tuple[Selected, ...], key: Key) -> Project
 def with_expression(item: Selected, expression: Expression) -> Selected:
     """The item with another value."""
     return replace(item, expression=expression)
-
-
-def _repeated(column: KeyColumn, items: list[Selected], key: Key) -> StatementError:
-    aliases = sorted(item.name for item in items)
-    if key.noun == "grouping expression":
-        listed = enumerate_words([f"`{item.name}`" for item in items], "and")
-        return StatementError(f"The projection contains a key column more than once: {listed}.")
-    return StatementError(
-        f"The projection contains a key column (`{column.name}`) more than once, "
-        f"aliased as: {enumerate_words(aliases, 'and')}."
-    )
-
-
-def _missing(key: Key, missing: list[KeyColumn], sink: str) -> StatementError:
-    if key.table:
-        plural = "s" if len(missing) > 1 else ""
-        listed = ", ".join(f"`{text}`" for column in missing for _, text in column.matches)
-        return StatementError(
-            f"Primary key column{plural} missing in projection. For foreign-key table-table "
-            "joins, the projection must include all primary key columns from the left input table "
-            f"(`{key.table}`). Missing column{plural}: {listed}."
-        )
-    columns = missing if key.noun == "grouping expression" else key.columns
-    texts = [text for column in columns for _, text in column.matches]
-    word = "or" if key.noun == "join expression" else "and"
-    example = texts[:1] if word == "or" else texts
-    message = (
-        "Key missing from projection (ie, SELECT). See https://cnfl.io/2LV7ouS.\n"
-        f"The query used to build `{sink}` must include the {key.noun}"
-        f"{'s' if len(texts) > 1 else ''} {enumerate_words(texts, word)} in its projection "
-        f"(eg, SELECT {', '.join(example)}...)."
-    )
-    if key.synthetic:
-        message += (
-            f"\n{texts[0]} was added as a synthetic key column because the join criteria did not "
-            "match any source column. This expression must be included in the projection and may "
-            "be aliased."
-        )
-    return StatementError(message)
-
-
-def enumerate_words(words: list[str], conjunction: str) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"

@@ -109,7 +109,8 @@ def _partitions(found: list[Input], before: list[SubTopology], partitions: Parti
         topics = {item.topic for item in found}
         return max(sub.partitions for sub in before if sub.output in topics)
     if len(set(counts.values())) > 1:
-        left, right = list(counts)[:2]
+        left = next(iter(counts))
+        right = next(name for name, count in counts.items() if count != counts[left])
         listed = ". ".join(f"`{name}` partitions = {count}" for name, count in counts.items())
         raise StatementError(
             f"Can't join `{left}` with `{right}` since the number of partitions don't match. "

@@ -85,6 +85,12 @@ def test_joined_topics_must_have_as_many_partitions() -> None:
     assert "`S` partitions = 2. `T` partitions = 4" in str(caught.value)
 
 
+def test_the_refusal_names_the_topic_that_differs() -> None:
+    sql = "CREATE STREAM o AS SELECT * FROM s JOIN t ON s.k = t.id JOIN u ON s.k = u.id;"
+    with pytest.raises(StatementError, match="Can't join `S` with `U` since"):
+        topology(sql, {"s": 2, "t": 2, "u": 3})
+
+
 def test_a_topology_is_shown_with_the_way_of_the_rows() -> None:
     text = show_topology(
         topology("CREATE TABLE o AS SELECT v, COUNT(*) FROM s GROUP BY v;", {"s": 1})

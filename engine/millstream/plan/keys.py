@@ -1,0 +1,85 @@
+"""The key of a query's result, and what is wrong with a SELECT list that does not hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.model.errors import StatementError
+from millstream.model.expressions import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A key column of the result: its value, and the expressions that stand for it.
+
+    `matches` are (expression, text for messages) pairs, the preferred one first: an item of the
+    SELECT list that equals one of them is this key. `name` is for results that may leave it out.
+    """
+
+    name: str
+    value: Expression
+    matches: tuple[tuple[Expression, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key of the relation below the projection.
+
+    `noun` says in messages where it is from; `table` is the left one of a foreign-key join.
+    """
+
+    columns: tuple[KeyColumn, ...]
+    noun: str = "key column"
+    synthetic: bool = False
+    table: str = ""
+
+
+def repeated_key(column: KeyColumn, names: list[str], key: Key) -> StatementError:
+    """The refusal of a projection in which a key column is there under several names."""
+    if key.noun == "grouping expression":
+        listed = enumerate_words([f"`{name}`" for name in names], "and")
+        return StatementError(f"The projection contains a key column more than once: {listed}.")
+    return StatementError(
+        f"The projection contains a key column (`{column.name}`) more than once, "
+        f"aliased as: {enumerate_words(sorted(names), 'and')}."
+    )
+
+
+def missing_key(key: Key, missing: list[KeyColumn], sink: str) -> StatementError:
+    """The refusal of a projection without some key columns; `sink` is what it was to make."""
+    if key.table:
+        return _missing_primary_key(key.table, missing)
+    columns = missing if key.noun == "grouping expression" else key.columns
+    texts = [text for column in columns for _, text in column.matches]
+    word = "or" if key.noun == "join expression" else "and"
+    example = texts[:1] if word == "or" else texts
+    message = (
+        "Key missing from projection (ie, SELECT). See https://cnfl.io/2LV7ouS.\n"
+        f"The query used to build `{sink}` must include the {key.noun}"
+        f"{'s' if len(texts) > 1 else ''} {enumerate_words(texts, word)} in its projection "
+        f"(eg, SELECT {', '.join(example)}...)."
+    )
+    if key.synthetic:
+        message += (
+            f"\n{texts[0]} was added as a synthetic key column because the join criteria did not "
+            "match any source column. This expression must be included in the projection and may "
+            "be aliased."
+        )
+    return StatementError(message)
+
+
+def _missing_primary_key(table: str, missing: list[KeyColumn]) -> StatementError:
+    plural = "s" if len(missing) > 1 else ""
+    listed = ", ".join(f"`{text}`" for column in missing for _, text in column.matches)
+    return StatementError(
+        f"Primary key column{plural} missing in projection. For foreign-key table-table joins, "
+        "the projection must include all primary key columns from the left input table "
+        f"(`{table}`). Missing column{plural}: {listed}."
+    )
+
+
+def enumerate_words(words: list[str], conjunction: str) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
