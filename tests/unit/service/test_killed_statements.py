@@ -1,0 +1,134 @@
+"""A process killed at any effect of a statement: after the next start it is as if the statement had
+been carried out, or as if it had never been given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.log.batches import TABLES
+from millstream.log.faults import SimulatedCrash
+from millstream.log.simulated import SimulatedLog
+from millstream.model.settings import EngineSettings
+from millstream.service.engine import Engine
+from millstream.service.execution import execute_script, resume_engine
+from millstream.service.session import Session
+from millstream.state.store import Store
+
+VISITS = """
+CREATE STREAM visits (guest STRING KEY, place STRING)
+    WITH (KAFKA_TOPIC='visits', PARTITIONS=1, FORMAT='JSON');
+CREATE TABLE places AS SELECT place, COUNT(*) AS n FROM visits GROUP BY place;
+INSERT INTO visits VALUES ('ann', 'inn');
+"""
+STATEMENTS = (
+    "DROP TABLE places;",
+    "TERMINATE ALL;",
+    "CREATE TABLE guests AS SELECT guest, COUNT(*) AS n FROM visits GROUP BY guest;",
+    "CREATE STREAM shouted AS SELECT guest, UCASE(place) AS place FROM visits;",
+    "CREATE TYPE money AS DECIMAL(10, 2);",
+)
+EFFECTS_MAX = 60
+
+
+@dataclass
+class Bomb:
+    """Kills the process at the n-th effect."""
+
+    left: int = 0
+
+    def __call__(self, name: str) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise SimulatedCrash(name)
+
+
+class Machine:
+    """What outlives a process: its log and its state."""
+
+    def __init__(self) -> None:
+        self.bomb = Bomb()
+        self.log: SimulatedLog[pa.Table] = SimulatedLog(TABLES, effect=self.bomb)
+        self.store = Store.open(":memory:")
+        self.engine = self.start()
+        execute(self.engine, VISITS)
+        self.engine.drain()
+
+    def start(self) -> Engine:
+        settings = EngineSettings()
+        return resume_engine(self.log, self.store, settings, lambda: 0, builtin_catalogue())
+
+    def kill_and_start(self) -> None:
+        self.bomb.left = 0
+        self.engine.instance.close(commit=False)
+        self.engine = self.start()
+
+
+def execute(engine: Engine, sql: str) -> None:
+    for _ in execute_script(engine, sql, Session({"auto.offset.reset": "earliest"})):
+        pass
+
+
+def world(engine: Engine) -> dict[str, Any]:
+    """Everything there is but the topics of users: the one of a sink stays once it is made."""
+    internal = engine.settings.internal_prefix
+    return {
+        "topics": [topic.name for topic in engine.log.topics() if topic.name.startswith(internal)],
+        "sources": sorted(engine.catalog.sources),
+        "types": sorted(engine.catalog.types),
+        "queries": sorted(engine.catalog.queries),
+        "running": sorted(status.query_id for status in engine.statuses()),
+        "state": engine.store.query_ids(),
+    }
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_a_killed_statement_is_done_or_not_given(sql: str) -> None:
+    calm = Machine()
+    before = world(calm.engine)
+    execute(calm.engine, sql)
+    after = world(calm.engine)
+    seen = set()
+    for effect in range(1, EFFECTS_MAX):
+        machine = Machine()
+        machine.bomb.left = effect
+        try:
+            execute(machine.engine, sql)
+            break
+        except SimulatedCrash:
+            machine.kill_and_start()
+        found = world(machine.engine)
+        assert found in (before, after), f"killed at effect {effect}"
+        seen.add(found == after)
+    assert True in seen
+
+
+def test_another_statement_can_follow_one_that_was_never_given() -> None:
+    """It gets the same offset on the command log, so its query gets the same id."""
+    for effect in range(1, EFFECTS_MAX):
+        machine = Machine()
+        machine.bomb.left = effect
+        try:
+            execute(
+                machine.engine,
+                "CREATE TABLE t AS SELECT guest, COUNT(*) AS n, MAX(place) AS p"
+                " FROM visits GROUP BY guest;",
+            )
+            return
+        except SimulatedCrash:
+            machine.kill_and_start()
+        if "T" in machine.engine.catalog.sources:
+            continue
+        execute(
+            machine.engine,
+            "CREATE TABLE t AS SELECT place, COUNT(guest) AS c FROM visits GROUP BY place;",
+        )
+        machine.engine.drain()
+        assert not [status.error for status in machine.engine.statuses() if status.error]
+        (row,) = machine.log.read("T", 0, 0, 9).batch.to_pylist()
+        assert row["key"] == b'"inn"'
+    raise AssertionError("the statement has more effects than that")
