@@ -17,7 +17,16 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
-from millstream.service import asserts, control, definitions, inserting, inspect, pulling, pushing
+from millstream.service import (
+    asserts,
+    control,
+    definitions,
+    inserting,
+    inspect,
+    leftovers,
+    pulling,
+    pushing,
+)
 from millstream.service.commands import Command, database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.explain import explain
@@ -66,6 +75,7 @@ def resume_engine(
         for piece in parse_text(command.text):
             session = Session(dict(command.properties))
             definitions.apply(piece, engine, session, offset, replaying=True)
+    leftovers.sweep(engine)
     definitions.start_replayed(engine)
     return engine
 

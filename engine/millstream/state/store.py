@@ -124,6 +124,18 @@ class Store:
         finally:
             cursor.close()
 
+    def query_ids(self) -> set[str]:
+        """The queries that have state."""
+        cursor = self.cursor()
+        try:
+            found = cursor.sql(
+                "SELECT schema_name FROM duckdb_schemas() WHERE database_name = "
+                f"'{self.database}' AND regexp_matches(schema_name, '_[0-9]+$')"
+            ).fetchall()
+        finally:
+            cursor.close()
+        return {schema.rpartition("_")[0] for (schema,) in found}
+
     def drop_query(self, query_id: str) -> None:
         """Remove all state of a query; no error when there is none."""
         cursor = self.cursor()
