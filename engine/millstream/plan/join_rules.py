@@ -184,8 +184,6 @@ def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
             "Invalid join condition: stream-table joins require to join on the table's primary "
             f"key. {_got(step.condition, surroundings)}"
         )
-    if right.source.source.window is not None:
-        raise StatementError("Joins with windowed tables are not supported yet.")
 
 
 def _check_table_join(step: Step, surroundings: Surroundings) -> None:
