@@ -35,6 +35,8 @@ class Cursor:
     at: int = 0
     depth: int = 0
     extended: bool = False
+    test_statements: bool = True
+    """Whether the statements that only a test tool has are known."""
     first: int = field(default=0)
     """Index of the first token of the statement being read, for error messages."""
 
@@ -159,7 +161,10 @@ class Cursor:
         """The text is in the language but says something that can never be meant."""
         token = token or self.token
         failure = self.lines.failure(reason, token.start, token.end, hint)
-        failure.message = f"Failed to prepare statement: {failure.message}"
+        span = failure.span
+        # ksqlDB counts the columns of what it refuses after parsing from 2.
+        place = f"line {span.line}:{span.column + 1}: " if span else ""
+        failure.message = f"Failed to prepare statement: {place}{reason}"
         return failure
 
     def too_deep(self, token: Token | None = None) -> SyntaxFailure:

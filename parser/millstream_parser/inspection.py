@@ -103,7 +103,7 @@ def assertion(cursor: Cursor) -> Statement:
         return AssertTopic(topic, found, timeout, exists, cursor.span_from(start))
     if cursor.accept("SCHEMA"):
         return _schema(cursor, start, exists=exists)
-    if not exists:
+    if not exists or not cursor.test_statements:
         raise cursor.unexpected("'TOPIC'", "'SCHEMA'")
     if cursor.looking_at("VALUES") or cursor.looking_at("NULL", "VALUES"):
         return _values(cursor, start)

@@ -26,15 +26,19 @@ T = TypeVar("T")
 _STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 
 
-def parse(text: str, *, extended_pull: bool = False) -> tuple[Statement, ...]:
+def parse(
+    text: str, *, extended_pull: bool = False, test_statements: bool = True
+) -> tuple[Statement, ...]:
     """The statements of a script. The semicolon of the last one may be left out.
 
     With `extended_pull`, a SELECT or WITH without EMIT that goes beyond the dialect is kept as
-    text for the pull engine. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens,
+    text for the pull engine. Without `test_statements`, ASSERT VALUES, STREAM and TABLE are unknown
+    as they are to a server. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens,
     500 statements and 128 levels of nesting.
     """
     cursor = _cursor(text)
     cursor.extended = extended_pull
+    cursor.test_statements = test_statements
     found: list[Statement] = []
     while cursor.token.kind is not Kind.END:
         if cursor.accept(";"):

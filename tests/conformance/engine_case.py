@@ -71,7 +71,7 @@ def prepare(
         for name, value in case.properties.items():
             if name not in IGNORED_PROPERTIES:
                 session.set(name, value)
-        parsed = tuple(parse_text("\n".join(case.statements)))
+        parsed = tuple(parse_text("\n".join(case.statements), test_statements=False))
     except MillstreamError as error:
         raise StopError("parse", error) from error
     _make_topics(case, [piece.statement for piece in parsed], engine)

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 import duckdb
 
+_AGAIN_S = 0.05
+"""An interrupt between two statements is lost: it is repeated until the work has ended."""
+
 
 @contextmanager
 def bounded(cursor: duckdb.DuckDBPyConnection, limit_ms: int) -> Iterator[None]:
@@ -15,9 +18,16 @@ def bounded(cursor: duckdb.DuckDBPyConnection, limit_ms: int) -> Iterator[None]:
 
     Ctrl-C ends it too, as a KeyboardInterrupt.
     """
-    timer = threading.Timer(limit_ms / 1000, cursor.interrupt)
-    timer.daemon = True
-    timer.start()
+    ended = threading.Event()
+
+    def watch() -> None:
+        wait = limit_ms / 1000
+        while not ended.wait(wait):
+            cursor.interrupt()
+            wait = _AGAIN_S
+
+    watcher = threading.Thread(target=watch, name="millstream-limit", daemon=True)
+    watcher.start()
     try:
         yield
     except RuntimeError as error:
@@ -26,4 +36,5 @@ def bounded(cursor: duckdb.DuckDBPyConnection, limit_ms: int) -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        timer.cancel()
+        ended.set()
+        watcher.join()

@@ -7,7 +7,7 @@ import re
 
 import duckdb
 
-_NAMED = re.compile(r'(?:column|Column|name) "([^"]+)"')
+_NAMED = re.compile(r'[cC]olumn "([^"]+)"')
 
 
 def reason(error: duckdb.Error) -> str:

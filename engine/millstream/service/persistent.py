@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
 from millstream.catalog.properties import Form, read_properties
 from millstream.catalog.source import Source
@@ -9,11 +11,14 @@ from millstream.formats.validate import check_formats
 from millstream.model.errors import StatementError
 from millstream.plan import define
 from millstream.plan.build import Planned, plan_query
+from millstream.plan.intermediates import check_intermediates
+from millstream.plan.qualify import qualified
 from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.plan.upgrade import check_upgrade
 from millstream.service import queries, upgrades
 from millstream.service.context import Context, check_replacing
 from millstream.service.results import Done
+from millstream_parser import print_statement
 from millstream_parser import statements as s
 
 
@@ -29,7 +34,7 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     planned = _planned(statement.query, target, context)
     sink = planned.sink
     assert sink is not None
-    check_formats(sink.schema, sink.key_format, sink.value_format)
+    _check_formats(statement, planned, sink, context)
     define.check_new(sink, context.catalog, replacing=statement.or_replace)
     replacing = query_id in context.catalog.queries
     catalog = context.catalog.with_source(sink, replacing=existing is not None)
@@ -54,6 +59,18 @@ def insert_into(statement: s.InsertInto, context: Context) -> Done:
     record = _record(query_id, QueryKind.INSERT, planned, statement.target, context)
     _take_on(context, context.catalog.with_query(record), record, planned)
     return Done(f"Created query with ID {query_id}", query_id)
+
+
+def _check_formats(statement: s.CreateAs, planned: Planned, sink: Source, context: Context) -> None:
+    """Refuse formats that cannot carry what the query makes; the message shows the query, as its
+    columns are not written down in a list."""
+    check_intermediates(planned.node, planned.sources[0].value_format)
+    try:
+        check_formats(sink.schema, sink.key_format, sink.value_format)
+    except StatementError as error:
+        full = replace(statement, query=qualified(statement.query, context.catalog))
+        error.message += f"\nStatement: {print_statement(full)}"
+        raise
 
 
 def _query_id(statement: s.CreateAs, existing: Source | None, context: Context) -> str:

@@ -19,10 +19,13 @@ class Piece:
     script: str
 
 
-def parse_text(text: str, *, extended_pull: bool = True) -> list[Piece]:
-    """The statements of a script; StatementError where it does not parse."""
+def parse_text(
+    text: str, *, extended_pull: bool = True, test_statements: bool = True
+) -> list[Piece]:
+    """The statements of a script; StatementError where it does not parse. A server knows no
+    `test_statements` (ASSERT VALUES, STREAM and TABLE)."""
     try:
-        parsed = parse(text, extended_pull=extended_pull)
+        parsed = parse(text, extended_pull=extended_pull, test_statements=test_statements)
     except SyntaxFailure as failure:
         raise _translated(failure) from failure
     return [Piece(statement, _text_of(statement, text), text) for statement in parsed]

@@ -1,0 +1,45 @@
+"""Aggregates whose intermediate values ksqlDB cannot keep in the value format of their source.
+
+Ours are kept in other ways; refusing them as ksqlDB does keeps a script from working here alone.
+"""
+
+from __future__ import annotations
+
+from millstream.catalog.source import Format
+from millstream.model.errors import StatementError
+from millstream.plan.nodes import Aggregate, Node, inputs
+
+_NESTED = frozenset(
+    {
+        "ATTR",
+        "AVG",
+        "COLLECT_LIST",
+        "COLLECT_SET",
+        "CORRELATION",
+        "COUNT_DISTINCT",
+        "EARLIEST_BY_OFFSET",
+        "HISTOGRAM",
+        "LATEST_BY_OFFSET",
+        "STDDEV_SAMP",
+        "STDDEV_SAMPLE",
+        "TOPK",
+        "TOPKDISTINCT",
+    }
+)
+_FLAT_FORMATS = frozenset({"DELIMITED"})
+
+
+def check_intermediates(node: Node, source: Format) -> None:
+    """Refuse aggregates with nested intermediates over a source whose format has no such types."""
+    if source.name not in _FLAT_FORMATS:
+        return
+    if isinstance(node, Aggregate):
+        nested = sorted({call.function for _, call in node.aggregates} & _NESTED)
+        if nested:
+            raise StatementError(
+                "One of the functions used in the statement has an intermediate type that the "
+                "value format can not handle. Please remove the function or change the format.",
+                detail=f"Functions: {', '.join(nested)}. Format: {source.name}.",
+            )
+    for below in inputs(node):
+        check_intermediates(below, source)
