@@ -1,4 +1,4 @@
-"""The notation of signatures, and which signature a call means.
+"""The notation of the signatures of functions.
 
 ```
 signature  = [parameter {"," parameter}] "->" type
@@ -15,12 +15,9 @@ all decimal arguments. An optional argument is a signature of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from millstream.functions.conversions import as_decimal, converts, wider, wider_decimal
-from millstream.model.errors import StatementError
 from millstream.model.types import (
     NULL,
     Array,
@@ -34,9 +31,9 @@ from millstream.model.types import (
 )
 
 _TOKEN = re.compile(r"\s*(->|\.\.\.|[A-Za-z_][A-Za-z_0-9]*|\d+|[<>(),])")
-_VARIABLE = re.compile(r"[A-Z]\d*")
-_PRIMITIVES = {primitive.value: primitive for primitive in Primitive}
-_DECIMAL = "DECIMAL"
+VARIABLE = re.compile(r"[A-Z]\d*")
+PRIMITIVES = {primitive.value: primitive for primitive in Primitive}
+DECIMAL = "DECIMAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class Pattern:
     @property
     def variables(self) -> int:
         """How many variables occur in it."""
-        own = int(self.head == "ANY" or _VARIABLE.fullmatch(self.head) is not None)
+        own = int(self.head == "ANY" or VARIABLE.fullmatch(self.head) is not None)
         return own + sum(part.variables for part in self.parts)
 
     def __str__(self) -> str:
@@ -112,32 +109,6 @@ class Signature:
         return self.parameters if len(self.parameters) == count else None
 
 
-@dataclass(frozen=True, slots=True)
-class LambdaArity:
-    """Stands for a lambda argument, whose type is known only after the others are."""
-
-    parameters: int
-
-    def __str__(self) -> str:
-        return "LAMBDA"
-
-
-Argument = SqlType | LambdaArity
-Bodies = Callable[[int, tuple[SqlType, ...]], SqlType]
-"""(position of a lambda argument, types of its parameters) -> type of its body."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """What a call means: the chosen signature, the type each argument is converted to (Lambda
-    for lambdas), which arguments must be literals, and the type of the result."""
-
-    variant: int
-    parameters: tuple[SqlType, ...]
-    literals: tuple[bool, ...]
-    result: SqlType
-
-
 @lru_cache(maxsize=2048)
 def parse_signature(text: str) -> Signature:
     """Reads the notation above; raises ValueError where the text is not in it."""
@@ -170,9 +141,9 @@ def type_of(text: str) -> SqlType:
     pattern, rest = _type(tuple(_TOKEN.findall(text)), text)
     if rest or pattern.variables or pattern.head in ("ANY", "LAMBDA"):
         raise ValueError(f"{text!r} is not a definite type")
-    if pattern.head == _DECIMAL and pattern.digits is None:
+    if pattern.head == DECIMAL and pattern.digits is None:
         raise ValueError("DECIMAL needs its digits: DECIMAL(precision, scale)")
-    return _substitute(pattern, {})
+    return substitute(pattern, {})
 
 
 def _type(tokens: tuple[str, ...], text: str) -> tuple[Pattern, tuple[str, ...]]:
@@ -188,9 +159,9 @@ def _type(tokens: tuple[str, ...], text: str) -> tuple[Pattern, tuple[str, ...]]
         parts, rest = _list(rest, text, ")")
         result, rest = _type(rest[1:], text)
         return Pattern(head, (*parts, result)), rest
-    if head == _DECIMAL and rest[:1] == ("(",):
+    if head == DECIMAL and rest[:1] == ("(",):
         return Pattern(head, digits=(int(rest[1]), int(rest[3]))), rest[5:]
-    if head in _PRIMITIVES or head in (_DECIMAL, "ANY") or _VARIABLE.fullmatch(head):
+    if head in PRIMITIVES or head in (DECIMAL, "ANY") or VARIABLE.fullmatch(head):
         return Pattern(head), rest
     raise ValueError(f"{head} is no type in signature {text!r}")
 
@@ -217,116 +188,9 @@ def _struct(tokens: tuple[str, ...], text: str) -> tuple[Pattern, tuple[str, ...
     return Pattern("STRUCT", tuple(parts), tuple(names)), rest[1:]
 
 
-def resolve(
-    name: str,
-    signatures: Sequence[str],
-    arguments: Sequence[Argument],
-    *,
-    bodies: Bodies | None = None,
-    results: Sequence[Callable[[Sequence[SqlType]], SqlType] | None] = (),
-) -> Resolution:
-    """The signature that a call with these arguments means.
-
-    One that fits exactly goes before one that needs conversions; then one with a fixed number of
-    parameters, then the less generic, then the longer, then the one listed first; two equally
-    good ones that take any number of arguments are ambiguous. `results[i]` overrides the result
-    type of signature i. Raises StatementError, quoting `name` as given.
-    """
-    parsed = [parse_signature(signature) for signature in signatures]
-    for casts in (False, True):
-        fits = [
-            (rank, index, bound)
-            for index, signature in enumerate(parsed)
-            if (bound := _fit(signature, arguments, casts)) is not None
-            for rank in [_rank(signature, arguments, bound)]
-        ]
-        if fits:
-            fits.sort(key=lambda fit: fit[:2])
-            if parsed[fits[0][1]].variadic and len(fits) > 1 and fits[0][0][:3] == fits[1][0][:3]:
-                raise StatementError(
-                    f"Function '{name}' cannot be resolved due to ambiguous method parameters "
-                    f"({_shown(arguments)}).",
-                    hint="Add a CAST to the arguments so that they have one type.",
-                )
-            _, index, bound = fits[0]
-            given = results[index] if index < len(results) else None
-            return _finish(name, parsed[index], index, arguments, bound, bodies, given)
-    raise _no_match(name, parsed, arguments)
-
-
-def _rank(
-    signature: Signature, arguments: Sequence[Argument], bound: dict[str, SqlType]
-) -> tuple[bool, int, int, int]:
-    spread = signature.spread(len(arguments)) or ()
-    wanted = [_substitute(parameter.type, bound) for parameter in spread]
-    distance = sum(_distance(a, b) for a, b in zip(arguments, wanted, strict=True))
-    return signature.variadic, signature.variables, -len(signature.parameters), distance
-
-
-def _distance(given: Argument, wanted: SqlType) -> int:
-    if isinstance(given, LambdaArity) or given in (wanted, NULL):
-        return 0
-    steps: dict[SqlType, int] = {Primitive.BIGINT: 1, Primitive.DOUBLE: 3}
-    return 2 if isinstance(wanted, Decimal) else steps.get(wanted, 4)
-
-
-def _fit(
-    signature: Signature, arguments: Sequence[Argument], casts: bool
-) -> dict[str, SqlType] | None:
-    spread = signature.spread(len(arguments))
-    if spread is None:
-        return None
-    bound: dict[str, SqlType] = {}
-    accepted = all(
-        _accepts(parameter.type, argument, bound, casts)
-        for parameter, argument in zip(spread, arguments, strict=True)
-    )
-    return bound if accepted else None
-
-
-def _accepts(pattern: Pattern, given: Argument, bound: dict[str, SqlType], casts: bool) -> bool:
-    """Whether an argument fits; fills in `bound`."""
-    if isinstance(given, LambdaArity) or pattern.head == "LAMBDA":
-        arity = len(pattern.parts) - 1
-        return pattern.head == "LAMBDA" and given == LambdaArity(arity)
-    if given is NULL or pattern.head == "ANY":
-        return True
-    if pattern.digits:
-        wanted = Decimal(*pattern.digits)
-        return given == wanted or (casts and converts(given, wanted))
-    if pattern.head == _DECIMAL:
-        own = as_decimal(given)
-        if own is None or not (casts or own == given):
-            return False
-        before = bound.get(_DECIMAL)
-        bound[_DECIMAL] = wider_decimal(own, before) if isinstance(before, Decimal) else own
-        return True
-    if pattern.head in _PRIMITIVES:
-        wanted_type = _PRIMITIVES[pattern.head]
-        return given == wanted_type or (casts and converts(given, wanted_type))
-    match given:
-        case Array(element) if pattern.head == "ARRAY":
-            return _accepts(pattern.parts[0], element, bound, casts)
-        case Map(key, value) if pattern.head == "MAP":
-            return _accepts(pattern.parts[0], key, bound, casts) and _accepts(
-                pattern.parts[1], value, bound, casts
-            )
-        case Struct(fields) if pattern.head == "STRUCT":
-            return tuple(field.name for field in fields) == pattern.names and all(
-                _accepts(part, field.type, bound, casts)
-                for part, field in zip(pattern.parts, fields, strict=True)
-            )
-    if not _VARIABLE.fullmatch(pattern.head):
-        return False
-    both = wider(bound.get(pattern.head, given), given)
-    if both is None or not (casts or bound.get(pattern.head, given) == given):
-        return False
-    bound[pattern.head] = both
-    return True
-
-
-def _substitute(pattern: Pattern, bound: dict[str, SqlType]) -> SqlType:
-    parts = [_substitute(part, bound) for part in pattern.parts]
+def substitute(pattern: Pattern, bound: dict[str, SqlType]) -> SqlType:
+    """The type that a pattern means with its variables bound; NULL for one that is not."""
+    parts = [substitute(part, bound) for part in pattern.parts]
     match pattern.head:
         case "ARRAY":
             return Array(parts[0])
@@ -339,63 +203,4 @@ def _substitute(pattern: Pattern, bound: dict[str, SqlType]) -> SqlType:
         case _ if pattern.digits:
             return Decimal(*pattern.digits)
         case _:
-            return _PRIMITIVES.get(pattern.head) or bound.get(pattern.head, NULL)
-
-
-def _finish(
-    name: str,
-    signature: Signature,
-    index: int,
-    arguments: Sequence[Argument],
-    bound: dict[str, SqlType],
-    bodies: Bodies | None,
-    result: Callable[[Sequence[SqlType]], SqlType] | None,
-) -> Resolution:
-    spread = signature.spread(len(arguments)) or ()
-    for place, parameter in enumerate(spread):
-        if parameter.type.head == "LAMBDA" and bodies is not None:
-            _bind_body(name, place, parameter.type, bound, bodies)
-    types = tuple(
-        argument
-        if parameter.type.head == "ANY" and not isinstance(argument, LambdaArity)
-        else _substitute(parameter.type, bound)
-        for parameter, argument in zip(spread, arguments, strict=True)
-    )
-    literals = tuple(parameter.literal for parameter in spread)
-    kind = result(types) if result else _substitute(signature.result, bound)
-    return Resolution(index, types, literals, kind)
-
-
-def _bind_body(
-    name: str, place: int, pattern: Pattern, bound: dict[str, SqlType], bodies: Bodies
-) -> None:
-    """Types a lambda's body. A state narrower than the body (REDUCE) widens, and so the body is
-    typed again; a second round is always the last, numbers having nowhere further to go."""
-    *parameters, result = pattern.parts
-    for _ in range(4):
-        before = dict(bound)
-        body = bodies(place, tuple(_substitute(part, bound) for part in parameters))
-        if not _accepts(result, body, bound, True):
-            raise StatementError(
-                f"Function '{name}' expects a lambda that returns {_substitute(result, bound)}, "
-                f"but it returns {body}."
-            )
-        if before == bound:
-            return
-
-
-def _shown(arguments: Sequence[Argument]) -> str:
-    return ", ".join("null" if argument is NULL else str(argument) for argument in arguments)
-
-
-def _no_match(
-    name: str, signatures: Sequence[Signature], arguments: Sequence[Argument]
-) -> StatementError:
-    alternatives = "\n".join(
-        f"{name}({', '.join(map(str, signature.parameters))})" for signature in signatures
-    )
-    return StatementError(
-        f"Function '{name}' does not accept parameters ({_shown(arguments)}).\n"
-        f"Valid alternatives are:\n{alternatives}",
-        hint=f"For detailed information on a function run: DESCRIBE FUNCTION {name};",
-    )
+            return PRIMITIVES.get(pattern.head) or bound.get(pattern.head, NULL)

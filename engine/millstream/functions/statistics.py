@@ -142,8 +142,9 @@ def _rows_type(types: Sequence[SqlType]) -> SqlType:
 
 _BEST = "list_slice(list_reverse_sort(list_concat({a0}, {b0})), 1, {c0})"
 _BEST_DISTINCT = "list_slice(list_reverse_sort(list_distinct(list_concat({a0}, {b0}))), 1, {c0})"
-_TOPK_TYPES = ("INTEGER", "BIGINT", "DOUBLE", "STRING")
-_DISTINCT_TYPES = (*_TOPK_TYPES, "DECIMAL", "BYTES", "DATE", "TIME", "TIMESTAMP")
+_ORDERED = (
+    "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "BYTES", "DATE", "TIME", "TIMESTAMP",
+)  # fmt: skip
 
 TOPK = AggregateFunction(
     "TOPK",
@@ -157,7 +158,7 @@ TOPK = AggregateFunction(
                 constants=1,
                 merge=(_BEST,),
             )
-            for kind in _TOPK_TYPES
+            for kind in _ORDERED
         ),
         *(
             AggregateVariant(
@@ -169,7 +170,7 @@ TOPK = AggregateFunction(
                 merge=(_BEST,),
                 result_type=_rows_type,
             )
-            for kind in _TOPK_TYPES
+            for kind in _ORDERED
         ),
     ),
     "The k largest values, the largest first; with further columns, structs of them.",
@@ -190,7 +191,7 @@ TOPKDISTINCT = AggregateFunction(
             constants=1,
             merge=(_BEST_DISTINCT,),
         )
-        for kind in _DISTINCT_TYPES
+        for kind in _ORDERED
     ),
     "The k largest distinct values, the largest first.",
     (

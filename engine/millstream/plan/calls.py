@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from millstream.functions.signatures import Argument, LambdaArity, Resolution, resolve
+from millstream.functions.resolution import Argument, LambdaArity, Resolution, resolve
 from millstream.model.errors import StatementError
 from millstream.model.expressions import (
     AggregateCall,

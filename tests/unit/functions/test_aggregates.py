@@ -150,9 +150,10 @@ def run(
             [{}, {"a": 1}, {"a": 1, "b": 1}, {"a": 2, "b": 1}],
         ),
         ("TOPK", 0, ["INTEGER"], "INTEGER[]", [None, 3, 1, 3], (2,), [[], [3], [3, 1], [3, 3]]),
+        ("TOPK", 5, ["BLOB"], "BLOB[]", [b"a", None, b"b"], (1,), [[b"a"], [b"a"], [b"b"]]),
         (
             "TOPK",
-            7,
+            12,
             ["VARCHAR", "INTEGER"],
             "STRUCT(sort_col VARCHAR, col0 INTEGER)[]",
             [("a", 1), ("b", None)],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from millstream.functions.conversions import converts, wider
-from millstream.functions.signatures import Argument, LambdaArity, parse_signature, resolve
+from millstream.functions.resolution import Argument, LambdaArity, resolve
+from millstream.functions.signatures import parse_signature
 from millstream.model.errors import StatementError
 from millstream.model.types import (
     BIGINT,

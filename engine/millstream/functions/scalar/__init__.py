@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from millstream.functions.function import ScalarFunction
+from millstream.functions.scalar.arrays import ARRAYS
 from millstream.functions.scalar.byte_functions import BYTE_FUNCTIONS
-from millstream.functions.scalar.collections import COLLECTIONS
 from millstream.functions.scalar.conditional import CONDITIONAL
 from millstream.functions.scalar.json_functions import JSON
 from millstream.functions.scalar.lambdas import LAMBDAS
+from millstream.functions.scalar.maps import MAPS
 from millstream.functions.scalar.mathematical import MATHEMATICAL
 from millstream.functions.scalar.regular import REGULAR
 from millstream.functions.scalar.strings import STRINGS
@@ -22,7 +23,8 @@ SCALAR: tuple[ScalarFunction, ...] = (
     *JSON,
     *BYTE_FUNCTIONS,
     *TIMES,
-    *COLLECTIONS,
+    *ARRAYS,
+    *MAPS,
     *URLS,
     *LAMBDAS,
 )

@@ -1,4 +1,4 @@
-"""Arrays and maps (reference: functions, section 2)."""
+"""Arrays (reference: functions, section 2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from millstream.functions.scalar.entry import function, joined, let
 from millstream.model.java_number import JAVA_DOUBLE
 
 ARRAY = "ARRAY"
-MAP = "MAP"
 
 _COMPARABLE = (
     "BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME",
@@ -62,28 +61,9 @@ _SLICE = (
     " OR coalesce({1}, 1) - 1 > coalesce({2}, len({0})) THEN NULL"
     " ELSE list_slice({0}, coalesce({1}, 1), coalesce({2}, len({0}))) END"
 )
-_AS_MAP = (
-    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL ELSE "
-    + let(
-        "_k",
-        "{0}",
-        let(
-            "_v",
-            "{1}",
-            "map_from_entries(list_transform(list_filter(_k, lambda _x, _i:"
-            " list_position(_k, _x) = _i), lambda _x: struct_pack(key := _x,"
-            " value := _v[len(_k) + 1 - list_position(list_reverse(_k), _x)])))",
-        ),
-    )
-    + " END"
-)
-_ENTRIES = (
-    "list_transform(CASE WHEN {1} THEN list_sort(map_entries({0})) WHEN NOT {1} THEN"
-    " map_entries({0}) END, lambda _e: struct_pack(K := _e.key, V := _e.value))"
-)
 _REMOVE = "list_filter({0}, lambda _x: _x IS DISTINCT FROM _y)"
 
-COLLECTIONS: tuple[ScalarFunction, ...] = (
+ARRAYS: tuple[ScalarFunction, ...] = (
     function(
         "ARRAY_CONCAT",
         ARRAY,
@@ -217,16 +197,6 @@ COLLECTIONS: tuple[ScalarFunction, ...] = (
         ),
     ),
     function(
-        "AS_MAP",
-        MAP,
-        [("ARRAY<STRING>, ARRAY<T> -> MAP<STRING, T>", _AS_MAP)],
-        "A map of an array of keys and one of values. A key without a value maps to NULL.",
-        (
-            ("AS_MAP(ARRAY['a', 'b'], ARRAY[1])", "MAP('a':=1, 'b':=NULL)"),
-            ("AS_MAP(ARRAY['a', 'a'], ARRAY[1, 2])", "MAP('a':=2)"),
-        ),
-    ),
-    function(
         "ELT",
         "STRING",
         [("INTEGER, STRING... -> STRING", "CASE WHEN {0} > 0 THEN ([{rest}])[{0}] END")],
@@ -245,53 +215,6 @@ COLLECTIONS: tuple[ScalarFunction, ...] = (
         ],
         "The position of the first argument among the others, counted from 1; 0 if absent.",
         (("FIELD('q', 'p', 'q')", "2"), ("FIELD(NULL, 'p')", "0")),
-        null_propagates=False,
-    ),
-    function(
-        "ENTRIES",
-        MAP,
-        [
-            (f"MAP<STRING, {kind}>, BOOLEAN -> ARRAY<STRUCT<K STRING, V {kind}>>", _ENTRIES)
-            for kind in ("INTEGER", "BIGINT", "DOUBLE", "BOOLEAN", "STRING")
-        ],
-        "The entries as structs K and V, sorted by key if the second argument is TRUE.",
-        (
-            (
-                "ENTRIES(MAP('b':=1, 'a':=2), TRUE)",
-                "ARRAY[STRUCT(K:='a', V:=2), STRUCT(K:='b', V:=1)]",
-            ),
-            ("ENTRIES(MAP('a':='x'), FALSE)", "ARRAY[STRUCT(K:='a', V:='x')]"),
-        ),
-    ),
-    function(
-        "MAP_KEYS",
-        MAP,
-        [("MAP<K, V> -> ARRAY<K>", "map_keys({0})")],
-        "The keys, in no particular order.",
-        (("MAP_KEYS(MAP('a':=1))", "ARRAY['a']"), ("ARRAY_LENGTH(MAP_KEYS(MAP('a':=1)))", "1")),
-    ),
-    function(
-        "MAP_VALUES",
-        MAP,
-        [("MAP<K, V> -> ARRAY<V>", "map_values({0})")],
-        "The values, in no particular order.",
-        (("MAP_VALUES(MAP('a':=1))", "ARRAY[1]"), ("MAP_VALUES(MAP('a':='x'))", "ARRAY['x']")),
-    ),
-    function(
-        "MAP_UNION",
-        MAP,
-        [
-            (
-                "MAP<STRING, T>, MAP<STRING, T> -> MAP<STRING, T>",
-                "CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0}"
-                " ELSE map_concat({0}, {1}) END",
-            )
-        ],
-        "The entries of both maps; the second's win. A NULL map adds nothing.",
-        (
-            ("MAP_UNION(MAP('a':=1, 'b':=1), MAP('a':=2))", "MAP('a':=2, 'b':=1)"),
-            ("MAP_UNION(NULL, MAP('a':=2))", "MAP('a':=2)"),
-        ),
         null_propagates=False,
     ),
     function(
