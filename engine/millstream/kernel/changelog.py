@@ -25,6 +25,8 @@ def latest(
     pieces = [_complete(rows, table) for rows in written]
     if len(pieces) == 1:
         return pieces[0]
+    if table.appended:
+        return pa.concat_tables(pieces)
     numbered = [
         rows.append_column(_RUN, pa.array(np.full(rows.num_rows, run, np.int32)))
         for run, rows in enumerate(pieces)

@@ -45,7 +45,7 @@ def _reads(step: Step, target: str | None) -> bool:
     match step:
         case Sql(_, text):
             return target is not None and f'"{target}"' in text
-        case Upsert(_, source):
+        case Upsert(source=source):
             return source == target
         case Repeat(_, steps):
             return any(_reads(inner, target) for inner in steps)
@@ -80,9 +80,9 @@ class _Running:
                 while self.relations[until_empty].num_rows:
                     for inner in steps:
                         self.step(inner, visible=True)
-            case Upsert(table, source):
+            case Upsert(table, source, fresh):
                 rows = self.relations[source]
-                self.session.upsert(table, rows, source)
+                self.session.upsert(table, rows, source, fresh=fresh)
                 if rows.num_rows:
                     self.written.append((table, rows))
         target_name = _target(step)

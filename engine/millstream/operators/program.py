@@ -24,6 +24,8 @@ class StateTable:
     plain: bool = False
     nullable: bool = False
     """Some of the key columns may be NULL (never all of them): compared as values, no index."""
+    appended: bool = False
+    """Rows come under keys of their own and are removed by upkeep alone: no index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,14 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Upsert:
     """Write the rows of relation `source` into state table `table` by primary key; rows with
-    `$deleted` = TRUE are removed. The kernel sends the same rows to the changelog."""
+    `$deleted` = TRUE are removed. The kernel sends the same rows to the changelog.
+
+    `fresh`: none of the keys is in the table.
+    """
 
     table: str
     source: str
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

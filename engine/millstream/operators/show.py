@@ -26,8 +26,9 @@ def show_step(step: Step) -> str:
             return f"{target} :=\n{_indented(text)}" if target else _indented(text)
         case Call(target, label, _, inputs):
             return f"{target} :=\n  call {label}({', '.join(inputs)})"
-        case Upsert(table, source):
-            return f"upsert {source} into {table}"
+        case Upsert(table, source, fresh):
+            verb = "insert" if fresh else "upsert"
+            return f"{verb} {source} into {table}"
         case Repeat(until_empty, steps):
             inner = "\n\n".join(show_step(inner) for inner in steps)
             return f"while {until_empty} has rows:\n{_indented(inner)}"

@@ -229,10 +229,13 @@ class Session:
         for name in self.tables:
             self.connection.execute(f"DELETE FROM {quoted(name)} WHERE {quoted(PART)} = {part}")
 
-    def upsert(self, name: str, rows: pa.Table, registered: str | None = None) -> None:
+    def upsert(
+        self, name: str, rows: pa.Table, registered: str | None = None, *, fresh: bool = False
+    ) -> None:
         """Write rows by key; those with `$deleted` = TRUE are removed. At most one row per key.
 
-        `registered`: the name under which `connection` knows `rows` already.
+        `registered`: the name under which `connection` knows `rows` already. `fresh`: there are
+        no rows of these keys yet.
         """
         if rows.num_rows == 0:
             return
@@ -243,7 +246,7 @@ class Session:
             self.connection.register(source, rows)
         columns = ", ".join(map(quoted, columns_of(table)))
         deleting = DELETED in rows.column_names
-        if deleting or not indexed(table):
+        if deleting or not (fresh or indexed(table)):
             self.connection.execute(_delete_text(table, source))
         many = indexed(table) and rows.num_rows >= _MANY
         chosen = ", ".join(f"r.{quoted(column)}" for column in columns_of(table))
@@ -308,7 +311,8 @@ def columns_of(table: StateTable) -> tuple[str, ...]:
 def indexed(table: StateTable) -> bool:
     """Whether the table has a primary key: DuckDB indexes no nested types, and decimals only
     within 64 bits. Deciding by the type's text keeps tables of one program alike everywhere."""
-    return not table.nullable and all(kind in _INDEXABLE for _, kind in table.key)
+    plain = not (table.nullable or table.appended)
+    return plain and all(kind in _INDEXABLE for _, kind in table.key)
 
 
 def _stored_place(table: StateTable) -> str:
