@@ -33,33 +33,45 @@ SETTINGS = EngineSettings(threads=1)
 
 def run_case(case: Case, batch: int | None) -> tuple[str, bool]:
     """Why the case failed ("" when it passed), and whether an expected message was seen."""
+    records = case.inputs
+    size = batch or max(1, len(records))
+    pieces = [records[start : start + size] for start in range(0, len(records), size)]
     engine = open_engine(":memory:", SETTINGS, lambda: 0, FUNCTIONS)
     try:
-        stopped = _drive(case, batch, engine)
+        stopped = drive(case, pieces, engine)
         if case.expect == "error":
             return judge_error(case, stopped)
-        if stopped is not None:
-            return f"{stopped.phase}: {stopped}", False
-        reason = compare(case, engine) if case.expect == "records" else ""
-        return reason or post_difference(case, engine), False
+        return judged(case, stopped, engine), False
     finally:
         engine.close()
 
 
-def _drive(case: Case, batch: int | None, engine: Engine) -> StopError | None:
-    records = case.inputs
-    size = batch or max(1, len(records))
+def drive(
+    case: Case,
+    pieces: Sequence[Sequence[Record]],
+    engine: Engine,
+    configuration: Mapping[str, str] = CONFIGURATION,
+) -> StopError | None:
+    """Run the statements of a case and give it its input in pieces; what it stopped at."""
     try:
-        session, pieces = prepare(case, engine)
-        for piece in pieces:
-            execute(piece, session, engine)
-        for start in range(0, len(records), size):
-            append(records[start : start + size], engine)
+        session, statements = prepare(case, engine, configuration)
+        for statement in statements:
+            execute(statement, session, engine)
+        for records in pieces:
+            append(records, engine)
             settle(engine)
         settle(engine)
     except StopError as stopped:
         return stopped
     return None
+
+
+def judged(case: Case, stopped: StopError | None, engine: Engine) -> str:
+    """In what the outcome differs from what a case that is no error case expects."""
+    if stopped is not None:
+        return f"{stopped.phase}: {stopped}"
+    reason = compare(case, engine) if case.expect == "records" else ""
+    return reason or post_difference(case, engine)
 
 
 def prepare(

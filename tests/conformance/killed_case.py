@@ -24,8 +24,16 @@ from millstream.service.engine import Engine
 from millstream.service.session import Session
 from millstream.service.text import Piece
 from tests.conformance.cases import Case, Record
-from tests.conformance.engine_case import CONFIGURATION, append, execute, prepare, settle
-from tests.conformance.judge import StopError, compare, post_difference, records_of
+from tests.conformance.engine_case import (
+    CONFIGURATION,
+    append,
+    drive,
+    execute,
+    judged,
+    prepare,
+    settle,
+)
+from tests.conformance.judge import StopError, records_of
 from tests.conformance.lives import COMMITTED, EmbeddedWorld, SimulatedWorld, World
 
 SMALL = 6
@@ -101,30 +109,10 @@ def run_whole(
     world = new_world(log, Random(name))
     try:
         engine = world.open()
-        return drive(case, pieces, engine), topics(engine)
+        stopped = drive(case, pieces, engine, EXACTLY_ONCE)
+        return judged(case, stopped, engine), topics(engine)
     finally:
         world.close()
-
-
-def drive(case: Case, pieces: Sequence[Sequence[Record]], engine: Engine) -> str:
-    """Run a case on an engine, the records in pieces; what is wrong with the result."""
-    try:
-        session, statements = prepare(case, engine, EXACTLY_ONCE)
-        for statement in statements:
-            execute(statement, session, engine)
-        for records in pieces:
-            append(records, engine)
-            settle(engine)
-    except StopError as stopped:
-        return f"{stopped.phase}: {stopped}"
-    return judged(case, engine)
-
-
-def judged(case: Case, engine: Engine) -> str:
-    """What is wrong with the outputs and the catalog."""
-    return (compare(case, engine) if case.expect == "records" else "") or post_difference(
-        case, engine
-    )
 
 
 def topics(engine: Engine) -> Topics:
@@ -171,8 +159,8 @@ class Mortal:
             append(pieces[-1], self.engine)
             settle(self.engine)
         except StopError as stopped:
-            return f"{stopped.phase}: {stopped}"
-        return judged(self.case, self.engine)
+            return judged(self.case, stopped, self.engine)
+        return judged(self.case, None, self.engine)
 
     def _execute(self, statement: Piece, session: Session) -> None:
         """A client whose connection broke looks whether its statement was carried out."""

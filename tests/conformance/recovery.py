@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import resource
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -20,7 +18,7 @@ from typing import Any
 
 from tests.conformance.cases import Case, load, unsupported
 from tests.conformance.killed_case import LOGS, End, Outcome, run_killed
-from tests.conformance.run import AREA_WIDTH
+from tests.conformance.run import AREA_WIDTH, in_processes
 
 COLUMNS = (End.RECOVERED.value, End.AS_UNKILLED.value, End.MISMATCH.value)
 
@@ -123,12 +121,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     logs = [options.log] if options.log else LOGS
     jobs = [(case, log, options.seed) for log in logs for case in load(folder, options.only)]
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        verdicts = list(pool.imap(verdict, jobs, chunksize=8))
-        pool.close()
-        pool.join()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = report(verdicts, options.seed, used.ru_utime + used.ru_stime)
+    verdicts, cpu_seconds = in_processes(verdict, jobs, options.processes)
+    result = report(verdicts, options.seed, cpu_seconds)
     show(result)
     if options.report:
         Path(options.report).write_text(json.dumps(result, indent=1), encoding="utf-8")

@@ -12,15 +12,17 @@ import multiprocessing
 import resource
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.conformance.cases import Case, load, unsupported
 from tests.conformance.engine_case import run_case
 
 AREA_WIDTH = 46
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,18 @@ def show(result: dict[str, Any]) -> None:
         print(f"  failed {count:4} × {reason[:90]}")
 
 
+def in_processes(
+    function: Callable[[Job], Result], jobs: Sequence[Job], processes: int
+) -> tuple[list[Result], float]:
+    """What a function makes of each job, and the CPU seconds it took."""
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        results = list(pool.imap(function, jobs, chunksize=8))
+        pool.close()
+        pool.join()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return results, used.ru_utime + used.ru_stime
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 0 unless the cases could not be read."""
     options = _options().parse_args(arguments)
@@ -114,12 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     batch = None if options.batch == "all" else int(options.batch)
     jobs = [(case, batch) for case in load(folder, options.only, options.tier)]
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        verdicts = list(pool.imap(verdict, jobs, chunksize=16))
-        pool.close()
-        pool.join()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = report(verdicts, used.ru_utime + used.ru_stime)
+    verdicts, cpu_seconds = in_processes(verdict, jobs, options.processes)
+    result = report(verdicts, cpu_seconds)
     show(result)
     if options.report:
         Path(options.report).write_text(json.dumps(result, indent=1), encoding="utf-8")
