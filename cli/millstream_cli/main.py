@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from pathlib import Path
 
 from rich.console import Console
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(soft_wrap=options.output == "JSON")
     errors = Console(stderr=True, soft_wrap=True)
     try:
-        database = millstream.connect(options.database)
+        database = millstream.connect(options.database, queries_file=options.queries_file)
     except MillstreamError as error:
         show_error(error, errors)
         return 1
@@ -36,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
         if text:
             return run_text(database, text, console, errors, options.output)
+        if options.queries_file is not None:
+            return _serve(console)
         if options.command is None and sys.stdin.isatty():
             return run_shell(database, console, options.output)
         return run_text(database, sys.stdin.read(), console, errors, options.output)
@@ -51,6 +54,16 @@ def run_text(database: Database, text: str, console: Console, errors: Console, f
         return 1
     except KeyboardInterrupt:
         console.print("Query terminated")
+    return 0
+
+
+def _serve(console: Console) -> int:
+    """Let the queries run until Ctrl-C."""
+    console.print("The queries run. Ctrl-C ends them.")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        console.print("Stopped.")
     return 0
 
 
@@ -83,6 +96,10 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--database", default=":memory:", metavar="FILE", help="the file (default: in memory)"
     )
+    parser.add_argument(
+        "--queries-file", metavar="FILE.sql",
+        help="take all streams, tables and queries from this file and run them",
+    )  # fmt: skip
     parser.add_argument("-e", "--execute", metavar="SQL", help="run statements and exit")
     parser.add_argument("--output", choices=FORMATS, default="TABULAR", type=str.upper)
     parser.add_argument(

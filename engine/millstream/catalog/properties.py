@@ -22,8 +22,7 @@ WRAPPING = ("AVRO", "JSON", "JSON_SR")
 """Formats that let WRAP_SINGLE_VALUE choose."""
 _SETTINGS = {
     "DELIMITED": {"delimiter"},
-    "AVRO": {"fullSchemaName", "schemaId"},
-    "JSON_SR": {"fullSchemaName", "schemaId"},
+    **{name: {"fullSchemaName", "schemaId"} for name in ("AVRO", "JSON_SR")},
     "PROTOBUF": {"fullSchemaName", "schemaId", "nullableRepresentation"},
     "PROTOBUF_NOSR": {"nullableRepresentation"},
 }

@@ -12,6 +12,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
+from millstream.service.headless import run_queries_file
 from millstream.service.results import Result
 from millstream.service.session import Session
 
@@ -74,11 +75,13 @@ def connect(
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
     functions: Sequence[UserFunction] = (),
+    queries_file: str | None = None,
 ) -> Database:
     """Open a database: a file, which is made when missing, or ":memory:".
 
     `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"};
-    `functions` are functions in Python that statements may call, see `millstream.udf`.
+    `functions` are functions in Python that statements may call, see `millstream.udf`. With a
+    `queries_file` its statements make the streams, tables and queries, and no others can.
     Raises UnavailableError (code E-LOG-LOCKED) while another process has the file open,
     ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no database,
     StatementError for a property that is unknown.
@@ -87,5 +90,11 @@ def connect(
     for name, value in (properties or {}).items():
         session.set(name, value)
     engine = open_engine(path, settings or EngineSettings(), now_ms, functions)
+    try:
+        if queries_file is not None:
+            run_queries_file(engine, queries_file, session)
+    except BaseException:
+        engine.close()
+        raise
     engine.start()
     return Database(engine, session)

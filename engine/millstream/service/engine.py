@@ -60,6 +60,8 @@ class Engine:
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
+        self.queries_file = ""
+        """The file that the catalog comes from, where statements must not change it."""
         self.failed: dict[str, str] = {}
         """Why queries of the catalog could not be started when the file was opened."""
         self.driver.on_failure = self._fail_pushes

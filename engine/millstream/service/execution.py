@@ -139,6 +139,11 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
 
 def _define(engine: Engine, piece: Piece, session: Session) -> Result:
     """A statement that changes the catalog: applied, and written to the command log."""
+    if engine.queries_file:
+        raise StatementError(
+            f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
+            hint="Add the statement to that file and start again.",
+        )
     with engine.driver.lock:
         offset, before = engine.commands.next_offset, engine.catalog
         command = Command(piece.text, dict(session.properties))

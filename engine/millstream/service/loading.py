@@ -8,38 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import StatementError
 from millstream.model.physical import arrow_type, duckdb_type, physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BYTES, STRING, Decimal, Primitive, SqlType
+from millstream.service.failures import reason
+from millstream.service.local_file import FileFormat, file_format, literal, open_for
 
 BATCH_ROWS = 50_000
 _BAD, _LINE, _RAW = "$bad", "$line", "$raw"
-
-
-class FileFormat(Enum):
-    """What a file holds; `value` is its name in COPY's FORMAT property."""
-
-    CSV = "CSV"
-    JSON = "JSON"
-    PARQUET = "PARQUET"
-
-
-_SUFFIXES = {
-    ".csv": FileFormat.CSV,
-    ".tsv": FileFormat.CSV,
-    ".json": FileFormat.JSON,
-    ".jsonl": FileFormat.JSON,
-    ".ndjson": FileFormat.JSON,
-    ".parquet": FileFormat.PARQUET,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +49,6 @@ class Loaded:
     rejects: tuple[Reject, ...] = ()
 
 
-def file_format(path: str, name: str | None = None) -> FileFormat:
-    """The format `name` says, or else the file's suffix (a final .gz is looked through).
-
-    Raises StatementError when neither is known.
-    """
-    if name is not None:
-        try:
-            return FileFormat(name.upper())
-        except ValueError:
-            raise StatementError(
-                f"Cannot read '{path}' as {name}.", hint="The formats are CSV, JSON and PARQUET."
-            ) from None
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
-    if found is None:
-        raise StatementError(
-            f"Cannot tell the format of '{path}' from its name.",
-            hint="Say WITH (FORMAT = 'CSV'), 'JSON' or 'PARQUET'.",
-        )
-    return found
-
-
 def load_batches(
     path: str | Path,
     schema: Schema,
@@ -107,7 +66,7 @@ def load_batches(
     """
     name = str(path)
     kind = file_format(name, format)
-    connection = _open_for(name)
+    connection = open_for(name)
     columns = [column for column in schema.columns if column.role is not Role.HEADERS]
     try:
         match kind:
@@ -118,39 +77,11 @@ def load_batches(
             case FileFormat.PARQUET:
                 yield from _load_parquet(connection, name, columns, batch_rows)
     except duckdb.Error as error:
-        raise StatementError(f"Cannot read '{name}' as {kind.value}.", detail=str(error)) from error
+        raise StatementError(
+            f"Cannot read '{name}' as {kind.value}.", detail=reason(error)
+        ) from error
     finally:
         connection.close()
-
-
-def _open_for(path: str) -> duckdb.DuckDBPyConnection:
-    if "://" in path or any(sign in path for sign in "*?["):
-        raise StatementError(
-            f"Cannot read '{path}': COPY reads one local file.",
-            hint="Give the plain path of a file, without wildcards.",
-        )
-    if not Path(path).is_file():
-        raise StatementError(f"Cannot read '{path}': there is no such file.")
-    try:
-        connection = duckdb.connect(
-            ":memory:",
-            config={
-                "threads": 1,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "python_enable_replacements": False,
-            },
-        )
-        connection.execute(f"SET allowed_paths = [{_text(path)}]")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-    except duckdb.Error as error:
-        raise UnavailableError(f"Cannot open '{path}'.", detail=str(error)) from error
-    return connection
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _name(value: str) -> str:
@@ -187,7 +118,8 @@ def _select(columns: Sequence[Column], values: Sequence[_Value], source: str, ra
     names = physical_names(column.name for column in columns)
     typed = [f"{value.typed} AS {_name(n)}" for value, n in zip(values, names, strict=True)]
     bad = [
-        f"CASE WHEN {value.raw} IS NOT NULL AND {value.typed} IS NULL THEN {_text(column.name)} END"
+        f"CASE WHEN {value.raw} IS NOT NULL AND {value.typed} IS NULL "
+        f"THEN {literal(column.name)} END"
         for column, value in zip(columns, values, strict=True)
         if value.raw != value.typed
     ]
@@ -201,7 +133,7 @@ def _select(columns: Sequence[Column], values: Sequence[_Value], source: str, ra
 def _load_parquet(
     connection: duckdb.DuckDBPyConnection, path: str, columns: Sequence[Column], rows: int
 ) -> Iterator[Loaded]:
-    source = f"read_parquet({_text(path)})"
+    source = f"read_parquet({literal(path)})"
     found = [str(row[0]) for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
     matched = _match(path, found, columns)
     values = [
@@ -219,7 +151,7 @@ def _load_json(
     with Path(path).open("rb") as file:
         array = file.read(4096).lstrip().startswith(b"[")
     options = "format = 'array'" if array else "format = 'newline_delimited', ignore_errors = true"
-    source = f"read_json_objects({_text(path)}, {options})"
+    source = f"read_json_objects({literal(path)}, {options})"
     keys = connection.execute(
         f"SELECT DISTINCT unnest(json_keys(json)) FROM {source} WHERE json_type(json) = 'OBJECT'"
     ).fetchall()
@@ -240,7 +172,7 @@ def _load_json(
 
 
 def _json_path(name: str) -> str:
-    return _text('$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    return literal('$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"')
 
 
 def _coalesce(expressions: Sequence[str]) -> str:
@@ -270,7 +202,7 @@ def _load_csv(
 ) -> Iterator[Loaded]:
     sniffed = connection.execute(
         f"SELECT Delimiter, list_transform(Columns, lambda c: c.name) "
-        f"FROM sniff_csv({_text(path)}, header = true, all_varchar = true, skip = 0, "
+        f"FROM sniff_csv({literal(path)}, header = true, all_varchar = true, skip = 0, "
         "ignore_errors = true)"
     ).fetchall()
     delimiter, found = sniffed[0]
@@ -281,11 +213,11 @@ def _load_csv(
         name: duckdb_type(column.type) if _scalar(column.type) else "VARCHAR"
         for name, column in physical.items()
     }
-    struct = ", ".join(f"{_text(name)}: {_text(types[name])}" for name in found)
+    struct = ", ".join(f"{literal(name)}: {literal(types[name])}" for name in found)
     source = (
-        f"read_csv({_text(path)}, auto_detect = false, header = true, columns = {{{struct}}}, "
-        f"delim = {_text(delimiter)}, quote = '\"', escape = '\"', allow_quoted_nulls = false, "
-        f"nullstr = {_text(null)}, "
+        f"read_csv({literal(path)}, auto_detect = false, header = true, columns = {{{struct}}}, "
+        f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', allow_quoted_nulls = false, "
+        f"nullstr = {literal(null)}, "
         "store_rejects = true)"
     )
     values = []
