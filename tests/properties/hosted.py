@@ -31,6 +31,15 @@ def read(name: str, kind: SourceKind, *, prefix: str = "", materialised: bool = 
     return n.Read(source, prefix, schema, ("K", "V"), kind, materialised)
 
 
+def streams_joined(join: n.JoinKind, within: n.Within) -> n.StreamStreamJoin:
+    """Streams S and T on their keys: L_K, L_V, R_V."""
+    left = read("S", SourceKind.STREAM, prefix="L_")
+    right = read("T", SourceKind.STREAM, prefix="R_")
+    key = Column("L_K", STRING, Role.KEY)
+    schema = Schema((key, Column("L_V", INTEGER), Column("R_V", INTEGER)))
+    return n.StreamStreamJoin(left, right, join, within, schema)
+
+
 def leaves(node: n.Node) -> list[n.Read]:
     below = [leaf for child in n.inputs(node) for leaf in leaves(child)]
     return [node] if isinstance(node, n.Read) else below

@@ -15,18 +15,10 @@ from millstream.model.types import INTEGER, STRING
 from millstream.plan import nodes as n
 from millstream.testing.drawn import Line
 from millstream.topology.topology import SubTopology
-from tests.properties.hosted import Row, read, run, subtopology
+from tests.properties.hosted import Row, read, run, streams_joined, subtopology
 
 DAY = 24 * 60 * 60 * 1000
 LEFT, RIGHT = 0, 1
-
-
-def joined(join: n.JoinKind, within: n.Within) -> n.StreamStreamJoin:
-    left = read("S", SourceKind.STREAM, prefix="L_")
-    right = read("T", SourceKind.STREAM, prefix="R_")
-    key = Column("L_K", STRING, Role.KEY)
-    schema = Schema((key, Column("L_V", INTEGER), Column("R_V", INTEGER)))
-    return n.StreamStreamJoin(left, right, join, within, schema)
 
 
 @dataclass
@@ -162,7 +154,7 @@ def test_a_join_of_streams_gives_the_rows_of_the_oracle(
     oracle = Oracle(join, within)
     for side, line in arrival_order(left, right):
         oracle.take(side, line)
-    sub = subtopology(joined(join, within))
+    sub = subtopology(streams_joined(join, within))
     found = run(sub, {"s": left, "t": right}, limits(cuts, left, right), sorted(restarts))
     assert found == oracle.rows
 
@@ -170,7 +162,7 @@ def test_a_join_of_streams_gives_the_rows_of_the_oracle(
 def three_streams(first: n.Within, second: n.Within) -> SubTopology:
     """The pairs of two streams joined with a third one: a row may cause several pairs."""
     third = read("U", SourceKind.STREAM, prefix="U_")
-    left = joined(n.JoinKind.LEFT, first)
+    left = streams_joined(n.JoinKind.LEFT, first)
     key = Column("L_K", STRING, Role.KEY)
     further = (Column(name, INTEGER) for name in ("L_V", "R_V", "U_V"))
     return subtopology(
