@@ -12,6 +12,7 @@ import re
 
 from millstream.service import queries
 from millstream.service.engine import Engine
+from millstream.topology.topology import INTERNAL_TOPIC
 
 
 def sweep(engine: Engine) -> None:
@@ -24,6 +25,6 @@ def sweep(engine: Engine) -> None:
 
 def _with_topics(engine: Engine) -> set[str]:
     prefix = re.escape(engine.settings.internal_prefix)
-    internal = re.compile(f"{prefix}(.+)-[0-9]+-(repartition|changelog)")
+    internal = re.compile(f"{prefix}(.+)-{INTERNAL_TOPIC}")
     found = (internal.fullmatch(topic.name) for topic in engine.log.topics())
     return {match[1] for match in found if match}

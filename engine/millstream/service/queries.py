@@ -22,7 +22,7 @@ from millstream.plan.nodes import Deliver, Project, Read
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
 from millstream.topology.split import split
-from millstream.topology.topology import InternalTopic, SourceInput, Topology
+from millstream.topology.topology import INTERNAL_TOPIC, InternalTopic, SourceInput, Topology
 
 _FATAL = (
     ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),
@@ -112,9 +112,7 @@ def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
     engine.instance.remove_query(query_id, engine.clock())
     engine.log.forget_group(query_id)
     engine.store.drop_query(query_id)
-    own = re.compile(
-        f"{re.escape(engine.settings.internal_prefix + query_id)}-[0-9]+-(repartition|changelog)"
-    )
+    own = re.compile(f"{re.escape(engine.settings.internal_prefix + query_id)}-{INTERNAL_TOPIC}")
     for topic in engine.log.topics():
         if own.fullmatch(topic.name):
             engine.log.delete_topic(topic.name)

@@ -8,6 +8,9 @@ from millstream.catalog.source import Format, Source
 from millstream.model.schema import Schema
 from millstream.plan.nodes import Node, Read, Repartition
 
+INTERNAL_TOPIC = "[0-9]+-(?:repartition|subscription|response|changelog)"
+"""What the name of an internal topic has after that of its query and a dash, as a pattern."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceInput:
@@ -54,7 +57,8 @@ class SubTopology:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic the query needs for itself: `repartition` or `changelog`."""
+    """A topic the query needs for itself: its kind is `repartition` (also of the subscriptions and
+    responses of a foreign key join) or `changelog`."""
 
     name: str
     partitions: int

@@ -22,6 +22,7 @@ SOURCES = """
 CREATE STREAM s (k INT KEY, v INT, w INT) WITH (KAFKA_TOPIC = 's', FORMAT = 'JSON');
 CREATE TABLE t (id INT PRIMARY KEY, x INT) WITH (KAFKA_TOPIC = 't', FORMAT = 'JSON');
 CREATE TABLE u (id INT PRIMARY KEY, y INT) WITH (KAFKA_TOPIC = 'u', FORMAT = 'JSON');
+CREATE TABLE w (id INT PRIMARY KEY, z INT) WITH (KAFKA_TOPIC = 'w', FORMAT = 'JSON');
 """
 
 
@@ -99,3 +100,27 @@ def test_a_topology_is_shown_with_the_way_of_the_rows() -> None:
     assert "Source: READ-0-00 (topics: [s], Read STREAM S [s])\n      --> REPARTITION-0-01" in text
     assert "--> ms-Q_1-0-repartition" in text
     assert "State: ms-Q_1-1-changelog" in text
+
+
+FOREIGN = "CREATE TABLE o AS SELECT t.id, x, y FROM t JOIN u ON t.x = u.id"
+
+
+def test_a_foreign_key_join_goes_to_the_right_table_and_back() -> None:
+    result = topology(f"{FOREIGN};", {"t": 2, "u": 5})
+    assert [sub.partitions for sub in result.subtopologies] == [2, 5, 2]
+    assert [sub.output for sub in result.subtopologies] == [
+        "ms-Q_1-0-subscription",
+        "ms-Q_1-1-response",
+        "O",
+    ]
+    assert all(sub.changelog for sub in result.subtopologies)
+    moved = {t.name: t.partitions for t in result.internal_topics if t.kind == "repartition"}
+    assert moved == {"ms-Q_1-0-subscription": 5, "ms-Q_1-1-response": 2}
+
+
+def test_a_table_beside_a_foreign_key_join_has_the_partitions_of_its_left_table() -> None:
+    sql = f"{FOREIGN} JOIN w ON t.id = w.id;"
+    widths = [sub.partitions for sub in topology(sql, {"t": 2, "u": 5, "w": 2}).subtopologies]
+    assert widths == [2, 5, 2]
+    with pytest.raises(StatementError, match="Can't join `T` with `W` since"):
+        topology(sql, {"t": 2, "u": 5, "w": 5})
