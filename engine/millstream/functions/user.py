@@ -10,8 +10,9 @@ more often for a row and must give the same value each time.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -31,23 +32,62 @@ from millstream.model.types import Array, Map, SqlType, Struct
 UserFunction = ScalarFunction | AggregateFunction | TableFunction
 
 
+@overload
 def udf(
     name: str,
     signature: str,
     function: Callable[..., Any],
     *,
     nulls: bool = False,
+    arrow: bool = False,
     deterministic: bool = True,
     description: str = "",
-) -> ScalarFunction:
-    """A function of one row, e.g. `udf("INITIALS", "STRING -> STRING", initials)`.
+) -> ScalarFunction: ...
 
-    `nulls`: it is called where an argument is NULL, too; otherwise the result is NULL there. The
-    type of the result may not depend on the arguments. Raises StatementError for a signature that
-    cannot be read.
+
+@overload
+def udf(
+    name: str,
+    signature: str,
+    *,
+    nulls: bool = False,
+    arrow: bool = False,
+    deterministic: bool = True,
+    description: str = "",
+) -> Callable[[Callable[..., Any]], ScalarFunction]: ...
+
+
+def udf(
+    name: str,
+    signature: str,
+    function: Callable[..., Any] | None = None,
+    *,
+    nulls: bool = False,
+    arrow: bool = False,
+    deterministic: bool = True,
+    description: str = "",
+) -> ScalarFunction | Callable[[Callable[..., Any]], ScalarFunction]:
+    """A function of one row, e.g. `udf("INITIALS", "STRING -> STRING", initials)`; without the
+    function it is a decorator for one.
+
+    `nulls`: it is called where an argument is NULL, too; otherwise the result is NULL there.
+    `arrow`: it takes a `pyarrow.Array` for each argument and returns one, for many rows at once;
+    one without parameters takes the number of rows. The type of the result may not depend on the
+    arguments. Raises StatementError for a signature that cannot be read.
     """
+    if function is None:
+        return lambda given: udf(
+            name,
+            signature,
+            given,
+            nulls=nulls,
+            arrow=arrow,
+            deterministic=deterministic,
+            description=description or inspect.getdoc(given) or "",
+        )
     count, result = _read(name, signature)
-    variant = Variant(signature, python=_by_row(function, count, result))
+    make = _by_batch if arrow else _by_row
+    variant = Variant(signature, python=make(function, count, result))
     return ScalarFunction(
         name.upper(),
         "USER",
@@ -143,6 +183,23 @@ def _by_row(
         given = [_values(column) for column in columns] if parameters else []
         rows = zip(*given, strict=True) if parameters else [()] * len(columns[0])
         return pa.array([_kept(function(*row), result) for row in rows], arrow_type(result))
+
+    return run
+
+
+def _by_batch(
+    function: Callable[..., Any], parameters: int, result: SqlType
+) -> Callable[..., pa.Array]:
+    """An Arrow function checked: as many values of the type as there are rows."""
+
+    def run(*columns: Any) -> pa.Array:
+        rows = len(columns[0])
+        made = function(*columns) if parameters else function(rows)
+        if isinstance(made, pa.ChunkedArray):
+            made = made.combine_chunks()
+        if len(made) != rows:
+            raise ValueError(f"the function returned {len(made)} values for {rows} rows")
+        return made.cast(arrow_type(result))
 
     return run
 

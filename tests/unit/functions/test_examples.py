@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -10,9 +11,19 @@ import pytest
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Example, TableFunction
 from millstream.functions.signatures import parse_signature
-from millstream.model.expressions import Expression
+from millstream.model.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    LambdaExpression,
+    Literal,
+    walk,
+)
+from millstream.model.physical import duckdb_type
+from millstream.model.types import INTERVAL_UNIT
 from millstream.operators.expressions import compile_expression
 from millstream.operators.scalar import is_volatile
+from millstream.operators.sql import guarded
 from millstream.operators.udfs import register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
@@ -52,6 +63,41 @@ def test_example(example: Example) -> None:
     except duckdb.Error:
         return
     assert repr(fast) == repr(expected)
+
+
+def _calls() -> list[Any]:
+    """One call of each signature that the examples use."""
+    found: dict[tuple[str, int], Call] = {}
+    for function in CATALOGUE.scalar.values():
+        for example in function.examples:
+            for part in walk(type_expression(parse_expression(example.expression), SCOPE)):
+                if isinstance(part, Call) and part.function == function.name:
+                    found.setdefault((part.function, part.variant), part)
+    return [pytest.param(call, id=f"{key[0]}-{key[1]}") for key, call in found.items()]
+
+
+def _without(call: Call, place: int, *, column: bool) -> Call:
+    """The call with one argument NULL, as a constant or as a column."""
+    kind = call.arguments[place].type
+    missing: Expression = ColumnRef("missing", kind) if column else Literal(None, kind)
+    return replace(call, arguments=(*call.arguments[:place], missing, *call.arguments[place + 1 :]))
+
+
+@pytest.mark.parametrize("call", _calls())
+def test_null_arguments(call: Call) -> None:
+    """Constant or column, a NULL argument never raises; NULL comes out where it should."""
+    function = CATALOGUE.scalar[call.function]
+    for place, argument in enumerate(call.arguments):
+        if argument.type is INTERVAL_UNIT or isinstance(argument, LambdaExpression):
+            continue
+        for column in (False, True):
+            made = _without(call, place, column=column)
+            register_expressions(CON, [made], CATALOGUE)
+            sql = compile_expression(made, CATALOGUE, exact=True, columns=lambda name: name)
+            guard = sql if is_volatile(made, CATALOGUE) else guarded(sql)
+            source = f"(SELECT CAST(NULL AS {duckdb_type(argument.type)}) AS missing FROM range(2))"
+            found = CON.execute(f"SELECT {guard} FROM {source}").fetchall()[0][0]
+            assert found is None or not function.null_propagates
 
 
 @pytest.mark.parametrize("function", CATALOGUE.table.values(), ids=lambda f: f.name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import millstream
@@ -39,6 +41,32 @@ def test_a_failing_row_is_null_and_reported(db: Database) -> None:
     fill(db, ("a", 8, None), ("b", 3, None), ("c", None, None))
     assert rows(db, "SELECT k, h FROM o;") == [["a", 4], ["b", None], ["c", None]]
     assert db.processing_log().num_rows == 1
+
+
+def test_functions_of_arrays_by_decorator(db: Database) -> None:
+    @udf("TWICE", "INTEGER -> BIGINT", arrow=True)
+    def twice(values: pa.Array) -> pa.Array:
+        """Two times a number."""
+        return pc.multiply(values, 2)
+
+    db.execute(STREAM)
+    db.register(twice, udf("ROWS", "-> BIGINT", lambda n: pa.array([7] * n), arrow=True))
+    db.execute("CREATE STREAM o AS SELECT k, TWICE(v) AS d, ROWS() AS r FROM s;")
+    fill(db, ("a", 8, None), ("b", None, None))
+    assert rows(db, "SELECT d, r FROM o;") == [[16, 7], [None, 7]]
+    assert ["Overview", "Two times a number."] in rows(db, "DESCRIBE FUNCTION TWICE;")
+
+
+def test_an_array_of_the_wrong_length_or_type_harms_its_column_alone(db: Database) -> None:
+    db.register(
+        udf("SHORT", "INTEGER -> INTEGER", lambda values: pa.array([]), arrow=True),
+        udf("TEXT", "INTEGER -> INTEGER", lambda value: "no number"),
+    )
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, SHORT(v) AS a, TEXT(v) AS b, v FROM s;")
+    fill(db, ("a", 8, None))
+    assert rows(db, "SELECT a, b, v FROM o;") == [[None, None, 8]]
+    assert db.processing_log().num_rows == 2
 
 
 def test_overloads_and_nulls(db: Database) -> None:
