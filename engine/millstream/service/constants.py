@@ -47,7 +47,7 @@ def _computed(expression: Expression, column: Column, engine: Engine) -> pa.Chun
     """One value; StatementError names the column whose value cannot be had."""
     cursor = engine.store.cursor()
     try:
-        register_expressions(cursor, [expression], engine.functions)
+        register_expressions(cursor, [expression], engine.functions, engine.store.functions)
         text = compile_expression(expression, engine.functions, exact=False, columns=_no_columns)
         return _as(cursor.sql(f"SELECT {text} AS v").to_arrow_table().column(0), column)
     except (duckdb.Error, pa.ArrowInvalid) as error:
