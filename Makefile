@@ -6,13 +6,15 @@ STAMP := $(VENV)/.installed
 CASES ?= ../shared/qtt/cases
 BATCH ?= all
 SEEDS ?= 200
+QUERIES ?= 2000
+SEED ?= 0
 KILLS ?= 20
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs conformance recovery bench sim crash
+.PHONY: help setup demo test check golden docs conformance recovery bench sim crash differential
 
 help:  ## Print the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -66,3 +68,6 @@ sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 crash: $(STAMP)  ## SIGKILL a real process on the embedded log: KILLS=n
 	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS)
 	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS)
+
+differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
+	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)

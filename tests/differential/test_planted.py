@@ -1,0 +1,67 @@
+"""Faults planted in compiled programs: the comparison must find every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millstream.kernel import kernel
+from millstream.operators.compile import compile_subtopology
+from millstream.operators.program import Program, Repeat, Sql, Step
+from tests.differential.check import check
+from tests.differential.generator import case
+
+SEEDS = 40
+"""Within so many seeds a fault has to show."""
+FAULTS: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    "a row at the end of grace is late too soon": (
+        "tumbling",
+        lambda text: text.replace(' <= "$time" -', ' < "$time" -'),
+    ),
+    "a join sees the table as it is after the row": (
+        "stream_table",
+        lambda text: text.replace('l."$seq" > r."$seq"', 'l."$seq" > r."$seq" - 3'),
+    ),
+    "an aggregate forgets its state": (
+        "group",
+        lambda text: text.replace('s."$part" = b."$part"', 's."$part" = b."$part" + 1'),
+    ),
+    "a comparison with NULL is not false": (
+        "project",
+        lambda text: text.replace(", FALSE)", ", TRUE)"),
+    ),
+}
+
+
+def changed(program: Program, fault: Callable[[str], str]) -> Program:
+    """The program with its statements changed."""
+
+    def step(one: Step) -> Step:
+        match one:
+            case Sql():
+                return replace(one, text=fault(one.text))
+            case Repeat():
+                return replace(one, steps=tuple(step(inner) for inner in one.steps))
+        return one
+
+    return replace(
+        program,
+        steps=tuple(map(step, program.steps)),
+        exact=tuple(map(step, program.exact)),
+    )
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, fault = FAULTS[name]
+
+    def faulty(*arguments: Any, **named: Any) -> Program:
+        return changed(compile_subtopology(*arguments, **named), fault)
+
+    monkeypatch.setattr(kernel, "compile_subtopology", faulty)
+    seed = next(seed for seed in range(SEEDS) if "expected" in check(case(seed, kind)))
+    monkeypatch.undo()
+    assert check(case(seed, kind)) == ""
