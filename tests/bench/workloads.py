@@ -109,7 +109,7 @@ WORKLOADS = (
         "count and max per bidder, sessions, gap 1 s",
         "CREATE TABLE ws AS SELECT bidder, COUNT(*) AS bids, MAX(price) AS price FROM bid"
         " WINDOW SESSION (1 SECONDS) GROUP BY bidder EMIT CHANGES;",
-        5.0,
+        7.0,
         None,
         cached=True,
     ),

@@ -9,6 +9,7 @@ import pytest
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.kernel.kernel import DuckKernel
+from millstream.model.batch import raw_batch
 from millstream.model.problem import Problem
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.model.types import BIGINT, INTEGER, STRING
@@ -146,6 +147,17 @@ def test_what_is_kept_stays_bounded(started: list[Joined]) -> None:
     assert pairs.stored("join_2_left") <= 20
     assert pairs.stored("join_2_right") <= 20
     assert pairs.stored("join_2_waiting") == 2
+
+
+def test_a_result_has_the_headers_of_the_row_that_causes_it(started: list[Joined]) -> None:
+    pairs = start(started, JoinKind.FULL, Within(5, 5, 10))
+    pairs.feed("l + a 1 @0\nl + b 2 @0\nr + c 3 @0")
+    mark: list[dict[str, bytes | str | None]] = [{"key": "h", "value": b"x"}]
+    records = [(b"a", b'{"V": 9}', 1), (b"d", b'{"V": 9}', 100)]
+    given = fetched("t", 0, raw_batch([*records], [mark, mark]), start=1)  # type: ignore[list-item]
+    done = pairs.kernel.run([fetched("s", 0, raw((), ["V"]), start=2), given])
+    assert shown(done.outputs) == ["+ a 1 9 @1", "+ b 2 _ @0", "+ c _ 3 @0"]
+    assert [item.batch["headers"].to_pylist() for item in done.outputs] == [[mark] * 3]
 
 
 def test_windowed_rows_meet_within_their_window() -> None:
