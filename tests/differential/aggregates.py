@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.differential.describe import Aggregated, Column, Expr
-from tests.differential.expressions import AMOUNT, INTS, SCALARS, expression
+from tests.differential.expressions import expression
+from tests.differential.rules import AMOUNT, INTS, SCALARS
 
 SUMMED = ("INT", "BIGINT", "DOUBLE", AMOUNT)
 ORDERED = (*SUMMED, "STRING", "DATE", "TIMESTAMP")

@@ -14,8 +14,9 @@ from tests.differential.compare import Row, differences, expected_rows
 from tests.differential.data import place
 from tests.differential.describe import Case, Column
 from tests.differential.drive import output
-from tests.differential.expressions import AMOUNT, INTS, MACROS, MAP, STRINGS, STRUCT
+from tests.differential.expressions import MACROS
 from tests.differential.oracle import HISTORY, statements
+from tests.differential.rules import AMOUNT, INTS, MAP, STRINGS, STRUCT
 from tests.differential.statements import script
 
 _ARROW: dict[str, pa.DataType] = {

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.differential.describe import Case, Column, Record, Source
-from tests.differential.expressions import AMOUNT, INTS, MAP, STRINGS, STRUCT
+from tests.differential.rules import AMOUNT, INTS, MAP, STRINGS, STRUCT
 
 DAY = 86_400_000
 WORDS = ("a", "b", "aa", "Ab", "", " x ", "12", "-7", "ä", 'b,"c', "it's", "cab")

@@ -72,7 +72,9 @@ class _Running:
         return open_engine(self.path, settings, lambda: self.now)
 
     def _define(self) -> None:
-        texts = [(declared(source), {}) for source in self.case.sources]
+        texts: list[tuple[str, dict[str, str]]] = [
+            (declared(source), {}) for source in self.case.sources
+        ]
         for statement in self.case.statements:
             query = statement.query
             name = query.sides[0].source if isinstance(query, Join) else query.source

@@ -24,17 +24,9 @@ from tests.differential.describe import (
     Window,
     moved,
 )
-from tests.differential.expressions import (
-    AMOUNT,
-    INTS,
-    NUMBERS,
-    STRINGS,
-    TYPES,
-    apply_rule,
-    expression,
-    rules_for,
-)
+from tests.differential.expressions import apply_rule, expression, rules_for
 from tests.differential.joins import JOINS
+from tests.differential.rules import AMOUNT, INTS, NUMBERS, STRINGS, TYPES
 
 GROUPED = ("INT", "STRING", "BIGINT", "DATE", "BOOLEAN", AMOUNT)
 """What is grouped and partitioned by."""
@@ -45,7 +37,7 @@ def case(seed: int, kind: str | None = None, kinds: Sequence[str] = ()) -> Case:
     rng = random.Random(seed)
     drawn = rng.choice(tuple(kinds or KINDS))
     chosen = kind or drawn
-    made = (CHAINS | SINGLE)[chosen](rng)
+    made = MAKERS[chosen](rng)
     return replace(
         made,
         seed=seed,
@@ -321,7 +313,7 @@ def _join(name: str) -> Callable[[random.Random], Case]:
     return lambda rng: JOINS[name](rng, source, condition)
 
 
-SINGLE: Mapping[str, Callable[[random.Random], Case]] = {
+MAKERS: Mapping[str, Callable[[random.Random], Case]] = {
     "project": _over_stream(project_query, "STREAM"),
     "partition": _over_stream(partition_query, "STREAM"),
     "table": _over_stream(project_query, "TABLE", "T"),
@@ -332,7 +324,7 @@ SINGLE: Mapping[str, Callable[[random.Random], Case]] = {
     "session": _windowed("SESSION"),
     "explode": _explode,
     **{name: _join(name) for name in JOINS},
+    "chain": _chain,
 }
-CHAINS: Mapping[str, Callable[[random.Random], Case]] = {"chain": _chain}
-KINDS = tuple({**SINGLE, **CHAINS})
+KINDS = tuple(MAKERS)
 """The kinds that are drawn."""

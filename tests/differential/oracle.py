@@ -16,7 +16,7 @@ in their partition, tables first, then by source, partition and offset.
 
 from __future__ import annotations
 
-from tests.differential.describe import Case, Group, Item, Join, Project, Source, Statement
+from tests.differential.describe import Case, Group, Item, Join, Project, Source, Statement, Window
 from tests.differential.oracle_groups import group_stream, group_table
 from tests.differential.oracle_joins import joined
 from tests.differential.oracle_text import META, guarded, keyed, quoted, table, where
@@ -64,9 +64,10 @@ def _query(case: Case, statement: Statement) -> list[str]:
         case Group(window=None):
             grouped = group_table if given.kind == "TABLE" else group_stream
             return grouped(query, sink, given)
+        case Group(window=Window(kind="SESSION")):
+            return sessions(query, sink)
         case Group():
-            windowed = sessions if query.window.kind == "SESSION" else windows
-            return windowed(query, sink)
+            return windows(query, sink)
         case Project():
             return [(_table if given.kind == "TABLE" else _stream)(query, sink, given)]
 

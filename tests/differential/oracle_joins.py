@@ -143,10 +143,8 @@ def _table_table(query: Join, sink: Source) -> list[str]:
     changes = table(
         "$changes",
         " UNION ALL ".join(
-            # The deletion of what is not there changes nothing.
-            f'SELECT {key} AS "$key", {side}_pos AS "$at", {side}_ts AS at_ts FROM (SELECT *, '
-            f"coalesce(lag({side}_dead) OVER (PARTITION BY {key} ORDER BY {side}_pos), TRUE) "
-            f'AS gone FROM "{name}") WHERE NOT ({side}_dead AND gone)'
+            f'SELECT {key} AS "$key", {side}_pos AS "$at", {side}_ts AS at_ts '
+            f"FROM ({_effective(name, side, key)})"
             for side, name, key in (("l", "$left", left), ("r", "$right", right))
         ),
     )
@@ -180,7 +178,6 @@ def _foreign_key(query: Join, sink: Source) -> list[str]:
     """The tables as they are in the end. The last change of a row came from the later of both
     sides, its time is that of the change and of what the other side had then."""
     left, right = _on(query)
-    how = "LEFT JOIN" if query.how == "LEFT" else "JOIN"
     primary = f'"{query.key_text}"'
     padded = ", ".join(
         f"CASE WHEN NOT r_dead THEN {name} END AS {name}" for name in _columns(query, right)
@@ -194,7 +191,7 @@ def _foreign_key(query: Join, sink: Source) -> list[str]:
         f"(SELECT * FROM ({_versions(chr(34) + '$effective' + chr(34), 'r', right)}) "
         f"WHERE r_until IS NULL) ON {left} = {right}"
     )
-    if how == "JOIN":
+    if query.how == "INNER":
         source = f"{source} WHERE NOT r_dead"
     return [changes, _results(query, sink, source, primary)]
 

@@ -111,7 +111,8 @@ def _table(plan: _Sessions) -> StateTable:
         (name, duckdb_type(column.type))
         for column, name in zip(schema.columns, names(schema), strict=True)
     )[: len(schema.key)]
-    return StateTable(plan.label, pairs[:-1], (pairs[-1], *state_columns(plan.items)))
+    # A closed session and one that other rows make later may begin at the same time.
+    return StateTable(plan.label, pairs, tuple(state_columns(plan.items)))
 
 
 def _structure(plan: _Sessions) -> tuple[Step, ...]:
@@ -256,9 +257,9 @@ def _changes_text(plan: _Sessions) -> str:
 
 
 def _last_text(plan: _Sessions) -> str:
-    """The last thing that happened to each (key, start): what the store must hold."""
+    """The last thing that happened to each (key, start, end): what the store must hold."""
     listed = ", ".join((P, *plan.keys, START, END, *plan.states, RT))
-    partition = ", ".join((P, *plan.keys, START))
+    partition = ", ".join((P, *plan.keys, START, END))
     return (
         f'SELECT {listed}, {DF} = -1 AS "$deleted"\nFROM {plan.name("changes")}\n'
         f"QUALIFY row_number() OVER (PARTITION BY {partition} "
@@ -306,7 +307,8 @@ def _closed_text(plan: _Sessions) -> str:
     every = (
         f'SELECT {listed} FROM {last} WHERE NOT "$deleted"\n  UNION ALL\n'
         f"  SELECT {listed} FROM {identifier(plan.label)} s\n"
-        f"  WHERE NOT EXISTS (FROM {last} l WHERE {plan.same('s', 'l')} AND s.{START} = l.{START})"
+        f"  WHERE NOT EXISTS (FROM {last} l WHERE {plan.same('s', 'l')} AND s.{START} = l.{START} "
+        f"AND s.{END} = l.{END})"
     )
     headers = ""
     if plan.headers:

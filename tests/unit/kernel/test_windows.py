@@ -96,3 +96,13 @@ def test_windows_that_are_not_final_show_at_once(store: Store) -> None:
     feed(kernel, "+ a x @1", 0)
     assert visible(store, sub) == [("a", 0, 10, 1)]
     kernel.close()
+
+
+def test_a_closed_session_outlives_a_later_one_that_begins_with_it(store: Store) -> None:
+    """Gap 10, grace 5: a@40 is closed at 62; 50 belongs to the session of 62, and 40 then to
+    that of 50, so that two sessions begin at 40."""
+    sub = windowed(WindowKind.SESSION, final=True)
+    kernel = DuckKernel(store, "Q", sub, builtin_catalogue())
+    kernel.open(0)
+    assert feed(kernel, "+ a x @40\n+ a x @62\n+ a x @52\n+ a x @42\n+ a x @40", 0) == 1
+    assert [row[1:] for row in visible(store, sub)] == [(40, 40, 1)]
