@@ -35,14 +35,18 @@ def read_json(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) ->
     if shapes is None:
         return read_json_rows(payload.to_pylist(), layout)
     text, _ = read_text(payload)
-    compact, matched = _fitting(text, shapes)
-    chosen = text if matched.all() else text.filter(pa.array(matched))
-    carried = cut_columns(chosen, layout, shapes) if compact and len(chosen) else None
-    exact = np.ones(len(chosen), np.bool_)
+    matched = exact = np.ones(len(text), np.bool_)
+    carried = cut_columns(text, shapes)
     if carried is None:
-        carried, exact = _parsed(con, chosen, layout, shapes)
-    fast, fine = _typed(carried, layout, len(chosen))
-    exact &= fine
+        compact, matched = _fitting(text, shapes)
+        chosen = text if matched.all() else text.filter(pa.array(matched))
+        exact = np.ones(len(chosen), np.bool_)
+        if compact and len(chosen) < len(text):
+            carried = cut_columns(chosen, shapes)
+        if carried is None:
+            carried, exact = _parsed(con, chosen, layout, shapes)
+    fast, fine = _typed(carried, layout, len(exact))
+    exact = exact & fine
     if matched.all() and exact.all():
         return Read(fast)
     rest = present_rows(payload) & ~matched

@@ -33,7 +33,8 @@ _DOUBLE = re.compile(
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EPOCH_DAY = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1)
-_CONTEXT = decimal.Context(prec=400, Emax=999_999, Emin=-999_999)
+_CONTEXT = decimal.Context(prec=400, Emax=999_999, Emin=-999_999, traps=[decimal.InvalidOperation])
+"""Numbers beyond the exponents are infinite or 0, as they are for a double."""
 
 
 def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
@@ -234,7 +235,7 @@ def _integer(value: Any, sql_type: SqlType, limit: int) -> int:
         number = int(value) if _INTEGER.fullmatch(value) else _mismatch(value, sql_type)
     elif isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
         number = _mismatch(value, sql_type)
-    elif isinstance(value, decimal.Decimal) and value.adjusted() > 20:
+    elif isinstance(value, decimal.Decimal) and (value.is_infinite() or value.adjusted() > 20):
         number = limit
     else:
         number = int(value)

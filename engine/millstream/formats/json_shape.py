@@ -14,29 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from millstream.formats.json_tokens import (
+    ANY_SCALAR,
+    GAP,
+    PLAIN_TEXT,
+    TEXT,
+    NoShapeError,
+    scalar_token,
+)
 from millstream.formats.payload import Layout
-from millstream.model.physical import MAX_DECIMAL_PRECISION, physical_names
+from millstream.model.physical import physical_names
 from millstream.model.schema import Column
 from millstream.model.types import Array, Decimal, Field, Map, Primitive, SqlType, Struct
 
-_GAP = r"[ \t\r\n]*"
-_UNICODE = r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
-_TEXT = rf'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|{_UNICODE})*"'
-_PLAIN_TEXT = r'"[^"\\\x00-\x1f]*"'
-_WHOLE = r"-?(?:0|[1-9][0-9]*)"
-_NUMBER = _WHOLE + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_ANY_SCALAR = f"(?:{_TEXT}|{_NUMBER}|true|false|null)"
-_TOKENS: Mapping[SqlType, str] = {
-    Primitive.BOOLEAN: "true|false",
-    Primitive.INTEGER: _WHOLE,
-    Primitive.BIGINT: _WHOLE,
-    Primitive.DOUBLE: _NUMBER,
-    Primitive.STRING: _TEXT,
-    Primitive.BYTES: r'"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?"',
-    Primitive.DATE: _WHOLE,
-    Primitive.TIME: _WHOLE,
-    Primitive.TIMESTAMP: _WHOLE,
-}
 _CARRIERS: Mapping[SqlType, str] = {
     Primitive.BOOLEAN: "BOOLEAN",
     Primitive.INTEGER: "INTEGER",
@@ -66,20 +56,29 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatField:
+    """A field that is neither object nor array: whether a sample has a text there, the column that
+    reads it and its type (None if none does). `pattern` matches what it may hold, of a text what
+    lies between the quotes."""
+
+    name: str
+    quoted: bool
+    column: str
+    type: SqlType | None
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shapes:
     """Shapes that agree on the names of fields. `pattern` matches the records that have one;
     `compact` those of them without white space and escapes, in three quarters of the time.
-    `fields` are the names of a flat record of the only shape, and whether a sample has a text
-    there; empty where there is no such shape."""
+    `fields` are those of the only shape in their order; empty where there are several shapes or
+    a field is nested."""
 
     pattern: str
     compact: str
     names: Names
-    fields: tuple[tuple[str, bool], ...] = ()
-
-
-class _NoShapeError(Exception):
-    """A record that only the exact reader can be trusted with."""
+    fields: tuple[FlatField, ...] = ()
 
 
 def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
@@ -94,24 +93,45 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
             else:
                 pattern, found = _value(record, layout.columns[0].type)
             names = _merge(names, found)
-        except (_NoShapeError, ValueError, RecursionError):
+        except (NoShapeError, ValueError, RecursionError):
             continue
         patterns.setdefault(pattern, record)
         if len(patterns) == _VARIANTS_MAX:
             break
     if not patterns:
         return None
-    fields = _flat_fields(next(iter(patterns.values()))) if len(patterns) == 1 else ()
-    pattern = f"^{_GAP}(?:{'|'.join(patterns)}){_GAP}$"
+    flat = layout.wrapped and len(patterns) == 1
+    fields = _flat_fields(next(iter(patterns.values())), layout, names) if flat else ()
+    pattern = f"^{GAP}(?:{'|'.join(patterns)}){GAP}$"
     # Names of fields are escaped in a pattern, so that nothing in them is replaced.
-    compact = pattern.replace(_GAP, "").replace(_TEXT, _PLAIN_TEXT)
+    compact = pattern.replace(GAP, "").replace(TEXT, PLAIN_TEXT)
     return Shapes(pattern, compact, names, fields)
 
 
-def _flat_fields(record: Any) -> tuple[tuple[str, bool], ...]:
-    if not isinstance(record, Pairs) or any(isinstance(item, tuple | list) for _, item in record):
-        return ()
-    return tuple((name, isinstance(item, str)) for name, item in record)
+def _flat_fields(record: Pairs, layout: Layout, names: Names) -> tuple[FlatField, ...]:
+    readers = {
+        names.fields[column.name]: column for column in layout.picked if column.name in names.fields
+    }
+    fields = []
+    for name, value in record:
+        column = readers.get(name)
+        if isinstance(value, tuple | list) or (column and _is_nested(column.type)):
+            return ()
+        token = scalar_token(column.type).strip('"') if column else ANY_SCALAR
+        fields.append(
+            FlatField(
+                name,
+                isinstance(value, str),
+                column.name if column else "",
+                column.type if column else None,
+                f"^(?:null|{token})$",
+            )
+        )
+    return tuple(fields)
+
+
+def _is_nested(sql_type: SqlType) -> bool:
+    return isinstance(sql_type, Array | Map | Struct)
 
 
 def carrier(layout: Layout, names: Names) -> str | None:
@@ -125,7 +145,7 @@ def carrier(layout: Layout, names: Names) -> str | None:
             carrier_type(column.type, names.inner.get(column.name, Names())) for column in columns
         )
         return json.dumps(dict(zip(spelt, types, strict=True)))
-    except _NoShapeError:
+    except NoShapeError:
         return None
 
 
@@ -153,13 +173,13 @@ def _carried_fields(members: Sequence[Field], names: Names) -> Iterable[str]:
 def _distinct(spelt: Sequence[str]) -> Sequence[str]:
     # DuckDB's structs take names that differ only by case for one.
     if not spelt or physical_names(spelt) != tuple(spelt):
-        raise _NoShapeError
+        raise NoShapeError
     return spelt
 
 
 def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) -> tuple[str, Names]:
     if not isinstance(record, Pairs):
-        raise _NoShapeError
+        raise NoShapeError
     keys = [key for key, _ in record]
     spelt = {name: index for index, name in enumerate(keys)}
     upper = {name.upper(): index for index, name in enumerate(keys)}
@@ -168,15 +188,15 @@ def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) ->
         column = columns[index]
         matches = [key for key in keys if column.name in (key, key.upper())]
         if len(matches) > 1:
-            raise _NoShapeError
+            raise NoShapeError
         if matches:
             place = spelt.get(column.name, upper.get(column.name, 0))
             # "A" and "a" may both be read from the field "a".
             if place in places:
-                raise _NoShapeError
+                raise NoShapeError
             places[place] = column
     if len(set(keys)) != len(keys):
-        raise _NoShapeError
+        raise NoShapeError
     fields, inner, parts = {}, {}, []
     for index, (key, value) in enumerate(record):
         if index in places:
@@ -185,9 +205,9 @@ def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) ->
             fields[column.name], inner[column.name] = key, inside
         else:
             pattern = _anything(value)
-        parts.append(f"{_key(key)}{_GAP}:{_GAP}{pattern}")
-    between = f"{_GAP},{_GAP}"
-    return rf"\{{{_GAP}{between.join(parts)}{_GAP}\}}", Names(fields, inner)
+        parts.append(f"{_key(key)}{GAP}:{GAP}{pattern}")
+    between = f"{GAP},{GAP}"
+    return rf"\{{{GAP}{between.join(parts)}{GAP}\}}", Names(fields, inner)
 
 
 def _value(value: Any, sql_type: SqlType) -> tuple[str, Names]:
@@ -200,15 +220,15 @@ def _value(value: Any, sql_type: SqlType) -> tuple[str, Names]:
             return f"(?:null|{pattern})", names
         case Array(element):
             if value is not None and (not isinstance(value, list) or isinstance(value, Pairs)):
-                raise _NoShapeError
+                raise NoShapeError
             pattern, names = _members(value or (), element)
             return f"(?:null|{_list(pattern)})", names
         case Map(_, member):
             if value is not None and not isinstance(value, Pairs):
-                raise _NoShapeError
+                raise NoShapeError
             pattern, names = _members([item for _, item in value or ()], member)
             return f"(?:null|{_map(pattern)})", names
-    return f"(?:null|{_token(sql_type)})", Names()
+    return f"(?:null|{scalar_token(sql_type)})", Names()
 
 
 def _members(values: Sequence[Any], sql_type: SqlType) -> tuple[str, Names]:
@@ -220,25 +240,14 @@ def _members(values: Sequence[Any], sql_type: SqlType) -> tuple[str, Names]:
         patterns[pattern] = None
         names = _merge(names, found)
     if len(patterns) > _VARIANTS_MAX:
-        raise _NoShapeError
+        raise NoShapeError
     return f"(?:{'|'.join(patterns)})", names
 
 
 def _plain_only(types: Iterable[SqlType]) -> None:
     # What is carried in another type is converted only where it is a column of its own.
     if any(sql_type in _CONVERTED for sql_type in types):
-        raise _NoShapeError
-
-
-def _token(sql_type: SqlType) -> str:
-    match sql_type:
-        case Decimal(precision, scale):
-            if precision > MAX_DECIMAL_PRECISION:
-                raise _NoShapeError
-            whole = precision - scale
-            digits = f"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
-            return f"-?{digits}" + (rf"(?:\.[0-9]{{1,{scale}}})?" if scale else "")
-    return _TOKENS[sql_type]
+        raise NoShapeError
 
 
 def _anything(value: Any, depth: int = 0) -> str:
@@ -256,32 +265,32 @@ def _depth(value: Any) -> int:
 
 def _generic(depth: int) -> str:
     if depth > _DEPTH_MAX:
-        raise _NoShapeError
+        raise NoShapeError
     if depth == 0:
-        return _ANY_SCALAR
+        return ANY_SCALAR
     inner = _generic(depth - 1)
-    return f"(?:{_ANY_SCALAR}|{_list(inner)}|{_map(inner)})"
+    return f"(?:{ANY_SCALAR}|{_list(inner)}|{_map(inner)})"
 
 
 def _list(item: str) -> str:
-    return rf"\[{_GAP}(?:{item}(?:{_GAP},{_GAP}{item})*)?{_GAP}\]"
+    return rf"\[{GAP}(?:{item}(?:{GAP},{GAP}{item})*)?{GAP}\]"
 
 
 def _map(item: str) -> str:
-    entry = f"{_TEXT}{_GAP}:{_GAP}{item}"
-    return rf"\{{{_GAP}(?:{entry}(?:{_GAP},{_GAP}{entry})*)?{_GAP}\}}"
+    entry = f"{TEXT}{GAP}:{GAP}{item}"
+    return rf"\{{{GAP}(?:{entry}(?:{GAP},{GAP}{entry})*)?{GAP}\}}"
 
 
 def _key(key: str) -> str:
     if any(char in '"\\' or char < " " for char in key) or not key.isascii():
-        raise _NoShapeError
+        raise NoShapeError
     return f'"{re.escape(key)}"'
 
 
 def _merge(left: Names, right: Names) -> Names:
     for name, spelt in right.fields.items():
         if left.fields.get(name, spelt) != spelt:
-            raise _NoShapeError
+            raise NoShapeError
     inner = dict(left.inner)
     for name, names in right.inner.items():
         inner[name] = _merge(inner[name], names) if name in inner else names

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import json
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +15,7 @@ from millstream.formats.json import read_json
 from millstream.formats.json_cut import cut_columns
 from millstream.formats.json_rows import read_json_rows
 from millstream.formats.json_shape import learn_shapes
+from millstream.formats.kafka import read_text
 from millstream.formats.payload import Layout
 from millstream.model.schema import Column
 from millstream.model.types import (
@@ -49,12 +53,16 @@ TOKENS = {
 def read_by_cutting(texts: list[str], layout: Layout) -> dict[str, pa.Array] | None:
     shapes = learn_shapes([texts[0].encode()], layout)
     assert shapes is not None
-    return cut_columns(pa.array(texts, pa.string()), layout, shapes)
+    return cut_columns(pa.array(texts, pa.string()), shapes)
 
 
 def check(texts: list[str], layout: Layout) -> None:
     """A batch is read as its records are one by one."""
-    payload = [text.encode() for text in texts]
+    check_bytes([text.encode() for text in texts], layout)
+
+
+def check_bytes(payload: list[bytes], layout: Layout) -> None:
+    """The same for records that may be no text."""
     con = duckdb.connect(config={"threads": 1})
     fast = read_json(con, pa.array(payload, pa.binary()), layout)
     con.close()
@@ -85,8 +93,9 @@ def test_records_of_several_slices_are_put_together() -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        '{"n":null,"text":"a","d":1.5}',
         '{"n":1,"text":null,"d":1.5}',
+        '{"n":1,"text":"\\u0061","d":1.5}',
+        '{"n":1, "text":"a","d":1.5}',
         '{"n":1,"text":"a","d":1e999}',
         '{"n":1,"text":"a","d":-0}',
         '{"n":9223372036854775808,"text":"a","d":1.5}',
@@ -99,6 +108,86 @@ def test_what_cannot_be_cut_is_left_to_others(odd: str) -> None:
     assert read_by_cutting([odd, odd], layout) is None
     check([plain] * 70 + [odd], layout)
     check([odd] * 70, layout)
+
+
+def test_null_for_what_is_no_text_is_cut() -> None:
+    columns = tuple(Column(f"C{n}", sql_type) for n, sql_type in enumerate(TOKENS))
+    layout = Layout(columns, tuple(range(len(columns))))
+    texts = (STRING, BYTES)
+    full = [f'"c{n}":{tokens[0]}' for n, tokens in enumerate(TOKENS.values())]
+    gaps = [
+        f'"c{n}":{tokens[0] if sql_type in texts else "null"}'
+        for n, (sql_type, tokens) in enumerate(TOKENS.items())
+    ]
+    rows = [f"{{{','.join(members)}}}" for members in (full, gaps, full)]
+    assert read_by_cutting(rows, layout) is not None
+    check(rows * 30, layout)
+
+
+def test_a_record_that_nobody_reads_is_still_proved() -> None:
+    layout = Layout(COLUMNS, (1,))
+    plain = '{"n":1,"text":"a"}'
+    for token in ["01", "+1", "-", ".5", "1.", "1e", "--1", "1-", "inf", "NaN", "nul", "", "1 "]:
+        assert read_by_cutting([plain, f'{{"n":{token},"text":"a"}}'], layout) is None
+    for token in ["-0", "0", "-12", "1234567890123456", "12345678901234567", "1.5e+3", "true"]:
+        assert read_by_cutting([plain, f'{{"n":{token},"text":"a"}}'], layout) is not None
+    only = read_by_cutting([plain] * 3, Layout(COLUMNS, ()))
+    assert only == {}
+
+
+MIXED = Layout((*COLUMNS[:3], Column("FLAG", BOOLEAN), Column("LAST", INTEGER)), (0, 1, 2, 3, 4))
+mixed = st.builds(
+    '{{"n":{},"text":"{}","x":{},"d":{},"y":"{}","flag":{},"last":{}}}'.format,
+    st.integers(-(2**63), 2**63 - 1) | st.just("null"),
+    st.sampled_from(["", "a", "é", "},{", ":1,", "null"]),
+    st.sampled_from(["0", "-1", "1.5", "null", "true"]),
+    st.floats(allow_nan=False, allow_infinity=False).filter(bool) | st.integers(0, 10**20),
+    st.sampled_from(["", "z", "0123456789" * 5]),
+    st.sampled_from(["true", "false", "null"]),
+    st.integers(-(2**31), 2**31 - 1) | st.just("null"),
+)
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> list[bytes]:
+    """Records of one shape of which bytes were lost, doubled or changed, or went to a neighbour."""
+    rows = [row.encode() for row in draw(st.lists(mixed, min_size=2, max_size=6))]
+    ends = np.cumsum([len(row) for row in rows])
+    whole = bytearray(b"".join(rows))
+    odd = st.sampled_from(list(b'"{}:,\\ 019-+.enlu\t\x00\x80'))
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(whole) - 2))
+        piece = draw(st.sampled_from([b"", whole[place : place + 1] * 2]) | odd.map(lambda b: [b]))
+        whole[place : place + 1] = piece
+        ends[(ends > place) & draw(st.booleans())] += len(piece) - 1
+    cuts = [0, *np.clip(np.maximum.accumulate(ends), 0, len(whole)).tolist()]
+    return [bytes(whole[at:to]) for at, to in itertools.pairwise(cuts)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(broken())
+def test_broken_records_are_never_cut(rows: list[bytes]) -> None:
+    shapes = learn_shapes(rows[:1], MIXED)
+    text, bad = read_text(pa.array(rows, pa.binary()))
+    found = None if shapes is None else cut_columns(text, shapes)
+    exact = read_json_rows(rows, MIXED)
+    if found is not None:
+        assert shapes is not None
+        assert not (exact.bad or bad)
+        assert pc.all(pc.match_substring_regex(text, shapes.compact)).as_py()
+        for index, column in enumerate(MIXED.columns):
+            assert exact.columns[index].equals(found.get(column.name, exact.columns[index]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(broken())
+def test_a_batch_with_broken_records_is_read_as_one_by_one(rows: list[bytes]) -> None:
+    check_bytes(rows * 64, MIXED)
+
+
+@given(st.lists(mixed, min_size=1, max_size=6))
+def test_whole_records_of_one_shape_are_cut(rows: list[str]) -> None:
+    assert read_by_cutting(rows, MIXED) is not None
 
 
 values = st.sampled_from(["1", "-0", "null", '""', '"q"', '"1"', "2.5", "1e400", "true", '"\\""'])

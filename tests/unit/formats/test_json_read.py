@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import duckdb
 import pyarrow as pa
@@ -144,6 +145,8 @@ def read_one(text: str, sql_type: SqlType) -> Read:
         ('{"A":1,"a":2}', INTEGER, 1),
         ('{"a":1,"a":2}', INTEGER, 2),
         ('{"zz":1}', INTEGER, None),
+        ('{"A":1e9999999}', DOUBLE, math.inf),
+        ('{"zz":1e9999999}', INTEGER, None),
     ],
 )
 def test_values(text: str, sql_type: SqlType, expected: object) -> None:
@@ -160,6 +163,8 @@ def test_values(text: str, sql_type: SqlType, expected: object) -> None:
         ('{"A":2147483648}', INTEGER, "does not fit into INTEGER"),
         ('{"A":NaN}', DOUBLE, "not JSON"),
         ('{"A":1} {', INTEGER, "not JSON"),
+        ('{"A":1e9999999}', INTEGER, "does not fit into INTEGER"),
+        ('{"A":-1e9999999}', Decimal(4, 2), "is not a DECIMAL"),
     ],
 )
 def test_refused(text: str, sql_type: SqlType, reason: str) -> None:

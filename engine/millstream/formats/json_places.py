@@ -1,0 +1,117 @@
+"""Where the values of flat JSON records lie, found for many records at a time.
+
+In a record without escapes the quotes tell all places: those of a field name and of a text come in
+pairs, whatever else there is lies between a colon and a comma. What stands between two values, a
+*joint*, is the same in all records of one shape, so that comparing the joints proves the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.formats.json_shape import FlatField
+from millstream.formats.payload import byte_content
+
+Places = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+_QUOTE, _ESCAPE, _BLANK = b'"\\ '
+_WORD = 8
+_MARGIN = 64
+"""So many bytes lie before the first record, for what reads backwards from the end of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Records in one run of bytes: where each starts (and the last ends) in `content`."""
+
+    content: npt.NDArray[np.uint8]
+    starts: Places
+
+    def texts(self, begin: Places, end: Places) -> pa.Array:
+        """What lies between places, which ascend: a text for each pair."""
+        offsets = np.empty(2 * len(begin) + 1, np.int32)
+        offsets[:-1:2], offsets[1::2], offsets[-1] = begin, end, end[-1] if len(end) else 0
+        # Every second of these is what lies between two of the texts.
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.content)]
+        every = pa.Array.from_buffers(pa.string(), 2 * len(begin), buffers)
+        return every.take(pa.array(np.arange(0, 2 * len(begin), 2)))
+
+    def words(self, ends: Places, count: int) -> Words:
+        """The bytes before each place as little-endian words, `count` for each place."""
+        width = count * _WORD
+        every: npt.NDArray[np.void] = np.ndarray(
+            (len(self.content) - width + 1,), f"V{width}", self.content, 0, (1,)
+        )
+        return every[ends - width].view("<u8")
+
+
+def piece_of(text: pa.Array) -> Piece:
+    """The records of an array without NULL."""
+    starts, content = byte_content(text)
+    first = int(starts[0])
+    if first >= _MARGIN:
+        return Piece(content[first - _MARGIN : int(starts[-1])], starts - (first - _MARGIN))
+    padded = np.zeros(_MARGIN + int(starts[-1]) - first, np.uint8)
+    padded[_MARGIN:] = content[first : int(starts[-1])]
+    return Piece(padded, starts + (_MARGIN - first))
+
+
+def places_of(piece: Piece, fields: Sequence[FlatField]) -> list[tuple[Places, Places]] | None:
+    """Where the value of each field begins and ends, of a text without its quotes.
+
+    None unless every record consists of just these fields, without white space and escapes. What
+    is no text is proved to lie between colon and comma, not to be a value.
+    """
+    quotes = _quotes(piece, fields)
+    if quotes is None:
+        return None
+    places: list[tuple[Places, Places]] = []
+    at, before = 0, b"{"
+    begin = piece.starts[:-1]
+    for field in fields:
+        key = quotes[:, at]
+        joint = before + b'"' + field.name.encode() + (b'":"' if field.quoted else b'":')
+        ends = key + (len(joint) - len(before))
+        if not _agree(piece, ends, joint):
+            return None
+        if at:
+            places.append((begin, key - len(before)))
+        begin = ends
+        at, before = (at + 4, b'",') if field.quoted else (at + 2, b",")
+    last = before[:-1] + b"}"
+    if not _agree(piece, piece.starts[1:], last):
+        return None
+    places.append((begin, piece.starts[1:] - len(last)))
+    return places
+
+
+def _quotes(piece: Piece, fields: Sequence[FlatField]) -> Places | None:
+    """The places of the quotes, a row for each record; None unless all have as many as the fields
+    tell and nothing is escaped."""
+    content = piece.content[_MARGIN:]
+    if content.min(initial=_BLANK) < _BLANK or (content == _ESCAPE).any():
+        return None
+    found = np.flatnonzero(content == _QUOTE) + _MARGIN
+    width = sum(4 if field.quoted else 2 for field in fields)
+    if len(found) != width * (len(piece.starts) - 1):
+        return None
+    quotes = found.reshape(-1, width)
+    # The first of a record follows its brace: where it does everywhere, no row is out of step.
+    return quotes if np.array_equal(quotes[:, 0], piece.starts[:-1] + 1) else None
+
+
+def _agree(piece: Piece, ends: Places, joint: bytes) -> bool:
+    """Whether the joint stands before each of the places."""
+    count = -(-len(joint) // _WORD)
+    found = piece.words(ends, count)
+    wanted = np.frombuffer(joint.rjust(count * _WORD, b"\0"), "<u8")
+    mask = np.frombuffer((b"\xff" * len(joint)).rjust(count * _WORD, b"\0"), "<u8")[0]
+    return bool(((found[::count] & mask) == wanted[0]).all()) and all(
+        bool((found[index::count] == wanted[index]).all()) for index in range(1, count)
+    )
