@@ -6,7 +6,10 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from millstream.catalog.source import Source
+from millstream.formats.partition import partition_of
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
@@ -149,7 +152,15 @@ def _appended(record: Record, engine: Engine) -> Appended[Any]:
         for header in record.get("headers") or []
     ]
     rows = raw_batch([(key, value, record["ts"])], [headers or None])
-    return Appended(record["topic"], 0, rows, 1, 100)
+    return Appended(record["topic"], _partition(record["topic"], key, engine), rows, 1, 100)
+
+
+def _partition(topic: str, key: bytes | None, engine: Engine) -> int:
+    """Where a producer would put it: tables of several partitions meet others by their keys."""
+    described = engine.log.topic(topic)
+    if described is None or key is None:
+        return 0
+    return int(partition_of(pa.array([key], pa.binary()), described.partitions)[0])
 
 
 def _source_of(topic: str, engine: Engine) -> Source:
