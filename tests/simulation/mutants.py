@@ -256,13 +256,13 @@ class PositionsFirst(Execution[Any]):
     ) -> Outcome:
         if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
             return super()._transact(flushed, positions)
-        outcome = self._writer().transact(self.spec.group, (), positions)
-        self._writer().append((*self.pending, *flushed))
+        outcome = self.outbox.writer.transact(self.spec.group, (), positions)
+        self.outbox.writer.append((*self.outbox.pending, *flushed))
         return outcome
 
     def _deliver(self, stage: Stage[Any], result: RunResult[Any]) -> None:
         if self.spec.guarantee is Guarantee.AT_LEAST_ONCE:
-            self.pending.extend(result.outputs)
+            self.outbox.pending.extend(result.outputs)
             return
         super()._deliver(stage, result)
 
@@ -271,18 +271,18 @@ class KeptOutputs(Execution[Any]):
     """Starts over without dropping the outputs that were waiting for the commit."""
 
     def discard(self) -> None:
-        kept = list(self.pending)
+        kept = list(self.outbox.pending)
         super().discard()
-        self.pending.extend(kept)
+        self.outbox.pending.extend(kept)
 
 
 class RepeatedOutputs(Execution[Any]):
     """Keeps committed outputs for the next commit as well, now and then."""
 
     def _committed(self, now: int) -> bool:
-        kept = self.pending[:1] if self.metrics.commits % 8 == 7 else []
+        kept = self.outbox.pending[:1] if self.metrics.commits % 8 == 7 else []
         super()._committed(now)
-        self.pending.extend(kept)
+        self.outbox.pending.extend(kept)
         return True
 
 
@@ -293,9 +293,9 @@ class MemoryAfterDoubt(Execution[Any]):
         if not any(stage.tasks for stage in self.stages):
             super()._retry(now, error)
             return
-        self.pending.clear()
+        self.outbox.pending.clear()
         self.dirty = False
-        self.writer = self.log.writer(self.spec.query_id)
+        self.outbox.open()
         self.committed = self.log.positions(self.spec.group)
         for stage in self.stages:
             stage.buffer.clear()
@@ -342,7 +342,7 @@ class UndoneRun(Execution[Any]):
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        if not self.pending:
+        if not self.outbox.pending:
             positions = {place: self.committed.get(place, 0) for place in positions}
         return super()._transact(flushed, positions)
 

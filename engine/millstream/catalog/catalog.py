@@ -72,6 +72,10 @@ class Catalog:
         """The persistent queries that write into a source."""
         return tuple(query for query in self.queries.values() if query.sink == name)
 
+    def made_from(self, name: str) -> tuple[str, ...]:
+        """The names of the sources that CREATE … AS made from a source."""
+        return tuple(sorted(s.name for s in self.sources.values() if name in s.origins))
+
     def over_topic(self, topic: str) -> tuple[Source, ...]:
         """The sources that read a topic."""
         return tuple(source for source in self.sources.values() if source.topic == topic)

@@ -242,6 +242,13 @@ def _refuse_while_used(catalog: Catalog, name: str, own: tuple[str, ...]) -> Non
             f"The following queries write into this source: [{', '.join(sorted(writers))}].\n"
             f"You need to terminate them before dropping {name}."
         )
+    made = [other for other in catalog.made_from(name) if other != name]
+    if made:
+        raise ConflictError(
+            f"Cannot drop {name}.\n"
+            f"The following streams and/or tables read from this source: [{', '.join(made)}].\n"
+            f"You need to drop them before dropping {name}."
+        )
 
 
 def _refuse_topic_deletion(catalog: Catalog, source: Source) -> None:

@@ -48,3 +48,6 @@ class Source:
     """The text that made it, as DESCRIBE EXTENDED shows it."""
     query_id: str | None = None
     """The query that created it and writes into it (CREATE … AS SELECT)."""
+    origins: tuple[str, ...] = ()
+    """The sources that query reads; they cannot be dropped before this one, even when the query
+    has ended."""

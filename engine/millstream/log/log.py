@@ -25,6 +25,8 @@ class Topic:
     partitions: int
     replicas: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
+    id: str = field(default="", compare=False)
+    """Set by the log: tells a topic from a later one of the same name."""
 
 
 @dataclass(frozen=True, slots=True)

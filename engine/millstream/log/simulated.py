@@ -7,7 +7,7 @@ aborted records and markers leave gaps in the offsets, a newer writer settles wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Generic
 
@@ -96,6 +96,7 @@ class SimulatedLog(Generic[Batch]):
         self._fault = fault
         self._markers = markers
         self._topics: dict[str, Topic] = {}
+        self._topics_made = 0
         self._partitions: dict[TopicPartition, _Partition[Batch]] = {}
         self._positions: dict[str, dict[TopicPartition, int]] = {}
         self._epochs: dict[str, int] = {}
@@ -108,7 +109,8 @@ class SimulatedLog(Generic[Batch]):
         """See `Log`."""
         self._request("create_topic")
         check_new_topic(topic, self._topics.get(topic.name))
-        self._topics[topic.name] = topic
+        self._topics_made += 1
+        self._topics[topic.name] = replace(topic, id=str(self._topics_made))
         for partition in range(topic.partitions):
             self._partitions[topic.name, partition] = _Partition()
         self._effect("create_topic")

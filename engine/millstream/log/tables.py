@@ -8,6 +8,7 @@ trying all ways on each column costs time as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -83,7 +84,7 @@ def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
         segments = [Segment(number, tuple(first), headers=has) for number, first, has in rows]
         stored = Stored(
             topic_id,
-            Topic(name, partitions, replicas, dict(config)),
+            Topic(name, partitions, replicas, dict(config), str(topic_id)),
             tuple(segments),
             starts=_starts(cursor, topic_id, partitions),
             ends=segments[-1].first,
@@ -148,7 +149,8 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     )
     assert row is not None
     zeros = (0,) * topic.partitions
-    stored = Stored(int(row[0]), topic, (Segment(0, zeros),), zeros, zeros)
+    made = replace(topic, id=str(row[0]))
+    stored = Stored(int(row[0]), made, (Segment(0, zeros),), zeros, zeros)
     cursor.execute(
         "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]))",
         [

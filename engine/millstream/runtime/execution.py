@@ -16,23 +16,18 @@ would make two owners fence each other for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, Log, Outcome, TopicPartition, Writer
-from millstream.model.errors import FencedError, MillstreamError, UnavailableError
+from millstream.log.log import Appended, Batch, Log, Outcome, TopicPartition
+from millstream.model.errors import FencedError, UnavailableError
+from millstream.runtime.outbox import Outbox
 from millstream.runtime.ports import RunResult
-from millstream.runtime.spec import (
-    Guarantee,
-    Metrics,
-    ProblemSink,
-    QuerySpec,
-    QueryState,
-    RuntimeSettings,
-)
+from millstream.runtime.spec import Metrics, ProblemSink, QuerySpec, QueryState, RuntimeSettings
 from millstream.runtime.stage import Stage
-from millstream.runtime.tasks import TaskState
+from millstream.runtime.tasks import Task, TaskState
+from millstream.runtime.trouble import Trouble
 
 STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
 
@@ -55,22 +50,18 @@ class Execution(Generic[Batch]):
         self.state = QueryState.OPENING
         self.metrics = Metrics()
         self.pause_wanted = False
-        self.error = ""
-        self.code = ""
-        self.writer: Writer[Batch] | None = None
-        self.pending: list[Appended[Batch]] = []
+        self.trouble = Trouble()
+        self.outbox = Outbox(spec, log)
         self.committed: dict[TopicPartition, int] = {}
-        self.superseded: dict[TopicPartition, int] = {}
         self.dirty = False
+        self.dirty_since = 0
         self.last_commit = 0
-        self.retry_at = 0
-        self.failures = 0
 
     # ---- one slice of work -------------------------------------------------------------------
 
     def advance(self, now: int) -> bool:
         """Do one bounded piece of work; whether there was any."""
-        if self.state in STOPPED or (now < self.retry_at and not self.pause_wanted):
+        if self.state in STOPPED or (now < self.trouble.retry_at and not self.pause_wanted):
             return False
         return self._guarded(now, self._advance)
 
@@ -109,13 +100,13 @@ class Execution(Generic[Batch]):
         """Settle and fence first, then read what is committed: the other way round, a position
         could still move after it was read."""
         if not self.spec.transient or self.spec.repartitions:
-            self.writer = self.log.writer(self.spec.query_id)
+            self.outbox.open()
         self.committed = {} if self.spec.transient else self.log.positions(self.spec.group)
         for stage in self.stages:
             stage.open(self.log, self.committed, self.spec.start)
         # A start that was handed in is kept by the first commit, records or none.
         self.dirty = any(place not in self.committed for place in self.spec.start)
-        self.last_commit = now
+        self.dirty_since = self.last_commit = now
         self.state = QueryState.RESTORING
         self._settle_state()
 
@@ -131,10 +122,12 @@ class Execution(Generic[Batch]):
         self._settle_state()
 
     def _settle_state(self) -> None:
-        tasks = [task for stage in self.stages for task in stage.tasks]
-        if all(task.state is TaskState.RUNNING for task in tasks):
+        if all(task.state is TaskState.RUNNING for task in self._tasks()):
             self.state = QueryState.RUNNING
-            self.error = self.code = ""
+            self.trouble.over()
+
+    def _tasks(self) -> list[Task]:
+        return [task for stage in self.stages for task in stage.tasks]
 
     def _process(self, now: int) -> bool:
         """Run each sub-topology over what there is to read, those before it first: it finds what
@@ -144,7 +137,7 @@ class Execution(Generic[Batch]):
             if not self._poll(stage, now):
                 return progress
             if stage.buffered:
-                progress = self._run(stage) or progress
+                progress = self._run(stage, now) or progress
         return progress
 
     def _poll(self, stage: Stage[Batch], now: int) -> bool:
@@ -155,16 +148,18 @@ class Execution(Generic[Batch]):
                 stage.poll(self.log, self.settings, room)
         except UnavailableError as error:
             # Nothing but reading was tried, so what is in memory stands.
-            self._wait(now, error)
+            self.trouble.wait(now, error, self.settings)
             return False
-        self.error = self.code = ""
+        self.trouble.over()
         return True
 
-    def _run(self, stage: Stage[Batch]) -> bool:
+    def _run(self, stage: Stage[Batch], now: int) -> bool:
         result, moved = stage.run()
         self.metrics.runs += 1
         self.metrics.records_in += moved
-        self.dirty = self.dirty or moved > 0 or bool(result.outputs)
+        if not self.dirty:
+            self.dirty = moved > 0 or bool(result.outputs)
+            self.dirty_since = now
         self._deliver(stage, result)
         return moved > 0
 
@@ -173,41 +168,23 @@ class Execution(Generic[Batch]):
             self.metrics.problems += len(result.problems)
             self.report(self.spec.query_id, result.problems)
         self.metrics.records_out += sum(output.count for output in result.outputs)
+        self.outbox.deliver(result.outputs)
         if self.spec.transient:
-            self._hand_out(result.outputs)
             self._forget_consumed()
-        elif self.spec.guarantee is Guarantee.EXACTLY_ONCE:
-            self.pending.extend(result.outputs)
-        elif result.outputs:
-            self._writer().append(result.outputs)
-
-    def _hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
-        outputs = tuple(outputs)
-        inner = tuple(output for output in outputs if output.topic in self.spec.repartitions)
-        outer = tuple(output for output in outputs if output.topic not in self.spec.repartitions)
-        if inner:
-            self._writer().append(inner)
-        if outer and self.spec.on_outputs is not None:
-            self.spec.on_outputs(outer)
 
     # ---- commit ------------------------------------------------------------------------------
 
     def _commit_due(self) -> int:
-        waiting = sum(output.bytes for output in self.pending)
-        records = sum(output.count for output in self.pending)
-        full = (
-            waiting > self.settings.max_pending_bytes or records > self.settings.max_pending_records
-        )
         own = self.spec.commit_interval_ms
         interval = self.settings.commit_interval_ms if own is None else own
-        return 0 if full else self.last_commit + interval
+        return 0 if self.outbox.full(self.settings) else self.last_commit + interval
 
     def _commit(self, now: int) -> bool:
         """Commit everything done so far; on any doubt about the outcome start over."""
         flushed = [stage.spec.kernel.flush() for stage in self.stages]
         records = tuple(output for outputs in flushed for output in outputs)
         if self.spec.transient:
-            self._hand_out(records)
+            self.outbox.hand_out(records)
             for stage in self.stages:
                 stage.spec.kernel.commit(stage.changelog_positions())
             return self._committed(now)
@@ -219,12 +196,8 @@ class Execution(Generic[Batch]):
             return True
         self.committed = positions
         for stage, outputs in zip(self.stages, flushed, strict=True):
-            self.superseded |= stage.settle_snapshots()
-            for output in outputs:
-                if output.topic == stage.spec.changelog:
-                    stage.advance_changelog(output.partition, output.count)
-                else:
-                    self.metrics.records_out += output.count
+            stage.settle_snapshots()
+            self.metrics.records_out += stage.settle_flush(outputs)
             stage.spec.kernel.commit(stage.changelog_positions())
         self._forget_consumed()
         return self._committed(now)
@@ -232,19 +205,16 @@ class Execution(Generic[Batch]):
     def _transact(
         self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        writer = self._writer()
-        if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
-            return writer.transact(self.spec.group, (*self.pending, *flushed), positions)
-        if flushed:
-            writer.append(flushed)
-        return writer.transact(self.spec.group, (), positions)
+        return self.outbox.transact(flushed, positions)
 
     def _committed(self, now: int) -> bool:
-        self.pending.clear()
+        self.outbox.pending.clear()
         self.dirty = False
         self.last_commit = now
-        self.failures = 0
+        self.trouble.failures = 0
         self.metrics.commits += 1
+        self.metrics.commit_wait_ms = waited = max(0, now - self.dirty_since)
+        self.metrics.commit_wait_max_ms = max(self.metrics.commit_wait_max_ms, waited)
         return True
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -256,46 +226,29 @@ class Execution(Generic[Batch]):
         any later time as well, so a log that is busy now is no reason to fail."""
         with suppress(UnavailableError):
             for stage in self.stages:
-                for (topic, partition), position in stage.positions.items():
-                    if topic in self.spec.repartitions:
-                        self.log.truncate(topic, partition, position)
-            for (topic, partition), start in list(self.superseded.items()):
-                self.log.truncate(topic, partition, start)
-                del self.superseded[topic, partition]
-
-    def _writer(self) -> Writer[Batch]:
-        if self.writer is None:
-            self.writer = self.log.writer(self.spec.query_id)
-        return self.writer
+                stage.forget(self.log, self.spec.repartitions)
 
     # ---- pausing, failing, closing -----------------------------------------------------------
 
     def _pause(self, now: int) -> None:
         if self.dirty:
             self._commit(now)
-        for stage in self.stages:
-            for task in stage.tasks:
-                task.suspend()
+        for task in self._tasks():
+            task.suspend()
         self.state = QueryState.PAUSED
 
     def resume(self) -> None:
         """Go on after a pause, or try again after an error."""
         self.pause_wanted = False
-        self.retry_at = self.failures = 0
+        self.trouble.retry_now()
         if self.state not in (QueryState.PAUSED, QueryState.ERROR):
             return
-        tasks = [task for stage in self.stages for task in stage.tasks]
+        tasks = self._tasks()
         for task in tasks:
             task.resume()
         self.state = QueryState.RESTORING if tasks else QueryState.OPENING
         if tasks:
             self._settle_state()
-
-    def _wait(self, now: int, error: Exception) -> None:
-        delay = self.settings.backoff_ms << min(self.failures, 10)
-        self.retry_at = now + min(delay, self.settings.max_backoff_ms)
-        self.failures += 1
-        self._explain(error)
 
     def _retry(self, now: int, error: Exception) -> None:
         if self.spec.transient and self.metrics.runs:
@@ -306,41 +259,32 @@ class Execution(Generic[Batch]):
             self.discard()
         except Exception as second:
             self.state = QueryState.ERROR
-            self._explain(second)
+            self.trouble.explain(second)
             self._tell(second)
             return
         self.metrics.reopened += 1
         self.state = QueryState.OPENING
-        self._wait(now, error)
+        self.trouble.wait(now, error, self.settings)
 
     def _stop(self, state: QueryState, error: Exception) -> None:
         self.state = state
-        self._explain(error)
+        self.trouble.explain(error)
         try:
             self.discard()
         except Exception as second:
-            self.error += f"\nNor could its state be discarded: {second}"
+            self.trouble.also(second)
         self._tell(error)
 
     def _tell(self, error: Exception) -> None:
         if self.spec.on_error is not None:
             self.spec.on_error(error)
 
-    def _explain(self, error: Exception) -> None:
-        known = isinstance(error, MillstreamError)
-        self.error = str(error) if known else f"{type(error).__name__}: {error}"
-        self.code = error.code if isinstance(error, MillstreamError) else MillstreamError.code
-
     def discard(self) -> None:
         """Throw away everything that is not committed and give up the writer."""
-        self.pending.clear()
         self.dirty = False
         for stage in self.stages:
             stage.close_tasks()
-        writer, self.writer = self.writer, None
-        if writer is not None:
-            with suppress(MillstreamError):
-                writer.close()
+        self.outbox.discard()
         failed: list[Exception] = []
         for stage in self.stages:
             try:
@@ -356,7 +300,7 @@ class Execution(Generic[Batch]):
             try:
                 self._commit(now)
             except Exception as error:
-                self._explain(error)
+                self.trouble.explain(error)
         try:
             self.discard()
         finally:
@@ -367,7 +311,7 @@ class Execution(Generic[Batch]):
         """When there may be something to do without anything happening outside."""
         if self.state in STOPPED:
             return None
-        if now < self.retry_at:
-            return self.retry_at
+        if now < self.trouble.retry_at:
+            return self.trouble.retry_at
         poll = now + self.settings.idle_poll_ms
         return max(now, min(poll, self._commit_due())) if self.dirty else poll

@@ -107,6 +107,23 @@ class Metrics:
     problems: int = 0
     reopened: int = 0
     """How often everything in memory was thrown away and opened again."""
+    commit_wait_ms: int = 0
+    """How long the oldest work of the last commit had waited for it."""
+    commit_wait_max_ms: int = 0
+
+
+@dataclass(slots=True)
+class StageMetrics:
+    """Counters of one sub-topology since its query was added."""
+
+    records_in: int = 0
+    records_out: int = 0
+    changes: int = 0
+    """Records appended to the changelog."""
+    late: int = 0
+    """Rows that came after their window had closed."""
+    problems: int = 0
+    """Rows with any other entry in the processing log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,20 @@ class TaskStatus:
     id: TaskId
     state: TaskState
     to_restore: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageStatus:
+    """One sub-topology: what it reads and writes, how far it lags (-1: unknown) and its
+    counters."""
+
+    index: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tasks: int
+    lag: int
+    to_restore: int
+    metrics: StageMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +164,7 @@ class QueryStatus:
     lag: Mapping[TopicPartition, int]
     """Records not yet processed; -1 where the log cannot say."""
     metrics: Metrics
+    stages: tuple[StageStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)

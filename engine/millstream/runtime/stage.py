@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic
 
-from millstream.log.log import Batch, Fetched, Log, TopicPartition
+from millstream.log.log import Appended, Batch, Fetched, Log, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
 from millstream.runtime.ports import RunResult
-from millstream.runtime.spec import KernelSpec, RuntimeSettings
+from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
 from millstream.runtime.tasks import Task, TaskId, TaskState
 
 PACE_MIN = 1_000
@@ -30,6 +30,8 @@ class Stage(Generic[Batch]):
         self.behind: set[TopicPartition] = set()
         self.pace: dict[TopicPartition, int] = {}
         self.snapshot_starts: dict[int, int] = {}
+        self.superseded: dict[TopicPartition, int] = {}
+        self.metrics = StageMetrics()
 
     def open(
         self,
@@ -168,7 +170,29 @@ class Stage(Generic[Batch]):
             moved += after - before
             self._keep_pace(place, after - before, fetched.next_offset - before)
         self.buffer.clear()
+        self._count(result, moved)
         return result, moved
+
+    def _count(self, result: RunResult[Batch], moved: int) -> None:
+        self.metrics.records_in += moved
+        self.metrics.records_out += sum(output.count for output in result.outputs)
+        for problem in result.problems:
+            if problem.kind == "LATE":
+                self.metrics.late += problem.count
+            else:
+                self.metrics.problems += problem.count
+
+    def settle_flush(self, flushed: Sequence[Appended[Batch]]) -> int:
+        """Note that what the kernel flushed is committed; returns how many outputs there were."""
+        written = 0
+        for output in flushed:
+            if output.topic == self.spec.changelog:
+                self.advance_changelog(output.partition, output.count)
+                self.metrics.changes += output.count
+            else:
+                written += output.count
+        self.metrics.records_out += written
+        return written
 
     def _keep_pace(self, place: TopicPartition, taken: int, offered: int) -> None:
         """Read less of a partition whose records are held back, more again when they are not."""
@@ -189,17 +213,25 @@ class Stage(Generic[Batch]):
             end = log.end_offset(self.spec.changelog, partition)
             self.snapshot_starts[partition] = end
 
-    def settle_snapshots(self) -> dict[TopicPartition, int]:
-        """After the commit: before which offsets the changelogs may be truncated."""
+    def settle_snapshots(self) -> None:
+        """After the commit: note before which offsets the changelogs may be truncated."""
         snapshots = self.spec.kernel.snapshots()
         for partition in snapshots.begun:
             # Markers make the count fall short; it must not fall behind what will be truncated.
             task = self.tasks[partition]
             task.restored = max(task.restored, self.snapshot_starts[partition])
-        return {
-            (str(self.spec.changelog), partition): self.snapshot_starts.pop(partition)
-            for partition in snapshots.complete
-        }
+        for partition in snapshots.complete:
+            place = (str(self.spec.changelog), partition)
+            self.superseded[place] = self.snapshot_starts.pop(partition)
+
+    def forget(self, log: Log[Batch], repartitions: frozenset[str]) -> None:
+        """Delete consumed repartition records and changelogs behind snapshots."""
+        for (topic, partition), position in self.positions.items():
+            if topic in repartitions:
+                log.truncate(topic, partition, position)
+        for (topic, partition), start in list(self.superseded.items()):
+            log.truncate(topic, partition, start)
+            del self.superseded[topic, partition]
 
     def advance_changelog(self, partition: int, count: int) -> None:
         """Note that `count` changes of the task were appended to its changelog.

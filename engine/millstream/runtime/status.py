@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from millstream.log.log import Batch, TopicPartition
 from millstream.model.errors import MillstreamError
 from millstream.runtime.execution import Execution
-from millstream.runtime.spec import QueryStatus, TaskStatus
+from millstream.runtime.spec import QueryStatus, StageStatus, TaskStatus
+from millstream.runtime.stage import Stage
+from millstream.runtime.tasks import Task
 
 
 def status_of(execution: Execution[Batch]) -> QueryStatus:
     """A snapshot of a query; asks the log for the ends of its inputs."""
     positions = execution.positions()
+    lag = {place: _lag(execution, place, position) for place, position in positions.items()}
     return QueryStatus(
         query_id=execution.spec.query_id,
         state=execution.state,
         transient=execution.spec.transient,
-        error=execution.error,
-        code=execution.code,
+        error=execution.trouble.error,
+        code=execution.trouble.code,
         tasks=tuple(
-            TaskStatus(task.id, task.state, max(0, task.target - task.restored))
+            TaskStatus(task.id, task.state, _to_restore(task))
             for stage in execution.stages
             for task in stage.tasks
         ),
         positions=positions,
-        lag={place: _lag(execution, place, position) for place, position in positions.items()},
+        lag=lag,
         metrics=replace(execution.metrics),
+        stages=tuple(_stage(stage, lag) for stage in execution.stages),
     )
+
+
+def _stage(stage: Stage[Batch], lag: Mapping[TopicPartition, int]) -> StageStatus:
+    own = [lag[place] for place in stage.positions]
+    return StageStatus(
+        stage.index,
+        stage.spec.inputs,
+        stage.spec.outputs,
+        len(stage.tasks),
+        -1 if -1 in own else sum(own),
+        sum(_to_restore(task) for task in stage.tasks),
+        replace(stage.metrics),
+    )
+
+
+def _to_restore(task: Task) -> int:
+    return max(0, task.target - task.restored)
 
 
 def _lag(execution: Execution[Batch], place: TopicPartition, position: int) -> int:

@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -28,6 +28,16 @@ class Command:
 
     text: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    deletes: tuple[str, str] | None = None
+    """Name and id of the topic that the statement deletes after it is written."""
+
+
+class Write(Protocol):
+    """Puts the statement that is being applied on the command log."""
+
+    def __call__(self, *, deleting: Topic | None = None) -> None:
+        """To be called before what cannot be undone; `deleting` is a topic that is going to be
+        deleted then."""
 
 
 class CommandLog:
@@ -46,9 +56,11 @@ class CommandLog:
 
     def append(self, command: Command, now: int) -> None:
         """Write a command; durable when this returns."""
-        value = json.dumps(
-            {"version": VERSION, "text": command.text, "properties": dict(command.properties)}
-        ).encode()
+        entry: dict[str, Any] = {"version": VERSION, "text": command.text}
+        entry["properties"] = dict(command.properties)
+        if command.deletes is not None:
+            entry["deletes"] = command.deletes
+        value = json.dumps(entry).encode()
         batch = raw_batch([(None, value, now)])
         self._writer.append([Appended(self._topic, 0, batch, 1, len(value))])
 
@@ -93,4 +105,5 @@ def _command(row: dict[str, Any]) -> Command:
             hint="open the file with the version that wrote it, or a later one",
             code="E-CMD-VERSION",
         )
-    return Command(text, properties)
+    deletes = entry.get("deletes")
+    return Command(text, properties, None if deletes is None else (deletes[0], deletes[1]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import StatementError
+from millstream.service.commands import Write
 from millstream.service.engine import Engine
 from millstream.service.session import Session
 from millstream_parser import statements as s
@@ -22,7 +22,7 @@ class Context:
     session: Session
     offset: int
     replaying: bool
-    write: Callable[[], None]
+    write: Write
     """Puts the statement on the command log: called before what cannot be undone."""
 
     @property

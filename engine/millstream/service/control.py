@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from millstream.catalog.catalog import QueryKind
 from millstream.model.errors import StatementError
 from millstream.model.settings import canonical_name
 from millstream.service import queries
+from millstream.service.commands import Write
 from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream.service.session import Session
@@ -40,7 +39,7 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
 
 
 def control_query(
-    statement: ControlQuery, engine: Engine, *, replaying: bool, write: Callable[[], None]
+    statement: ControlQuery, engine: Engine, *, replaying: bool, write: Write
 ) -> Done:
     """TERMINATE, PAUSE or RESUME one query or all; push queries can only be terminated.
 

@@ -13,6 +13,7 @@ from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.headless import run_queries_file
+from millstream.service.metrics import metrics
 from millstream.service.results import Result
 from millstream.service.session import Session
 
@@ -53,6 +54,17 @@ class Database:
     def wait(self) -> None:
         """Wait until every running query has processed all there is, and committed it."""
         self.engine.drain()
+
+    def metrics(self) -> pa.Table:
+        """What the queries have done since the database was opened: one row for each query and
+        sub-topology (`service/metrics.py` lists the columns).
+
+        `records_in` and `records_out` count records, `changes` those appended to the changelog,
+        `late` rows behind their window, `problems` rows with another entry in the processing log,
+        `lag` records not yet read. `commit_wait_ms` is how long the oldest work of the last
+        commit waited for it. `runs`, `commits`, `reopened` and the waits are the whole query's.
+        """
+        return metrics(self.engine)
 
     def processing_log(self) -> pa.Table:
         """The rows that queries could not use, newest last."""

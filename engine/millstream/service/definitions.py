@@ -6,8 +6,6 @@ starts nothing; `start_replayed` starts what is left at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
 from millstream.catalog.properties import Form, read_properties
 from millstream.catalog.source import Source
@@ -17,12 +15,17 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.schema import SourceKind
 from millstream.plan import define
 from millstream.service import control, persistent, queries
+from millstream.service.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_parser import statements as s
+
+
+def unwritten(*, deleting: Topic | None = None) -> None:
+    """Writes nothing: the statement comes from the command log."""
 
 
 def apply(
@@ -32,7 +35,7 @@ def apply(
     offset: int,
     *,
     replaying: bool = False,
-    write: Callable[[], None] = lambda: None,
+    write: Write = unwritten,
 ) -> tuple[Done, bool]:
     """Apply a definition; the flag says whether it has yet to go to the command log. Those whose
     effects cannot be undone have written it themselves, through `write`."""
@@ -90,9 +93,9 @@ def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, b
     catalog = context.catalog.with_source(source, replacing=statement.or_replace)
     if not context.replaying:
         _source_topic(source, properties.partitions, properties.replicas, context.engine)
-    context.engine.catalog = catalog
+    before, context.engine.catalog = context.catalog, catalog
     if source.read_only and source.kind is SourceKind.TABLE:
-        _materialise(source, context)
+        _materialise(source, context, before)
     return Done(f"{noun} created"), True
 
 
@@ -118,25 +121,27 @@ def _source_topic(
         )
 
 
-def _materialise(source: Source, context: Context) -> None:
+def _materialise(source: Source, context: Context, before: Catalog) -> None:
     """CREATE SOURCE TABLE keeps its content, so that it can be asked."""
     query_id = f"CST_{source.name}_{context.offset}"
     record = QueryRecord(query_id, context.text, QueryKind.SOURCE_TABLE, (source.name,))
     queries.register_source_table(context.engine, source, record)
     if not context.replaying:
-        queries.start(context.engine, query_id)
+        queries.start_new(context.engine, query_id, before, fresh=False)
 
 
 def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
     dropped = define.drop(statement, context.catalog)
     if dropped.catalog is context.catalog:
         return Done(f"Source {statement.name} does not exist."), False
-    context.write()
-    context.engine.catalog = dropped.catalog
+    engine = context.engine
+    doomed = engine.log.topic(dropped.delete_topic) if dropped.delete_topic else None
+    context.write(deleting=doomed)
+    engine.catalog = dropped.catalog
     for query_id in dropped.terminate:
-        queries.end(context.engine, query_id, replaying=context.replaying)
-    if dropped.delete_topic is not None and not context.replaying:
-        context.engine.log.delete_topic(dropped.delete_topic)
+        queries.end(engine, query_id, replaying=context.replaying)
+    if doomed is not None and not context.replaying:
+        engine.log.delete_topic(doomed.name)
     return Done(f"Source {statement.name} was dropped."), False
 
 

@@ -14,7 +14,7 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
-from millstream.log.log import WatchedLog
+from millstream.log.log import Topic, WatchedLog
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service import (
@@ -71,11 +71,14 @@ def resume_engine(
     """An engine over a log and a state that are open, as its command log left it: the catalog as
     it was, every query running again."""
     engine = Engine(log, store, settings, clock, catalogue)
+    deleted = []
     for offset, command in engine.commands.read():
+        deleted.append(command.deletes)
         for piece in parse_text(command.text):
             session = Session(dict(command.properties))
             definitions.apply(piece, engine, session, offset, replaying=True)
     leftovers.sweep(engine)
+    leftovers.delete_topics(engine, filter(None, deleted))
     definitions.start_replayed(engine)
     return engine
 
@@ -146,9 +149,10 @@ def _define(engine: Engine, piece: Piece, session: Session) -> Result:
         )
     with engine.driver.lock:
         offset, before = engine.commands.next_offset, engine.catalog
-        command = Command(piece.text, dict(session.properties))
 
-        def write() -> None:
+        def write(*, deleting: Topic | None = None) -> None:
+            deletes = None if deleting is None else (deleting.name, deleting.id)
+            command = Command(piece.text, dict(session.properties), deletes)
             engine.commands.append(command, engine.clock())
 
         done, unwritten = definitions.apply(piece, engine, session, offset, write=write)

@@ -10,6 +10,7 @@ from millstream.operators.show import show_program
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
+from millstream.service.described import Facts, push_facts, query_facts
 from millstream.service.engine import Engine
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
@@ -24,20 +25,38 @@ STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 def explain(statement: s.Explain, engine: Engine, session: Session) -> Rows:
     """The stages of a query: of one that is given, or of a running one by its id."""
     if statement.query_id is not None:
-        planned = engine.plans.get(statement.query_id)
-        if planned is None:
-            raise StatementError(
-                f"Query with id:{statement.query_id} does not exist, use SHOW QUERIES to view the "
-                "full set of queries."
-            )
-        shown = engine.catalog.queries[statement.query_id].statement
-        return _rows(statement.stage, shown, statement.query_id, planned, engine)
+        return _running(statement.query_id, statement.stage, engine)
     inner = statement.statement
     if inner is None:
         raise StatementError("EXPLAIN needs a query or the id of one")
-    return _rows(
-        statement.stage, print_statement(inner), "EXPLAINED", _plan(inner, engine, session), engine
+    planned = _plan(inner, engine, session)
+    return _table(_stages(statement.stage, print_statement(inner), "EXPLAINED", planned, engine))
+
+
+def _running(query_id: str, stage: str | None, engine: Engine) -> Rows:
+    """A query that exists: without a stage, what it does comes first."""
+    record, planned = engine.catalog.queries.get(query_id), engine.plans.get(query_id)
+    if record is None or planned is None:
+        return _pushing(query_id, engine)
+    stages = _stages(stage, record.statement, query_id, planned, engine)
+    if stage is None:
+        stages.insert(0, ("QUERY", _text(query_facts(record, engine))))
+    return _table(stages)
+
+
+def _pushing(query_id: str, engine: Engine) -> Rows:
+    for status in engine.statuses():
+        stream = engine.pushing.get(status.query_id)
+        if stream is not None and status.query_id.upper() == query_id.upper():
+            return _table([("QUERY", _text(push_facts(status, stream.schema)))])
+    raise StatementError(
+        f"Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of "
+        "queries."
     )
+
+
+def _text(facts: Facts) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in facts)
 
 
 def _plan(statement: s.Statement, engine: Engine, session: Session) -> Planned:
@@ -64,9 +83,14 @@ def _plan(statement: s.Statement, engine: Engine, session: Session) -> Planned:
     )
 
 
-def _rows(stage: str | None, text: str, query_id: str, planned: Planned, engine: Engine) -> Rows:
-    stages = STAGES if stage is None else (stage,)
-    shown = [(name, _stage(name, text, query_id, planned, engine)) for name in stages]
+def _stages(
+    stage: str | None, text: str, query_id: str, planned: Planned, engine: Engine
+) -> list[tuple[str, str]]:
+    wanted = STAGES if stage is None else (stage,)
+    return [(name, _stage(name, text, query_id, planned, engine)) for name in wanted]
+
+
+def _table(shown: list[tuple[str, str]]) -> Rows:
     return Rows(
         pa.table({"Stage": [name for name, _ in shown], "Text": [body for _, body in shown]})
     )

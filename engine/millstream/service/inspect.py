@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
 from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
 from millstream.model.errors import StatementError, UnavailableError
-from millstream.model.schema import Column, Role, SourceKind
+from millstream.model.schema import SourceKind
 from millstream.model.settings import PROPERTIES
+from millstream.service.described import (
+    field_rows,
+    push_facts,
+    query_facts,
+    source_facts,
+    status_text,
+)
 from millstream.service.engine import Engine
 from millstream.service.results import Rows
 from millstream.service.session import Session
@@ -34,13 +41,13 @@ def show(statement: Show, engine: Engine, session: Session) -> Rows:
     """SHOW and LIST."""
     match statement.listing:
         case Listing.STREAMS:
-            return _sources(engine, SourceKind.STREAM)
+            return _sources(engine, SourceKind.STREAM, statement.extended)
         case Listing.TABLES:
-            return _sources(engine, SourceKind.TABLE)
+            return _sources(engine, SourceKind.TABLE, statement.extended)
         case Listing.TOPICS:
-            return _topics(engine, statement.all)
+            return _topics(engine, statement.all, statement.extended)
         case Listing.QUERIES:
-            return _queries(engine)
+            return _queries_in_full(engine) if statement.extended else _queries(engine)
         case Listing.FUNCTIONS:
             return _functions(engine)
         case Listing.PROPERTIES:
@@ -61,11 +68,16 @@ def describe(statement: Describe, engine: Engine) -> Rows:
     match statement.what:
         case "SOURCE":
             source = engine.catalog.source(statement.name)
-            return _extended(source, engine) if statement.extended else _fields(source)
+            title = f"Name: {source.name}"
+            if statement.extended:
+                return rows(("Property", "Value"), source_facts(source, engine), title)
+            return rows(("Field", "Type"), field_rows(source), title)
         case "STREAMS" | "TABLES":
             kind = SourceKind.STREAM if statement.what == "STREAMS" else SourceKind.TABLE
-            found = [item for item in engine.catalog.sources.values() if item.kind is kind]
-            listed = [(item.name, *row) for item in found for row in _field_rows(item)]
+            if statement.extended:
+                return _sources_in_full(engine, kind)
+            found = _of_kind(engine, kind)
+            listed = [(item.name, *row) for item in found for row in field_rows(item)]
             return rows(("Name", "Field", "Type"), listed)
         case "FUNCTION":
             return _function(statement.name, engine)
@@ -75,7 +87,23 @@ def describe(statement: Describe, engine: Engine) -> Rows:
             )
 
 
-def _sources(engine: Engine, kind: SourceKind) -> Rows:
+def _of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
+    found = [source for source in engine.catalog.sources.values() if source.kind is kind]
+    return sorted(found, key=lambda source: source.name)
+
+
+def _sources_in_full(engine: Engine, kind: SourceKind) -> Rows:
+    facts = [
+        (source.name, *fact)
+        for source in _of_kind(engine, kind)
+        for fact in source_facts(source, engine)
+    ]
+    return rows(("Name", "Property", "Value"), facts)
+
+
+def _sources(engine: Engine, kind: SourceKind, extended: bool) -> Rows:
+    if extended:
+        return _sources_in_full(engine, kind)
     noun = kind.value.capitalize()
     return rows(
         (f"{noun} Name", "Kafka Topic", "Key Format", "Value Format", "Windowed"),
@@ -87,20 +115,29 @@ def _sources(engine: Engine, kind: SourceKind) -> Rows:
                 source.value_format.name,
                 "true" if source.window else "false",
             )
-            for source in sorted(engine.catalog.sources.values(), key=lambda item: item.name)
-            if source.kind is kind
+            for source in _of_kind(engine, kind)
         ],
     )
 
 
-def _topics(engine: Engine, everything: bool) -> Rows:
+def _topics(engine: Engine, everything: bool, extended: bool) -> Rows:
+    columns = ("Kafka Topic", "Partitions", "Partition Replicas")
+    shown = [
+        topic
+        for topic in engine.log.topics()
+        if everything or not topic.name.startswith(INTERNAL_PREFIX)
+    ]
+    listed = [(topic.name, topic.partitions, topic.replicas) for topic in shown]
+    if not extended:
+        return rows(columns, listed)
+    statuses = engine.statuses()
+    consumers = Counter(topic for status in statuses for topic, _ in status.positions)
+    groups = Counter(
+        topic for status in statuses for topic in {topic for topic, _ in status.positions}
+    )
     return rows(
-        ("Kafka Topic", "Partitions", "Partition Replicas"),
-        [
-            (topic.name, topic.partitions, topic.replicas)
-            for topic in engine.log.topics()
-            if everything or not topic.name.startswith(INTERNAL_PREFIX)
-        ],
+        (*columns, "Consumers", "ConsumerGroups"),
+        [(*row, consumers[row[0]], groups[row[0]]) for row in listed],
     )
 
 
@@ -110,7 +147,7 @@ def _queries(engine: Engine) -> Rows:
         (
             query.id,
             "PERSISTENT",
-            _state(states, query, engine),
+            status_text(states.get(query.id), engine.failed.get(query.id)),
             query.sink,
             engine.catalog.sources[query.sink].topic if query.sink else None,
             query.statement,
@@ -126,11 +163,19 @@ def _queries(engine: Engine) -> Rows:
     return rows(columns, persistent + push)
 
 
-def _state(states: dict[str, Any], query: QueryRecord, engine: Engine) -> str:
-    status = states.get(query.id)
-    if status is None:
-        return f"ERROR: {engine.failed.get(query.id, 'it is not running')}"
-    return f"{status.state.value}: {status.error}" if status.error else str(status.state.value)
+def _queries_in_full(engine: Engine) -> Rows:
+    facts = [
+        (query.id, *fact)
+        for query in engine.catalog.queries.values()
+        for fact in query_facts(query, engine)
+    ]
+    facts += [
+        (status.query_id, *fact)
+        for status in engine.statuses()
+        if status.query_id in engine.pushing
+        for fact in push_facts(status, engine.pushing[status.query_id].schema)
+    ]
+    return rows(("Query ID", "Property", "Value"), facts)
 
 
 def _functions(engine: Engine) -> Rows:
@@ -154,54 +199,6 @@ def _properties(session: Session) -> Rows:
             for item in PROPERTIES
         ],
     )
-
-
-def _fields(source: Source) -> Rows:
-    return rows(("Field", "Type"), _field_rows(source), f"Name: {source.name}")
-
-
-def _field_rows(source: Source) -> list[tuple[str, str]]:
-    columns = source.schema.columns
-    return [(column.name, f"{column.type}{_mark(column, source)}") for column in columns]
-
-
-def _mark(column: Column, source: Source) -> str:
-    match column.role:
-        case Role.KEY:
-            window = f" (Window type: {source.window.kind.value})" if source.window else ""
-            return f"{'  (primary key)' if source.kind is SourceKind.TABLE else '  (key)'}{window}"
-        case Role.HEADERS:
-            return f"  (header('{column.header}'))" if column.header else "  (headers)"
-        case Role.VALUE:
-            return ""
-
-
-def _extended(source: Source, engine: Engine) -> Rows:
-    topic = engine.log.topic(source.topic)
-    partitions = topic.partitions if topic else 0
-    readers = engine.catalog.readers(source.name)
-    writers = engine.catalog.writers(source.name)
-    ends = [engine.log.end_offset(source.topic, part) for part in range(partitions)]
-    timestamp = source.timestamp.name if source.timestamp else "Not set - using <ROWTIME>"
-    facts: list[tuple[str, str]] = [
-        ("Name", source.name),
-        ("Type", source.kind.value),
-        ("Timestamp field", timestamp),
-        ("Key format", source.key_format.name),
-        ("Value format", source.value_format.name),
-        ("Kafka topic", f"{source.topic} (partitions: {partitions})"),
-        ("Statement", source.statement),
-        ("Queries that read from it", ", ".join(query.id for query in readers)),
-        ("Queries that write into it", ", ".join(query.id for query in writers)),
-        ("End offsets", ", ".join(map(str, ends))),
-    ]
-    facts += [
-        (f"Rows not used by {query.id}", str(engine.processing_log.count(query.id)))
-        for query in readers
-        if engine.processing_log.count(query.id)
-    ]
-    facts += [(f"Field {name}", text) for name, text in _field_rows(source)]
-    return rows(("Property", "Value"), facts, f"Name: {source.name}")
 
 
 def _function(name: str, engine: Engine) -> Rows:

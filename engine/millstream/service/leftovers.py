@@ -9,6 +9,7 @@ same id.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from millstream.service import queries
 from millstream.service.engine import Engine
@@ -21,6 +22,15 @@ def sweep(engine: Engine) -> None:
     for query_id in sorted(_with_topics(engine) | engine.store.query_ids()):
         if query_id not in engine.catalog.queries:
             queries.end(engine, query_id, replaying=False)
+
+
+def delete_topics(engine: Engine, doomed: Iterable[tuple[str, str]]) -> None:
+    """Delete the topics, by name and id, that statements were going to delete after they were
+    written down. A later topic of the same name has another id."""
+    for name, identity in doomed:
+        topic = engine.log.topic(name)
+        if topic is not None and identity and topic.id == identity:
+            engine.log.delete_topic(name)
 
 
 def _with_topics(engine: Engine) -> set[str]:

@@ -32,8 +32,9 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     query_id = _query_id(statement, existing, context)
     target = NewSource(statement.kind, statement.name, statement.properties, context.text, query_id)
     planned = _planned(statement.query, target, context)
-    sink = planned.sink
-    assert sink is not None
+    assert planned.sink is not None
+    origins = tuple(source.name for source in planned.sources)
+    sink = replace(planned.sink, origins=origins)
     _check_formats(statement, planned, sink, context)
     define.check_new(sink, context.catalog, replacing=statement.or_replace)
     replacing = query_id in context.catalog.queries
@@ -44,9 +45,16 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     if replacing:
         _replace(context, catalog, record, planned)
         return done, False
-    if not context.replaying:
-        queries.make_sink_topic(context.engine, planned)
-    _take_on(context, catalog, record, planned)
+    if context.replaying:
+        _take_on(context, catalog, record, planned)
+        return done, True
+    made = queries.make_sink_topic(context.engine, planned)
+    try:
+        _take_on(context, catalog, record, planned)
+    except Exception:
+        if made is not None:
+            context.engine.log.delete_topic(made)
+        raise
     return done, True
 
 
@@ -116,14 +124,8 @@ def _take_on(context: Context, catalog: Catalog, record: QueryRecord, planned: P
     engine = context.engine
     engine.plans[record.id] = planned
     before, engine.catalog = engine.catalog, catalog
-    if context.replaying:
-        return
-    try:
-        queries.start(engine, record.id, fresh=True)
-    except BaseException:
-        engine.catalog = before
-        engine.plans.pop(record.id, None)
-        raise
+    if not context.replaying:
+        queries.start_new(engine, record.id, before)
 
 
 def _replace(context: Context, catalog: Catalog, record: QueryRecord, planned: Planned) -> None:

@@ -14,6 +14,7 @@ from millstream.plan.sinks import Client
 from millstream.runtime.spec import QuerySpec
 from millstream.service.engine import Engine
 from millstream.service.queries import (
+    add_query,
     internal_topic,
     kernels,
     repartitions_of,
@@ -55,23 +56,32 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
         )
         if query.limit == 0:
             return stream
-        for internal in topology.internal_topics:
-            engine.log.create_topic(internal_topic(internal))
         engine.pushing[query_id] = stream
-        engine.instance.add_query(
-            QuerySpec(
-                query_id,
-                query_id,
-                kernels(engine, topology, session.properties, cached=False, delivering=True),
-                repartitions=repartitions_of(topology),
-                start=start_positions(engine, topology, session.properties),
-                transient=True,
-                on_outputs=lambda outputs: _hand_over(stream, outputs),
-                on_error=lambda error: _fail(stream, error),
-            )
-        )
+        try:
+            _start(engine, stream, topology, session)
+        except MillstreamError:
+            _end(engine, query_id, topology)
+            raise
     engine.driver.wake()
     return stream
+
+
+def _start(engine: Engine, stream: Stream, topology: Topology, session: Session) -> None:
+    for internal in topology.internal_topics:
+        engine.log.create_topic(internal_topic(internal))
+    add_query(
+        engine,
+        QuerySpec(
+            stream.query_id,
+            stream.query_id,
+            kernels(engine, topology, session.properties, cached=False, delivering=True),
+            repartitions=repartitions_of(topology),
+            start=start_positions(engine, topology, session.properties),
+            transient=True,
+            on_outputs=lambda outputs: _hand_over(stream, outputs),
+            on_error=lambda error: _fail(stream, error),
+        ),
+    )
 
 
 def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:

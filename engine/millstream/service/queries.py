@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import pyarrow as pa
 
-from millstream.catalog.catalog import QueryRecord
+from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Topic, TopicPartition
-from millstream.model.errors import StatementError
+from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
@@ -51,11 +52,12 @@ def topology_of(engine: Engine, query_id: str, planned: Planned) -> Topology:
     )
 
 
-def make_sink_topic(engine: Engine, planned: Planned) -> None:
-    """Make the topic of a new sink, as large as that of its first source unless told otherwise."""
+def make_sink_topic(engine: Engine, planned: Planned) -> str | None:
+    """Make the topic of a new sink, as large as that of its first source unless told otherwise.
+    Returns its name if it was not there yet."""
     wanted = planned.sink_topic
     if wanted is None:
-        return
+        return None
     existing = engine.log.topic(wanted.name)
     if existing is not None:
         if wanted.partitions not in (None, existing.partitions):
@@ -64,7 +66,7 @@ def make_sink_topic(engine: Engine, planned: Planned) -> None:
                 f"partition/replica configuration than required: it has {existing.partitions} "
                 f"partitions, the statement says {wanted.partitions}"
             )
-        return
+        return None
     like = engine.log.topic(wanted.like)
     partitions = wanted.partitions or (like.partitions if like else 1)
     table = planned.sink is not None and planned.sink.kind is SourceKind.TABLE
@@ -72,6 +74,7 @@ def make_sink_topic(engine: Engine, planned: Planned) -> None:
     if wanted.retention_ms is not None:
         config["retention.ms"] = str(wanted.retention_ms)
     engine.log.create_topic(Topic(wanted.name, partitions, wanted.replicas or 1, config))
+    return wanted.name
 
 
 def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
@@ -88,7 +91,8 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
     interval = record.properties.get("commit.interval.ms")
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
-    engine.instance.add_query(
+    add_query(
+        engine,
         QuerySpec(
             query_id,
             query_id,
@@ -96,10 +100,22 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
             commit_interval_ms=None if interval is None else int(interval),
-        )
+        ),
     )
     if query_id in engine.paused:
         engine.instance.pause(query_id)
+
+
+def start_new(engine: Engine, query_id: str, before: Catalog, *, fresh: bool = True) -> None:
+    """Start a query for the first time. Where that fails nothing of it stays: no topics, state or
+    positions, and the catalog is as `before`."""
+    try:
+        start(engine, query_id, fresh=fresh)
+    except BaseException as failure:
+        engine.catalog = before
+        # Whoever kills the process leaves what was made to the next opening.
+        end(engine, query_id, replaying=not isinstance(failure, Exception))
+        raise
 
 
 def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
@@ -139,25 +155,38 @@ def kernels(
     """A kernel for each sub-topology, under the settings of the query's session."""
     widths = {item.name: item.partitions for item in topology.internal_topics}
     fatal = frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
-    made = []
+    made: list[KernelSpec[pa.Table]] = []
     register_plan(engine, topology)
-    for sub in topology.subtopologies:
-        out = sub.output
-        width = 1 if out is None else widths.get(out) or partitions_of(engine, out)
-        kernel = DuckKernel(
-            engine.store,
-            topology.query_id,
-            sub,
-            engine.functions,
-            output_partitions=width,
-            cached=cached,
-            delivering=delivering,
-            fatal=fatal,
-        )
-        inputs = tuple(item.topic for item in sub.inputs)
-        outputs = () if out is None else (out,)
-        made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
+    with ExitStack() as opened:
+        for sub in topology.subtopologies:
+            out = sub.output
+            width = 1 if out is None else widths.get(out) or partitions_of(engine, out)
+            kernel = DuckKernel(
+                engine.store,
+                topology.query_id,
+                sub,
+                engine.functions,
+                output_partitions=width,
+                cached=cached,
+                delivering=delivering,
+                fatal=fatal,
+            )
+            opened.callback(kernel.close)
+            inputs = tuple(item.topic for item in sub.inputs)
+            outputs = () if out is None else (out,)
+            made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
+        opened.pop_all()
     return tuple(made)
+
+
+def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:
+    """Hand a query to the runtime; one that it refuses is closed."""
+    try:
+        engine.instance.add_query(spec)
+    except MillstreamError:
+        for item in spec.kernels:
+            item.kernel.close()
+        raise
 
 
 def register_plan(engine: Engine, topology: Topology) -> None:

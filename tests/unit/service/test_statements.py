@@ -238,7 +238,7 @@ def test_describe(shop: Database) -> None:
         ("ITEM", "STRING"),
     ]
     extended = dict(rows(shop, "DESCRIBE spending EXTENDED;"))
-    assert extended["Kafka topic"] == "SPENDING (partitions: 2)"
+    assert extended["Kafka topic"] == "SPENDING (partitions: 2, replication: 1)"
     assert "CTAS_SPENDING" in str(extended["Queries that write into it"])
     listed = {row[0] for row in rows(shop, "DESCRIBE STREAMS;")}
     assert listed == {"ORDERS"}

@@ -1,0 +1,77 @@
+"""Where the outputs of a query go: to the log at once, with the commit, or to a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Generic
+
+from millstream.log.log import Appended, Batch, Log, Outcome, TopicPartition, Writer
+from millstream.model.errors import MillstreamError
+from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
+
+
+class Outbox(Generic[Batch]):
+    """The writer of one query, and the outputs that wait for its commit (exactly once)."""
+
+    def __init__(self, spec: QuerySpec[Batch], log: Log[Batch]) -> None:
+        self.spec = spec
+        self.log = log
+        self.pending: list[Appended[Batch]] = []
+        self._writer: Writer[Batch] | None = None
+
+    def open(self) -> None:
+        """Settle what an earlier writer of the query left open, and fence it."""
+        self._writer = self.log.writer(self.spec.query_id)
+
+    @property
+    def writer(self) -> Writer[Batch]:
+        """The query's writer; opened when it is first needed."""
+        if self._writer is None:
+            self.open()
+        assert self._writer is not None
+        return self._writer
+
+    def deliver(self, outputs: Sequence[Appended[Batch]]) -> None:
+        """Take the outputs of a run."""
+        if self.spec.transient:
+            self.hand_out(outputs)
+        elif self.spec.guarantee is Guarantee.EXACTLY_ONCE:
+            self.pending.extend(outputs)
+        elif outputs:
+            self.writer.append(outputs)
+
+    def hand_out(self, outputs: Iterable[Appended[Batch]]) -> None:
+        """Give a transient query's outputs to its client; those between its sub-topologies go
+        through the log."""
+        outputs = tuple(outputs)
+        inner = tuple(output for output in outputs if output.topic in self.spec.repartitions)
+        outer = tuple(output for output in outputs if output.topic not in self.spec.repartitions)
+        if inner:
+            self.writer.append(inner)
+        if outer and self.spec.on_outputs is not None:
+            self.spec.on_outputs(outer)
+
+    def transact(
+        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        """Make everything up to `positions` durable; at least once, outputs before positions."""
+        if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
+            return self.writer.transact(self.spec.group, (*self.pending, *flushed), positions)
+        if flushed:
+            self.writer.append(flushed)
+        return self.writer.transact(self.spec.group, (), positions)
+
+    def full(self, settings: RuntimeSettings) -> bool:
+        """Whether so much is waiting that the commit should not wait for its time."""
+        waiting = sum(output.bytes for output in self.pending)
+        records = sum(output.count for output in self.pending)
+        return waiting > settings.max_pending_bytes or records > settings.max_pending_records
+
+    def discard(self) -> None:
+        """Drop what was waiting and give up the writer."""
+        self.pending.clear()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with suppress(MillstreamError):
+                writer.close()
