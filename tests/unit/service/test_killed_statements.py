@@ -12,7 +12,9 @@ import pytest
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.batches import TABLES
 from millstream.log.faults import SimulatedCrash
+from millstream.log.log import Topic
 from millstream.log.simulated import SimulatedLog
+from millstream.model.errors import UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, resume_engine
@@ -50,8 +52,8 @@ class Bomb:
 class Machine:
     """What outlives a process: its log and its state."""
 
-    def __init__(self) -> None:
-        self.bomb = Bomb()
+    def __init__(self, bomb: Bomb | None = None) -> None:
+        self.bomb = bomb or Bomb()
         self.log: SimulatedLog[pa.Table] = SimulatedLog(TABLES, effect=self.bomb)
         self.store = Store.open(":memory:")
         self.engine = self.start()
@@ -132,3 +134,73 @@ def test_another_statement_can_follow_one_that_was_never_given() -> None:
         (row,) = machine.log.read("T", 0, 0, 9).batch.to_pylist()
         assert row["key"] == b'"inn"'
     raise AssertionError("the statement has more effects than that")
+
+
+DROP = "DROP TABLE places DELETE TOPIC;"
+
+
+def killed_at(effect: int, sql: str) -> Machine | None:
+    """A machine whose process died at an effect of the statement; None when it has fewer."""
+    machine = Machine()
+    machine.bomb.left = effect
+    try:
+        execute(machine.engine, sql)
+    except SimulatedCrash:
+        return machine
+    return None
+
+
+def test_a_killed_drop_deletes_its_topic_at_the_next_start() -> None:
+    dropped = set()
+    for effect in range(1, EFFECTS_MAX):
+        machine = killed_at(effect, DROP)
+        if machine is None:
+            break
+        machine.kill_and_start()
+        exists = "PLACES" in machine.engine.catalog.sources
+        assert (machine.log.topic("PLACES") is not None) == exists, f"killed at effect {effect}"
+        dropped.add(not exists)
+    assert dropped == {True, False}
+
+
+def test_a_later_topic_of_the_same_name_is_left_alone() -> None:
+    for effect in range(1, EFFECTS_MAX):
+        machine = killed_at(effect, DROP)
+        if machine is None:
+            return
+        machine.bomb.left = 0
+        machine.log.delete_topic("PLACES")
+        machine.log.create_topic(Topic("PLACES", 1))
+        machine.kill_and_start()
+        assert machine.log.topic("PLACES") is not None
+    raise AssertionError("the statement has more effects than that")
+
+
+@dataclass
+class Hiccup(Bomb):
+    """The n-th effect fails; the process lives on."""
+
+    def __call__(self, name: str) -> None:
+        try:
+            super().__call__(name)
+        except SimulatedCrash as crash:
+            raise UnavailableError(f"{name} failed") from crash
+
+
+@pytest.mark.parametrize("sql", [sql for sql in STATEMENTS if sql.startswith("CREATE ")])
+def test_a_statement_that_fails_on_its_way_leaves_nothing(sql: str) -> None:
+    failed = 0
+    for effect in range(1, EFFECTS_MAX):
+        machine = Machine(Hiccup())
+        before = world(machine.engine)
+        machine.bomb.left = effect
+        try:
+            execute(machine.engine, sql)
+            break
+        except UnavailableError:
+            assert world(machine.engine) == before, f"failed at effect {effect}"
+            failed += 1
+        execute(machine.engine, sql)
+        machine.engine.drain()
+        assert not [status.error for status in machine.engine.statuses() if status.error]
+    assert failed
