@@ -153,6 +153,10 @@ def _source_difference(wanted: dict[str, Any], engine: Engine) -> str | None:
         kind = source.window.kind.value if source.window else None
         if (window.get("type") or form.get("window_type")) != kind:
             return f"window is {source.window}, expected {form}"
+    if wanted.get("value_format") not in (None, source.value_format.name):
+        return f"value format is {source.value_format.name}"
+    if wanted.get("is_source") not in (None, source.read_only):
+        return f"is {'' if source.read_only else 'not '}read-only"
     return None
 
 

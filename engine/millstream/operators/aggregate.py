@@ -200,10 +200,7 @@ def _opened(plan: Plan, part: Part, setting: Setting) -> Part:
     source = _with_old(plan, part, setting) if plan.old and not plan.node.final else part.source
     results = {item.name: result_text(item) for item in plan.items}
     known = names(plan.node.schema)
-    columns = tuple(
-        results.get(name, RT if column.name == "ROWTIME" else identifier(name))
-        for column, name in zip(plan.node.schema.columns, known, strict=True)
-    )
+    columns = tuple(results.get(name, identifier(name)) for name in known)
     meta: tuple[tuple[str, str], ...] = ()
     if not plan.node.final:
         meta = _numbering(plan, setting)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from millstream.model.batch import SEQ
 from millstream.model.expressions import TableCall
 from millstream.operators.relation import (
+    PRESENT,
     Part,
     Setting,
     aliased,
@@ -26,7 +27,8 @@ POSITION = '"$position"'
 
 def compile_flatten(node: Flatten, given: Part, label: str, setting: Setting) -> Part:
     """Shorter lists are padded with NULL, a row disappears when all are empty; `$seq` is numbered
-    anew because one record becomes several rows. A row whose list fails to compute is dropped."""
+    anew because one record becomes several rows. A row whose list fails to compute is dropped, and
+    so is a record without a value."""
     part = nested(given, setting)
     arguments = [("a table function", a) for call in node.calls for a in call.arguments]
     part = reported(part, label, arguments, setting)
@@ -35,7 +37,7 @@ def compile_flatten(node: Flatten, given: Part, label: str, setting: Setting) ->
     lists = quoted(f"$list{index}" for index in range(len(node.calls)))
     meta = quoted(meta_names(setting))
     texts = [list_text(call, part, setting) for call in node.calls]
-    where = f"\n  WHERE {' AND '.join(part.where)}" if part.where else ""
+    where = f"\n  WHERE {' AND '.join((*part.where, PRESENT))}"
     inner = (
         f"SELECT {', '.join((*kept, *meta))}, "
         + ", ".join(aliased(text, name) for text, name in zip(texts, lists, strict=True))

@@ -26,7 +26,8 @@ def compile_stream_table_join(
     node: StreamTableJoin, left: Part, right: Part, label: str, setting: Setting
 ) -> Part:
     """ASOF join on `$seq` against the versions of the batch and the stored rows. Changes of the
-    table emit nothing; left rows without a value or key are dropped."""
+    table emit nothing; left rows without a value are dropped, and without a key where there is
+    nothing to pad."""
     rows, last = f"{label}_right", f"{label}_last"
     left, right = nested(left, setting), nested(right, setting)
     left_keys, right_keys = key_names(left.schema), key_names(right.schema)
@@ -46,9 +47,10 @@ def compile_stream_table_join(
     )
     same = [f"l.{P} = r.{P}"]
     same += [f"l.{a} = r.{b}" for a, b in zip(left_keys, right_keys, strict=True)]
-    checks = [f"{DF} <> 0", *(f"{name} IS NOT NULL" for name in left_keys)]
+    inner = node.join is JoinKind.INNER
+    checks = [f"{DF} <> 0", *(f"{name} IS NOT NULL" for name in left_keys if inner)]
     where = " AND ".join(dict.fromkeys((*left.where, *checks)))
-    how = "" if node.join is JoinKind.INNER else "LEFT "
+    how = "" if inner else "LEFT "
     source = (
         f"(SELECT * FROM {left.source} WHERE {where}) l\n"
         f"ASOF {how}JOIN (\n  {versions}\n) r\n"
@@ -58,7 +60,7 @@ def compile_stream_table_join(
         schema=node.schema,
         source=source,
         columns=_columns(node, left, right),
-        where=('r."$live"',) if node.join is JoinKind.INNER else (),
+        where=('r."$live"',) if inner else (),
         meta=tuple((name, f"l.{name}") for name in _meta(setting)),
         steps=(*left.steps, *changed.steps, Sql(last, kept)),
         writes=(*left.writes, *changed.writes, Upsert(label, last)),

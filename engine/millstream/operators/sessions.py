@@ -287,10 +287,7 @@ def _opened(plan: _Sessions, part: Part) -> Part:
     """The result columns, and new numbers: one record may cause several changes."""
     results = {item.name: result_text(item) for item in plan.items}
     schema = plan.node.schema
-    columns = tuple(
-        results.get(name, RT if column.name == "ROWTIME" else identifier(name))
-        for column, name in zip(schema.columns, names(schema), strict=True)
-    )
+    columns = tuple(results.get(name, identifier(name)) for name in names(schema))
     meta: tuple[tuple[str, str], ...] = ((SQ, f'row_number() OVER (ORDER BY {SQ}, "$place") - 1'),)
     source = part.source
     if plan.node.final:

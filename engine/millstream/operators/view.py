@@ -100,7 +100,7 @@ def _aggregated(node: Aggregate, table: str, setting: Setting) -> Part:
         for name, call in node.aggregates
     }
     columns = tuple(
-        results.get(name, '"$rowtime"' if name == "ROWTIME" else text)
+        results.get(name, text)
         for name, text in zip(names(node.schema), quoted(names(node.schema)), strict=True)
     )
     return Part(node.schema, table, columns=columns, meta=_META)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from millstream.catalog.rules import WINDOW_BOUNDS
+from millstream.catalog.rules import RESERVED, WINDOW_BOUNDS
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
@@ -235,7 +235,7 @@ def _key_names(
 ) -> tuple[Named, ...]:
     taken, result = set(schema.names), []
     for position, (_, expression) in enumerate(grouping):
-        if isinstance(expression, ColumnRef) and expression.name not in WINDOW_BOUNDS:
+        if isinstance(expression, ColumnRef) and expression.name not in RESERVED:
             name = expression.name
         else:
             name = unique(f"KSQL_KEY_{position}", taken)

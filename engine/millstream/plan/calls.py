@@ -159,8 +159,9 @@ def _over_rows(name: str, signatures: Sequence[str], scope: Scope) -> AggregateC
 
 def _table(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer) -> TableCall:
     if not scope.tables:
+        where = "this place" if scope.clause == "SELECT" else scope.clause
         raise StatementError(
-            f"Table functions cannot be used here: {name}",
+            f"{where} does not support table functions: {name} is a table function.",
             hint="They stand in the SELECT list of a query on a stream, outside of other table "
             "functions and aggregates.",
         )

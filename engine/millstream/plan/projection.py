@@ -46,6 +46,7 @@ def expand(
     items: list[_Item] = []
     for item in query.items:
         items.extend(_expanded(item, surroundings, partitioning, persistent))
+    items = [_without_own_alias(item) for item in items]
     for given in items:
         if given.written and given.name in RESERVED:
             raise StatementError(
@@ -95,6 +96,13 @@ def _expanded(
                 yield _Item(field.name, exp.Dot(this=base.copy(), expression=name), False)
         case tree:
             yield _Item(item.alias, tree)
+
+
+def _without_own_alias(item: _Item) -> _Item:
+    """A system column under its own name is refused or let pass as if it had no alias."""
+    if not item.written or item.name not in RESERVED or not isinstance(item.tree, exp.Column):
+        return item
+    return replace(item, name=None) if item.tree.name == item.name else item
 
 
 def _synthetic_key(name: str) -> _Item:

@@ -21,6 +21,7 @@ STREAMS = [
     ("SELECT k FROM s", "The projection contains no value columns."),
     ("SELECT k, v, w AS v FROM s", "Duplicate value columns found in schema: `V` INTEGER"),
     ("SELECT k, ROWTIME FROM s", "Reserved column name in select: `ROWTIME`."),
+    ("SELECT k, ROWTIME AS ROWTIME FROM s", "Reserved column name in select: `ROWTIME`."),
     ("SELECT k, v AS ROWOFFSET FROM s", "`ROWOFFSET` is a reserved column name."),
     ("SELECT k, NULL FROM s", "Use CAST(NULL AS <type>)."),
     ("SELECT * FROM s LIMIT 3", "CREATE STREAM AS SELECT statements don't support LIMIT clause."),

@@ -165,7 +165,7 @@ def test_types(text: str, kind: str) -> None:
         ("UNKNOWN(1)", "Can't find any functions with the name 'UNKNOWN'"),
         ("HALF(NAME)", "Function 'half' does not accept parameters (STRING)."),
         ("COUNT(BIG)", "SELECT does not support aggregate functions: COUNT"),
-        ("UNFOLD(ITEMS)", "Table functions cannot be used here"),
+        ("UNFOLD(ITEMS)", "does not support table functions: UNFOLD is a table function."),
         ("ROWTIME > 'never'", "Failed to parse timestamp 'never'"),
     ],
 )

@@ -94,3 +94,39 @@ def test_a_fatal_time_stops_the_query(db: Database) -> None:
     db.wait()
     (status,) = db.engine.statuses()
     assert "Fatal user code error in TimestampExtractor callback for record" in status.error
+
+
+def changes(db: Database, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """The keys and values of a topic as they lie in the log."""
+    batch = db.engine.log.read(topic, 0, 0, 100).batch
+    return list(zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True))
+
+
+def test_a_table_takes_back_the_time_that_its_row_had(db: Database) -> None:
+    db.execute(f"CREATE TABLE s (k STRING PRIMARY KEY, a INT) {WITH};")
+    db.execute("CREATE TABLE o AS SELECT ROWTIME AS t, COUNT(*) AS n FROM s GROUP BY ROWTIME;")
+    records = raw_batch([(b'"x"', b'{"A": 1}', 5), (b'"x"', None, 9)])
+    db.engine.log.writer("test").append([Appended("t", 0, records, 1, 10)])
+    db.wait()
+    assert changes(db, "O") == [(b"5", b'{"N":1}'), (b"5", b'{"N":0}')]
+
+
+def test_a_stream_row_without_a_key_is_padded_by_a_left_join(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT) {WITH};")
+    other = WITH.replace("'t'", "'u'")
+    db.execute(f"CREATE TABLE d (k STRING PRIMARY KEY, b INT) {other};")
+    for name, kind in (("o", "LEFT"), ("p", "INNER")):
+        db.execute(f"CREATE STREAM {name} AS SELECT s.k, a, b FROM s {kind} JOIN d ON s.k = d.k;")
+    db.execute("INSERT INTO s (a) VALUES (1);")
+    db.wait()
+    assert changes(db, "O") == [(None, b'{"A":1,"B":null}')]
+    assert changes(db, "P") == []
+
+
+def test_a_record_without_a_value_is_no_row_of_a_table_function(db: Database) -> None:
+    db.execute(f"CREATE STREAM s (k STRING KEY, a INT) {WITH};")
+    db.execute("CREATE STREAM o AS SELECT k, EXPLODE(ARRAY[a, 2]) AS e FROM s;")
+    nothing = raw_batch([(b'"x"', None, 5), (b'"x"', b'{"A": 1}', 6)])
+    db.engine.log.writer("test").append([Appended("t", 0, nothing, 1, 10)])
+    db.wait()
+    assert changes(db, "O") == [(b'"x"', b'{"E":1}'), (b'"x"', b'{"E":2}')]
