@@ -6,7 +6,7 @@ proves the shape, and only the values that are wanted are taken out of the text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,6 @@ _CARRIED: Mapping[SqlType, pa.DataType] = {
 }
 """Types that are carried in another one, as `json_shape.carrier_type` has it."""
 _WHOLE = frozenset((INTEGER, BIGINT, DATE, TIME, TIMESTAMP))
-_TEXTS = frozenset((STRING, BYTES))
 
 
 class _NotCutError(Exception):
@@ -48,17 +47,14 @@ def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
     """The wanted columns that the records have, by name, in the types that carry them.
 
     None where a record has none of the shapes, and where cutting does not do: several shapes,
-    nested fields, white space, escapes, a text that is `null` in some record, a number out of
-    range.
+    nested fields, white space, escapes, a text that is `null` in some records only, a number out
+    of range.
     """
-    # Where the sample has `null` for a text, so have the others.
-    misfits = (field.type is not None and (field.type in _TEXTS) != field.quoted
-               for field in shapes.fields)  # fmt: skip
-    if not shapes.fields or not len(text) or text.null_count or any(misfits):
+    if not shapes.fields or not len(text) or text.null_count:
         return None
     try:
         pieces = [
-            _cut(piece_of(text.slice(start, _SLICE_ROWS)), shapes)
+            _cut(piece_of(text.slice(start, _SLICE_ROWS)), shapes.fields)
             for start in range(0, len(text), _SLICE_ROWS)
         ]
     except (_NotCutError, pa.ArrowInvalid):
@@ -66,17 +62,16 @@ def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
     return {name: pa.concat_arrays([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _cut(piece: Piece, shapes: Shapes) -> dict[str, pa.Array]:
-    places = places_of(piece, shapes.fields)
+def _cut(piece: Piece, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
+    places = places_of(piece, fields)
     if places is None:
         raise _NotCutError
     found = {}
-    for field, (begin, end) in zip(shapes.fields, places, strict=True):
-        if field.type is None:
-            if not field.quoted:
-                _prove(piece, begin, end, field)
-        else:
+    for field, (begin, end) in zip(fields, places, strict=True):
+        if field.type is not None:
             found[field.column] = _read(piece, begin, end, field, field.type)
+        elif not field.quoted:
+            _prove(piece, begin, end, field)
     return found
 
 
@@ -97,10 +92,10 @@ def _texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Arr
 def _read(
     piece: Piece, begin: Places, end: Places, field: FlatField, sql_type: SqlType
 ) -> pa.Array:
-    if sql_type is STRING:
-        return piece.texts(begin, end)
-    if sql_type is BYTES:
-        return _texts(piece, begin, end, field)
+    if sql_type is STRING or sql_type is BYTES:
+        return _read_texts(piece, begin, end, field)
+    if field.quoted:
+        raise _NotCutError
     target = _CARRIED.get(sql_type) or arrow_type(sql_type)
     if sql_type not in _WHOLE:
         return _carried(_texts(piece, begin, end, field), target)
@@ -112,6 +107,15 @@ def _read(
     absent = np.zeros(len(values), np.bool_)
     absent[~fine] = others.is_null().to_numpy(zero_copy_only=False)
     return pa.array(values, mask=absent).cast(target)
+
+
+def _read_texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Array:
+    texts = piece.texts(begin, end)
+    if not field.quoted:
+        if not pc.all(pc.equal(texts, "null")).as_py():
+            raise _NotCutError
+        return pa.nulls(len(texts), pa.string())
+    return _texts(piece, begin, end, field) if field.type is BYTES else texts
 
 
 def _carried(texts: pa.Array, target: pa.DataType) -> pa.Array:

@@ -108,6 +108,9 @@ def _quotes(piece: Piece, fields: Sequence[FlatField]) -> Places | None:
 
 def _agree(piece: Piece, ends: Places, joint: bytes) -> bool:
     """Whether the joint stands before each of the places."""
+    # They ascend, so that the last tells whether they are within the content.
+    if ends[-1] > len(piece.content):
+        return False
     count = -(-len(joint) // _WORD)
     found = piece.words(ends, count)
     wanted = np.frombuffer(joint.rjust(count * _WORD, b"\0"), "<u8")

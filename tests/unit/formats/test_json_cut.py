@@ -93,7 +93,8 @@ def test_records_of_several_slices_are_put_together() -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        '{"n":1,"text":null,"d":1.5}',
+        '{"n":"1","text":"a","d":1.5}',
+        '{"n":1,"text":1,"d":1.5}',
         '{"n":1,"text":"\\u0061","d":1.5}',
         '{"n":1, "text":"a","d":1.5}',
         '{"n":1,"text":"a","d":1e999}',
@@ -110,18 +111,19 @@ def test_what_cannot_be_cut_is_left_to_others(odd: str) -> None:
     check([odd] * 70, layout)
 
 
-def test_null_for_what_is_no_text_is_cut() -> None:
+@pytest.mark.parametrize("text", ['"IQ=="', "null"])
+def test_null_is_cut(text: str) -> None:
     columns = tuple(Column(f"C{n}", sql_type) for n, sql_type in enumerate(TOKENS))
     layout = Layout(columns, tuple(range(len(columns))))
-    texts = (STRING, BYTES)
-    full = [f'"c{n}":{tokens[0]}' for n, tokens in enumerate(TOKENS.values())]
-    gaps = [
-        f'"c{n}":{tokens[0] if sql_type in texts else "null"}'
-        for n, (sql_type, tokens) in enumerate(TOKENS.items())
-    ]
-    rows = [f"{{{','.join(members)}}}" for members in (full, gaps, full)]
+    rows = []
+    for absent in (False, True):
+        tokens = [
+            text if sql_type in (STRING, BYTES) else "null" if absent else every[0]
+            for sql_type, every in TOKENS.items()
+        ]
+        rows.append("{" + ",".join(f'"c{n}":{token}' for n, token in enumerate(tokens)) + "}")
     assert read_by_cutting(rows, layout) is not None
-    check(rows * 30, layout)
+    check(rows * 40, layout)
 
 
 def test_a_record_that_nobody_reads_is_still_proved() -> None:
@@ -135,14 +137,24 @@ def test_a_record_that_nobody_reads_is_still_proved() -> None:
     assert only == {}
 
 
+@pytest.mark.parametrize(
+    "cut_off", ['{"n":1,"text":"a""d"', '{"n":1,"text":"a","d":', '{"n""text":"a""d":1}', ""]
+)
+def test_a_record_that_ends_early_is_not_cut(cut_off: str) -> None:
+    plain = '{"n":1,"text":"a","d":1.5}'
+    for rows in ([plain, cut_off], [plain, cut_off, plain]):
+        assert read_by_cutting(rows, Layout(COLUMNS, (0, 1, 2))) is None
+        check(rows * 33, Layout(COLUMNS, (0, 1, 2)))
+
+
 MIXED = Layout((*COLUMNS[:3], Column("FLAG", BOOLEAN), Column("LAST", INTEGER)), (0, 1, 2, 3, 4))
 mixed = st.builds(
-    '{{"n":{},"text":"{}","x":{},"d":{},"y":"{}","flag":{},"last":{}}}'.format,
+    '{{"n":{},"text":{},"x":{},"d":{},"y":{},"flag":{},"last":{}}}'.format,
     st.integers(-(2**63), 2**63 - 1) | st.just("null"),
-    st.sampled_from(["", "a", "é", "},{", ":1,", "null"]),
+    st.sampled_from(['""', '"a"', '"é"', '"},{"', '":1,"', '"null"']),
     st.sampled_from(["0", "-1", "1.5", "null", "true"]),
     st.floats(allow_nan=False, allow_infinity=False).filter(bool) | st.integers(0, 10**20),
-    st.sampled_from(["", "z", "0123456789" * 5]),
+    st.sampled_from(['""', '"z"', f'"{"0123456789" * 5}"']),
     st.sampled_from(["true", "false", "null"]),
     st.integers(-(2**31), 2**31 - 1) | st.just("null"),
 )
