@@ -97,7 +97,8 @@ def _quotes(piece: Piece, fields: Sequence[FlatField]) -> Places | None:
     content = piece.content[_MARGIN:]
     if content.min(initial=_BLANK) < _BLANK or (content == _ESCAPE).any():
         return None
-    found = np.flatnonzero(content == _QUOTE) + _MARGIN
+    found = np.flatnonzero(content == _QUOTE)
+    found += _MARGIN
     width = sum(4 if field.quoted else 2 for field in fields)
     if len(found) != width * (len(piece.starts) - 1):
         return None

@@ -83,11 +83,11 @@ def test_each_type_is_cut_and_read_right(sql_type: SqlType) -> None:
 
 
 def test_records_of_several_slices_are_put_together() -> None:
-    rows = [json.dumps({"n": n, "text": f"t{n}"}, separators=(",", ":")) for n in range(9000)]
+    rows = [json.dumps({"n": n, "text": f"t{n}"}, separators=(",", ":")) for n in range(20_000)]
     found = read_by_cutting(rows, Layout(COLUMNS, (0, 1)))
     assert found is not None
-    assert found["N"].to_pylist() == list(range(9000))
-    assert found["TEXT"][8999].as_py() == "t8999"
+    assert found["N"].to_pylist() == list(range(20_000))
+    assert found["TEXT"][19_999].as_py() == "t19999"
 
 
 @pytest.mark.parametrize(
