@@ -15,7 +15,7 @@ from rich.console import Console
 import millstream
 from millstream.model.errors import MillstreamError
 from millstream.service.database import Database
-from millstream_cli.render import FORMATS, show, show_error
+from millstream_cli.render import FORMATS, Look, show, show_error
 from millstream_cli.shell import run_shell
 
 
@@ -48,7 +48,7 @@ def run_text(database: Database, text: str, console: Console, errors: Console, f
     """Execute a script statement by statement, printing each result; stops at the first error."""
     try:
         for result in database.each(text):
-            show(result, console, form)
+            show(result, console, Look(form))
     except MillstreamError as error:
         show_error(error, errors)
         return 1

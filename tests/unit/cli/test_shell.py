@@ -113,6 +113,9 @@ def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput) -> None
         "exit",
         "EXIT",
         "help",
+        "exit now",
+        "set cli wrap off",
+        "output json;",
         "SELECT 1;",
         "SELECT ';';",
         "SELECT 1; -- done",
@@ -140,7 +143,6 @@ def test_complete(text: str) -> None:
         "SELECT /* ' */ 'x;",
         'SELECT "a;',
         "SELECT `a;",
-        "exit now",
     ],
 )
 def test_incomplete(text: str) -> None:

@@ -1,0 +1,145 @@
+"""The shell's own commands, given as lines at the prompt."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import millstream
+from millstream_cli.commands import COMMANDS, Terminal, find_command
+from millstream_cli.render import Look
+from millstream_cli.shell import process
+
+LONG = "x" * 60
+FILL = (
+    "CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, FORMAT='JSON');"
+    f"INSERT INTO s VALUES ('{LONG}', 1);"
+)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        yield Terminal(db, Console(file=io.StringIO(), width=50), Look())
+
+
+def typed(terminal: Terminal, *lines: str) -> str:
+    """What the lines print."""
+    before = len(shown(terminal))
+    for line in lines:
+        process(terminal, line)
+    return shown(terminal)[before:]
+
+
+def shown(terminal: Terminal) -> str:
+    screen = terminal.console.file
+    inner = getattr(screen, "screen", screen)
+    assert isinstance(inner, io.StringIO)
+    return inner.getvalue()
+
+
+def test_help_lists_every_command(terminal: Terminal) -> None:
+    text = typed(terminal, "HELP;")
+    assert all(command.words in text for command in COMMANDS)
+
+
+def test_version_history_and_exit(terminal: Terminal) -> None:
+    assert typed(terminal, "version") == f"Version: {version('millstream')}\n"
+    terminal.history = lambda: ["SHOW STREAMS;", "SHOW\nTABLES;"]
+    assert typed(terminal, "history").startswith("   0: SHOW STREAMS;\n   1: SHOW\nTABLES;")
+    typed(terminal, "clear", "exit;")
+    assert terminal.leaving
+
+
+def test_output(terminal: Terminal) -> None:
+    assert "TABULAR" in typed(terminal, "output")
+    assert "JSON" in typed(terminal, "OUTPUT json")
+    assert json.loads(typed(terminal, "CREATE TYPE t AS INT;"))["message"].startswith("Registered")
+    text = typed(terminal, "output xml")
+    assert "Invalid output format: 'xml'" in text and "TABULAR, JSON" in text
+    assert terminal.look.form == "JSON"
+
+
+def test_request_pipelining_is_only_remembered(terminal: Terminal) -> None:
+    assert "OFF" in typed(terminal, "request-pipelining")
+    assert "ON" in typed(terminal, "request-pipelining on;")
+    assert "Invalid value" in typed(terminal, "request-pipelining maybe")
+
+
+def test_cells_are_wrapped_or_cut(terminal: Terminal) -> None:
+    typed(terminal, FILL)
+    assert typed(terminal, "SELECT * FROM s;").count("x") == 60
+    cut = typed(terminal, "set cli wrap off", "SELECT * FROM s;")
+    assert "xxx..." in cut and cut.count("x") == 20
+    narrow = typed(terminal, "SET CLI COLUMN-WIDTH 8;", "SELECT * FROM s;")
+    assert "xxxxx... " in narrow and narrow.count("x") == 5
+    assert "xxxxx... | 1" in typed(terminal, "SELECT * FROM s EMIT CHANGES LIMIT 1;")
+    assert typed(terminal, "set cli wrap on", "SELECT * FROM s;").count("x" * 8) == 7
+    typed(terminal, "set cli wrap off", "set cli column-width 2")
+    assert ".." in typed(terminal, "SELECT * FROM s;")
+    assert "whole number" in typed(terminal, "set cli column-width wide")
+
+
+def test_a_session_is_spooled(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "it's.log"
+    typed(terminal, f"spool '{str(path).replace(chr(39), chr(39) * 2)}'")
+    typed(terminal, "SHOW TYPES;", "nonsense;")
+    assert "spooled to a file already" in typed(terminal, "spool other.log")
+    typed(terminal, "SPOOL OFF;", "SHOW TABLES;", "SPOOL OFF")
+    text = path.read_text()
+    assert "millstream> SHOW TYPES;" in text and "Type Name" in text
+    assert "nonsense" in text and "SPOOL OFF" in text and "Table Name" not in text
+    assert "Cannot write to" in typed(terminal, f"spool '{tmp_path}/none/x.log'")
+    assert terminal.spooled is None
+
+
+def test_a_copy_has_no_colours(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.console = Console(file=io.StringIO(), width=50, force_terminal=True)
+    typed(terminal, f"spool '{tmp_path}/log'", "nonsense;", "spool off")
+    assert "\x1b[" in shown(terminal)
+    assert "\x1b" not in (tmp_path / "log").read_text()
+
+
+def test_run_script(terminal: Terminal, tmp_path: Path) -> None:
+    script = tmp_path / "a.sql"
+    script.write_text(FILL + "SELECT v FROM s;")
+    assert typed(terminal, f"run script '{script}';").splitlines()[-1].strip() == "1"
+    assert "No such file" in typed(terminal, "run script 'none.sql'")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("exit now", "leave the shell"),
+        ("run script", "run script '<file>'"),
+        ("spool a b", "'<file>'|OFF"),
+        ("set cli wrap", "ON|OFF"),
+        ("output a b", "[TABULAR|JSON]"),
+    ],
+)
+def test_wrong_arguments(terminal: Terminal, line: str, hint: str) -> None:
+    text = typed(terminal, line)
+    assert "takes other arguments" in text and hint in text
+    assert not terminal.leaving
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SET 'cli' = 'x';",
+        "historys",
+        "SHOW STREAMS; exit",
+        "run script 'a'; SHOW STREAMS;",
+        "SELECT 'exit';",
+        "spool 'half",
+        "",
+    ],
+)
+def test_statements_are_no_commands(line: str) -> None:
+    assert find_command(line) is None
