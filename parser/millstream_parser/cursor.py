@@ -227,7 +227,8 @@ def _quoting_hint(token: Token, expected: tuple[str, ...]) -> str:
             " or double quotes."
         )
     if token.kind is Kind.VARIABLE:
-        return f"The variable {token.text} is not defined: DEFINE it first."
+        name = token.text[token.text.index("$") :]
+        return f"The variable {name} is not defined: DEFINE it first."
     wants_name = not expected or any(not e.startswith("'") for e in expected)
     if wants_name and token.upper in HARD:
         return (

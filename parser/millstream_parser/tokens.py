@@ -204,7 +204,8 @@ def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple
             raise lines.failure("Syntax Error: a string may not follow a name", start + 1, end)
     if token.text == "." and _is_leading_dot(text, raw, index):
         return _number(text, raw, index + 1, start, lines)
-    if token.text == "$" and text.startswith("{", end):
+    if token.text.endswith("$") and text.startswith("{", end):
+        # Also the beginning of a name that goes on with a variable: x${n}.
         closing = text.find("}", end)
         if closing > 0 and _WORD.fullmatch(text, end + 1, closing):
             index = next((i for i in range(index, len(raw)) if raw[i].start > closing), len(raw))

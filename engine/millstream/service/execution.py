@@ -90,8 +90,10 @@ def execute_script(engine: Engine, text: str, session: Session) -> Iterator[Resu
 
 
 def _parsed(text: str, session: Session) -> Iterator[Piece]:
-    """The statements of a script. One that defines variables is parsed as it runs."""
-    for part in split_text(text) if "DEFINE" in text.upper() else (text,):
+    """The statements of a script. One that changes what variables stand for is parsed as it
+    runs."""
+    changing = any(word in text.upper() for word in ("DEFINE", "VARIABLE.SUBSTITUTION"))
+    for part in split_text(text) if changing else (text,):
         substituting = session.flag("ksql.variable.substitution.enable")
         yield from parse_text(substituted(part, session.variables) if substituting else part)
 
