@@ -23,7 +23,7 @@ STAGES = {
     "millstream.log.embedded:EmbeddedLog.read": "read from the log",
     "millstream.kernel.kernel:take_in": "take in",
     "millstream.formats.codec:read_json": "  of that JSON to columns",
-    "millstream.formats.json_cut:places_of": "    of that checking the shape",
+    "millstream.formats.json_cut:places_of": "    of that finding the values",
     "millstream.kernel.kernel:run_steps": "program (DuckDB)",
     "millstream.kernel.kernel:DuckKernel._emit": "emit",
     "millstream.formats.codec:write_json": "  of that columns to JSON",
