@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,10 +23,16 @@ from millstream.model.types import (
 PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
 WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 RESERVED = (*PSEUDO_COLUMNS, *WINDOW_BOUNDS)
+_NAME = re.compile("[A-Za-z0-9_-]+")
 
 
 def check_source(source: Source) -> None:
-    """Refuse a stream or table whose columns cannot be used."""
+    """Refuse a stream or table whose name or columns cannot be used."""
+    if not _NAME.fullmatch(source.name):
+        raise StatementError(
+            "Illegal argument: Identifier names may only contain alphanumeric values, '_' or '-'. "
+            f"Got: '{source.name}'"
+        )
     check_columns(source.schema)
     check_key_types(source.schema.key)
     if source.kind is SourceKind.TABLE and not source.schema.key:
@@ -52,7 +59,7 @@ def check_columns(schema: Schema) -> None:
 
 
 def _check_headers(headers: tuple[Column, ...]) -> None:
-    if any(column.header is None for column in headers) and len(headers) > 1:
+    if any(column.header is None for column in headers[:-1]):
         raise StatementError("Schema already contains a HEADERS column.")
     keys = [column.header for column in headers]
     if len(set(keys)) < len(keys):

@@ -31,6 +31,7 @@ def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: T
     """A call of the function of that name; raises StatementError for unknown functions, functions
     that may not stand here, and arguments that fit no signature."""
     if name in scope.catalogue.aggregate:
+        _refuse_nested(name, trees, scope)
         return _aggregate(name, trees, scope, typer)
     if name in scope.catalogue.table:
         return _table(name, trees, scope, typer)
@@ -138,6 +139,13 @@ def _aggregate(
     return AggregateCall(
         name, resolution.variant, arguments[:split], tuple(values), resolution.result
     )
+
+
+def _refuse_nested(name: str, trees: Sequence[exp.Expression], scope: Scope) -> None:
+    calls = [call for tree in trees for call in tree.find_all(exp.Anonymous)]
+    if scope.aggregates and any(call.name.upper() in scope.catalogue.aggregate for call in calls):
+        listed = ", ".join(quoted(tree, scope) for tree in trees)
+        raise StatementError(f"Aggregate functions can not be nested: {name}({listed})")
 
 
 def _over_rows(name: str, signatures: Sequence[str], scope: Scope) -> AggregateCall:

@@ -212,7 +212,8 @@ def _like(tree: exp.Expression, scope: Scope) -> Expression:
     return Like(sides[0].expression, sides[1].expression, escape)
 
 
-def _case(tree: exp.Case, scope: Scope) -> Expression:
+def _case(tree: exp.Case, outside: Scope) -> Expression:
+    scope = replace(outside, tables=False)
     if tree.this is not None:
         raise StatementError(
             "Only searched case is supported: CASE WHEN <condition> THEN …",

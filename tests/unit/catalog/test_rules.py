@@ -54,6 +54,7 @@ def test_a_catalog_is_a_snapshot() -> None:
     ("changed", "message"),
     [
         (source("S", TABLE, VALUE), "Tables require a PRIMARY KEY"),
+        (source("a.b"), "Identifier names may only contain alphanumeric values, '_' or '-'."),
         (source("S", STREAM, KEY, replace(VALUE, name="ROWTIME")), "'ROWTIME' is a reserved"),
         (source("S", STREAM, KEY, replace(VALUE, name="K")), "Duplicate column names: K"),
         (

@@ -23,6 +23,7 @@ STREAMS = [
     ("SELECT k, ROWTIME FROM s", "Reserved column name in select: `ROWTIME`."),
     ("SELECT k, ROWTIME AS ROWTIME FROM s", "Reserved column name in select: `ROWTIME`."),
     ("SELECT k, v AS ROWOFFSET FROM s", "`ROWOFFSET` is a reserved column name."),
+    ("SELECT k, CASE WHEN v = 1 THEN EXPLODE(ARRAY[v]) END FROM s", "EXPLODE is a table function."),
     ("SELECT k, NULL FROM s", "Use CAST(NULL AS <type>)."),
     ("SELECT * FROM s LIMIT 3", "CREATE STREAM AS SELECT statements don't support LIMIT clause."),
     ("SELECT * FROM s WINDOW TUMBLING (SIZE 1 DAY)", "WINDOW clause requires a GROUP BY clause."),
@@ -58,6 +59,9 @@ STREAMS = [
 ]  # fmt: skip
 
 TABLES = [
+    ("SELECT k, SUM(v + SUM(v)) FROM s GROUP BY k", "can not be nested: SUM((V + SUM(V)))"),
+    ("SELECT k, COUNT(*) FROM s GROUP BY EXPLODE(ARRAY[v])",
+     "GROUP BY does not support table functions: EXPLODE is a table function."),
     ("SELECT v, k, COUNT(*) FROM s GROUP BY v", "SELECT expression(s) not part of GROUP BY: K\n"),
     ("SELECT v * SUM(w) FROM s GROUP BY k", "not part of GROUP BY: (V * SUM(W))"),
     ("SELECT v, COUNT(*) FROM s GROUP BY v HAVING w > 1", "HAVING expression not part of GROUP BY"),

@@ -204,7 +204,7 @@ def test_calls_above_rows_where_the_scope_allows_them() -> None:
     assert isinstance(unfolded, TableCall) and unfolded.type == INTEGER
     with pytest.raises(StatementError, match="Parameter 2 passed to function LAST must be a lit"):
         typed("LAST(BIG, ID)")
-    with pytest.raises(StatementError, match="aggregate functions"):
+    with pytest.raises(StatementError, match="Aggregate functions can not be nested"):
         typed("COUNT(COUNT(BIG))")
 
 
