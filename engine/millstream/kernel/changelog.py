@@ -12,7 +12,8 @@ from millstream.formats.ipc import pack, unpack
 from millstream.log.log import Appended
 from millstream.model.batch import PART, raw_batch
 from millstream.operators.program import StateTable
-from millstream.state.store import DELETED, Session, columns_of
+from millstream.state.store import Session
+from millstream.state.tables import DELETED, columns_of
 
 _TABLE = b"millstream.table"
 _RUN = "$run"

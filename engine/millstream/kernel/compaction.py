@@ -17,7 +17,8 @@ import pyarrow as pa
 from millstream.model.batch import PART
 from millstream.operators.program import StateTable
 from millstream.runtime.ports import Snapshots
-from millstream.state.store import Session, columns_of, quoted
+from millstream.state.store import Session
+from millstream.state.tables import columns_of, quoted
 
 
 @dataclass(frozen=True, slots=True)

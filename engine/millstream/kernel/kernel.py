@@ -12,7 +12,8 @@ from millstream.functions.function import Catalogue
 from millstream.kernel import changelog, emit
 from millstream.kernel.compaction import PACE, Compaction, Pace
 from millstream.kernel.execution import Ready, output_of, ready, run_steps
-from millstream.kernel.intake import Intake, Mark, decode_spec, take_in
+from millstream.kernel.intake import Intake, decode_spec, take_in
+from millstream.kernel.marks import MARKS, Marks
 from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
 from millstream.log.log import Appended, Fetched
 from millstream.model.batch import HEADERS
@@ -20,19 +21,11 @@ from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
 from millstream.operators.compile import compile_subtopology
-from millstream.operators.program import StateTable
 from millstream.plan.nodes import Deliver, Repartition, Write
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SourceInput, SubTopology
 
-MARKS = StateTable(
-    "$marks",
-    (("input", "INTEGER"),),
-    (("m", "BIGINT"), ("offset", "BIGINT"), ("done", "BIGINT")),
-    plain=True,
-)
-"""How far a task with several inputs has come in each of them (see `order`)."""
 _GUARDED_RUNS = 16
 """After a failing row, so many runs use the exact program at once: failures come in swarms."""
 _UPKEEP_COMMITS = 16
@@ -83,8 +76,7 @@ class DuckKernel:
         self._written: dict[str, list[pa.Table]] = {}
         self._restored: list[tuple[str, pa.Table]] = []
         self._pending: list[pa.Table] = []
-        self._marks: dict[tuple[int, int], Mark] | None = None
-        self._moved: dict[tuple[int, int], Mark] = {}
+        self._marks = Marks(self._session)
         self._open: set[int] = set()
         self._guarded = 0
         self._commits = self._rows = 0
@@ -92,7 +84,7 @@ class DuckKernel:
     def open(self, partition: int) -> int:
         """See `runtime.ports.Kernel`."""
         self._open.add(partition)
-        self._marks = None
+        self._marks.reread()
         if not self._session.tables:
             return 0
         position = self._session.position(partition)
@@ -105,7 +97,7 @@ class DuckKernel:
         """See `runtime.ports.Kernel`."""
         self._session.clear(partition)
         self._compaction.opened(partition, 0)
-        self._marks = None
+        self._marks.reread()
         # Nothing runs while a query is being opened: this transaction holds nothing else.
         self._session.commit({partition: position})
 
@@ -113,8 +105,8 @@ class DuckKernel:
         """See `runtime.ports.Kernel`."""
         rows = changelog.apply(self._session, partition, fetched.batch)
         self._compaction.added(partition, sum(written.num_rows for _, written in rows))
-        self._marks = None
-        if self._written or self._moved or self._restored:
+        self._marks.reread()
+        if self._written or self._marks.moved or self._restored:
             self._restored += rows
         else:
             # What the log has committed may be committed here: a later failure cannot undo it.
@@ -122,9 +114,9 @@ class DuckKernel:
 
     def run(self, inputs: Sequence[Fetched[pa.Table]]) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
-        taken = take_in(self._work, self._sub, self._decode, inputs, self._known_marks())
+        taken = take_in(self._work, self._sub, self._decode, inputs, self._marks.known())
         refuse_fatal(taken.problems, self._fatal)
-        self._keep_marks(taken)
+        self._marks.move(taken.marks)
         if taken.rows == 0:
             return RunResult((), taken.consumed, taken.problems)
         try:
@@ -140,7 +132,9 @@ class DuckKernel:
         if self._pending:
             outputs, _ = self._records(self._coalesced())
             self._pending = []
-        self._write_marks()
+        marks = self._marks.write()
+        if marks is not None:
+            self._written.setdefault(MARKS.name, []).append(marks)
         changed = {
             name: changelog.latest(self._work, self._session.tables[name], written)
             for name, written in self._written.items()
@@ -180,9 +174,9 @@ class DuckKernel:
         """See `runtime.ports.Kernel`."""
         self._session.rollback()
         self._compaction.discard()
-        self._written, self._pending, self._moved = {}, [], {}
+        self._written, self._pending = {}, []
         self._restored = []
-        self._marks = None
+        self._marks.discard()
         self._open.clear()
 
     def close(self) -> None:
@@ -267,38 +261,6 @@ class DuckKernel:
         pairs = zip(schema.columns, physical_names(schema.names), strict=True)
         keys = [name for column, name in pairs if column.role is Role.KEY]
         return emit.last_of_keys(self._work, self._pending, keys)
-
-    def _known_marks(self) -> Mapping[tuple[int, int], Mark]:
-        if self._marks is None:
-            self._marks = {}
-            if MARKS.name in self._session.tables:
-                found = self._session.connection.sql(
-                    f'SELECT "$part", input, m, "offset", done FROM "{MARKS.name}"'
-                ).fetchall()
-                self._marks = {(part, index): Mark(*rest) for part, index, *rest in found}
-            self._marks.update(self._moved)
-        return self._marks
-
-    def _keep_marks(self, taken: Intake) -> None:
-        if MARKS.name in self._session.tables and taken.marks and self._marks is not None:
-            self._marks.update(taken.marks)
-            self._moved.update(taken.marks)
-
-    def _write_marks(self) -> None:
-        if not self._moved:
-            return
-        rows = pa.table(
-            {
-                "$part": pa.array([part for part, _ in self._moved], pa.int32()),
-                "input": pa.array([index for _, index in self._moved], pa.int32()),
-                "m": pa.array([mark.m for mark in self._moved.values()], pa.int64()),
-                "offset": pa.array([mark.offset for mark in self._moved.values()], pa.int64()),
-                "done": pa.array([mark.done for mark in self._moved.values()], pa.int64()),
-            }
-        )
-        self._moved = {}
-        self._session.upsert(MARKS.name, rows)
-        self._written.setdefault(MARKS.name, []).append(rows)
 
 
 def _encode_spec(node: Write) -> EncodeSpec:

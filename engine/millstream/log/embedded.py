@@ -29,6 +29,7 @@ from millstream.log.log import Appended, Fetched, Topic, TopicPartition
 from millstream.log.logfile import LogFile
 from millstream.log.stored import Insertion, Stored, plan_insertion
 from millstream.log.tail import Tail
+from millstream.log.watchers import Watchers
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import MillstreamError
 
@@ -46,7 +47,7 @@ class EmbeddedLog:
         self._tail_bytes = tail_bytes
         self._lock = threading.RLock()
         self._tail = Tail(self._tail_bytes)
-        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._watchers = Watchers()
         self._closed = False
         with self._file.cursor() as cursor:
             tables.prepare(cursor, path)
@@ -111,8 +112,7 @@ class EmbeddedLog:
 
         From here on no SQL run on it, whatever its text, can read or write another file.
         """
-        self._file.connection.execute("SET enable_external_access = false")
-        self._file.connection.execute("SET lock_configuration = true")
+        self._file.lock()
 
     # Topics
 
@@ -173,24 +173,16 @@ class EmbeddedLog:
     def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         if stop <= first:
             return _NOTHING
-        segments = stored.segments_between(partition, first, stop)
-        bounds = [segment.first[partition] for segment in segments]
-        pieces = []
+        name = stored.topic.name
         try:
             with self._file.cursor() as cursor:
-                for segment, low, high in zip(segments, bounds, [*bounds[1:], stop], strict=True):
-                    begin = max(first, low)
-                    pieces.append(
-                        tables.read_segment(cursor, stored, segment, partition, begin, high)
-                    )
+                return tables.read_records(cursor, stored, partition, first, stop)
         except duckdb.CatalogException:
             # The topic was deleted, or the segment truncated, since we looked.
-            name = stored.topic.name
             check_offset(name, partition, first, self.start_offset(name, partition), stop)
             raise
         except duckdb.Error as error:
-            raise reading_error(self._file.path, stored.topic.name, error) from error
-        return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+            raise reading_error(self._file.path, name, error) from error
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""
@@ -257,14 +249,7 @@ class EmbeddedLog:
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every append, from the appending thread: it must be short (an
         event's `set`). Returns what ends the calls."""
-        with self._lock:
-            self._callbacks = (*self._callbacks, callback)
-
-        def cancel() -> None:
-            with self._lock:
-                self._callbacks = tuple(c for c in self._callbacks if c is not callback)
-
-        return cancel
+        return self._watchers.add(callback)
 
     # Upkeep
 
@@ -298,7 +283,7 @@ class EmbeddedLog:
             if self._closed:
                 return
             self._closed = True
-            self._callbacks = ()
+            self._watchers = Watchers()
             self._file.close()
 
     def _require_open(self) -> None:
@@ -336,9 +321,8 @@ class EmbeddedLog:
             if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
                 # Nobody has called `maintain`, or it found a transaction open.
                 self.maintain()
-            callbacks = self._callbacks if insertions else ()
-        for callback in callbacks:
-            callback()
+        if insertions:
+            self._watchers.call()
 
     def _plan(self, appended: Sequence[Appended[pa.Table]]) -> list[Insertion]:
         by_topic: dict[str, list[Appended[pa.Table]]] = {}

@@ -95,6 +95,11 @@ class LogFile:
         self.connection.execute(f"ATTACH '{literal}' AS {name}")
         self._databases[name] = path
 
+    def lock(self) -> None:
+        """Close the instance to other files and to changes of its settings."""
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
+
     def detach(self, name: str) -> None:
         """Take back `attach`."""
         self._databases.pop(name, None)

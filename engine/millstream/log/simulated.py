@@ -7,8 +7,7 @@ aborted records and markers leave gaps in the offsets, a newer writer settles wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Generic
 
 from millstream.log.batches import Batches
@@ -21,57 +20,9 @@ from millstream.log.checks import (
 )
 from millstream.log.faults import Fault, SeededFaults, SimulatedCrash, no_effect, no_fault
 from millstream.log.log import Appended, Batch, Fetched, Outcome, Topic, TopicPartition
+from millstream.log.simulated_records import Fate, Partition, Transaction, undo
+from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
-
-
-class _Fate(Enum):
-    OPEN = "open"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-
-
-@dataclass(slots=True)
-class _Transaction:
-    identity: str
-    group: str
-    positions: Mapping[TopicPartition, int]
-    fate: _Fate = _Fate.OPEN
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece(Generic[Batch]):
-    """Records at consecutive offsets from `first`; a marker is a piece without records that takes
-    one offset."""
-
-    first: int
-    next: int
-    batch: Batch
-    transaction: _Transaction | None
-    marker: bool = False
-
-    @property
-    def fate(self) -> _Fate:
-        return self.transaction.fate if self.transaction else _Fate.COMMITTED
-
-
-@dataclass(slots=True)
-class _Partition(Generic[Batch]):
-    start: int = 0
-    next: int = 0
-    pieces: list[_Piece[Batch]] = field(default_factory=list)
-
-    def stable(self) -> int:
-        """The offset before which everything is settled."""
-        opened = (piece.first for piece in self.pieces if piece.fate is _Fate.OPEN)
-        return next(opened, self.next)
-
-    def add(self, batch: Batch, count: int, transaction: _Transaction | None) -> None:
-        self.pieces.append(_Piece(self.next, self.next + count, batch, transaction))
-        self.next += count
-
-    def mark(self, batch: Batch) -> None:
-        self.pieces.append(_Piece(self.next, self.next + 1, batch, None, marker=True))
-        self.next += 1
 
 
 class SimulatedLog(Generic[Batch]):
@@ -97,11 +48,11 @@ class SimulatedLog(Generic[Batch]):
         self._markers = markers
         self._topics: dict[str, Topic] = {}
         self._topics_made = 0
-        self._partitions: dict[TopicPartition, _Partition[Batch]] = {}
+        self._partitions: dict[TopicPartition, Partition[Batch]] = {}
         self._positions: dict[str, dict[TopicPartition, int]] = {}
         self._epochs: dict[str, int] = {}
-        self._open: list[_Transaction] = []
-        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._open: list[Transaction] = []
+        self._watchers = Watchers()
 
     # Topics
 
@@ -112,7 +63,7 @@ class SimulatedLog(Generic[Batch]):
         self._topics_made += 1
         self._topics[topic.name] = replace(topic, id=str(self._topics_made))
         for partition in range(topic.partitions):
-            self._partitions[topic.name, partition] = _Partition()
+            self._partitions[topic.name, partition] = Partition()
         self._effect("create_topic")
 
     def delete_topic(self, name: str) -> None:
@@ -135,7 +86,7 @@ class SimulatedLog(Generic[Batch]):
 
     # Reading
 
-    def _partition(self, name: str, partition: int) -> _Partition[Batch]:
+    def _partition(self, name: str, partition: int) -> Partition[Batch]:
         check_partition(name, partition, self._topics.get(name))
         return self._partitions[name, partition]
 
@@ -152,7 +103,7 @@ class SimulatedLog(Generic[Batch]):
                 continue
             if count >= max_records:
                 break
-            if piece.marker or piece.fate is _Fate.ABORTED:
+            if piece.marker or piece.fate is Fate.ABORTED:
                 at = piece.next
                 continue
             take = min(piece.next - at, max_records - count)
@@ -203,18 +154,13 @@ class SimulatedLog(Generic[Batch]):
         epoch = self._epochs.get(identity, 0) + 1
         self._epochs[identity] = epoch
         for opened in [opened for opened in self._open if opened.identity == identity]:
-            self._settle(opened, _Fate.ABORTED)
+            self._settle(opened, Fate.ABORTED)
         self._effect("writer")
         return SimulatedWriter(self, identity, epoch)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every append; returns what ends the calls."""
-        self._callbacks = (*self._callbacks, callback)
-
-        def cancel() -> None:
-            self._callbacks = tuple(c for c in self._callbacks if c is not callback)
-
-        return cancel
+        return self._watchers.add(callback)
 
     def maintain(self) -> bool:
         """See `WatchedLog`. There is nothing to keep up."""
@@ -242,7 +188,7 @@ class SimulatedLog(Generic[Batch]):
             self._effect("append.done")
         if fault is not Fault.NONE:
             raise UnavailableError("Simulated: append was not answered.", code="E-LOG-UNKNOWN")
-        self._call_back()
+        self._watchers.call()
 
     def transact(
         self,
@@ -256,7 +202,7 @@ class SimulatedLog(Generic[Batch]):
         for topic, partition in [*positions, *((a.topic, a.partition) for a in appended)]:
             self._partition(topic, partition)
         self._effect("transact")
-        transaction = _Transaction(identity, group, dict(positions))
+        transaction = Transaction(identity, group, dict(positions))
         if self._fault("transact.write") is not Fault.NONE:
             return Outcome.ABORTED
         check_epoch(identity, epoch, self._epochs.get(identity, 0))
@@ -267,23 +213,23 @@ class SimulatedLog(Generic[Batch]):
         if fault is Fault.REQUEST_LOST:
             return Outcome.UNKNOWN
         check_epoch(identity, epoch, self._epochs.get(identity, 0))
-        self._settle(transaction, _Fate.COMMITTED)
+        self._settle(transaction, Fate.COMMITTED)
         self._effect("transact.commit")
         if fault is Fault.RESPONSE_LOST:
             return Outcome.UNKNOWN
-        self._call_back()
+        self._watchers.call()
         return Outcome.COMMITTED
 
-    def _add(self, appended: Sequence[Appended[Batch]], transaction: _Transaction | None) -> None:
+    def _add(self, appended: Sequence[Appended[Batch]], transaction: Transaction | None) -> None:
         for append in appended:
             if append.count:
                 held = self._partitions[append.topic, append.partition]
                 held.add(append.batch, append.count, transaction)
 
-    def _settle(self, transaction: _Transaction, fate: _Fate) -> None:
+    def _settle(self, transaction: Transaction, fate: Fate) -> None:
         transaction.fate = fate
         self._open.remove(transaction)
-        if fate is _Fate.COMMITTED:
+        if fate is Fate.COMMITTED:
             group = self._positions.setdefault(transaction.group, {})
             group.update(
                 {at: p for at, p in transaction.positions.items() if at in self._partitions}
@@ -292,19 +238,8 @@ class SimulatedLog(Generic[Batch]):
             touched = any(piece.transaction is transaction for piece in held.pieces)
             if touched and self._markers:
                 held.mark(self._batches.join([]))
-            if fate is _Fate.ABORTED and not self._markers:
-                _undo(held, transaction)
-
-    def _call_back(self) -> None:
-        for callback in self._callbacks:
-            callback()
-
-
-def _undo(held: _Partition[Batch], transaction: _Transaction) -> None:
-    """Take an aborted transaction's offsets back where nothing follows them; where something does,
-    they stay as a gap."""
-    while held.pieces and held.pieces[-1].transaction is transaction:
-        held.next = held.pieces.pop().first
+            if fate is Fate.ABORTED and not self._markers:
+                undo(held, transaction)
 
 
 class SimulatedWriter(Generic[Batch]):

@@ -240,7 +240,21 @@ def move_positions(
         cursor.execute(f"INSERT INTO log.positions VALUES {rows}", added)
 
 
-def read_segment(
+def read_records(
+    cursor: duckdb.DuckDBPyConnection, stored: Stored, partition: int, first: int, stop: int
+) -> pa.Table:
+    """The records of a partition with offsets in [first, stop), as RAW_SCHEMA; see
+    `_read_segment`."""
+    segments = stored.segments_between(partition, first, stop)
+    bounds = [segment.first[partition] for segment in segments]
+    pieces = [
+        _read_segment(cursor, stored, segment, partition, max(first, low), high)
+        for segment, low, high in zip(segments, bounds, [*bounds[1:], stop], strict=True)
+    ]
+    return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+
+
+def _read_segment(
     cursor: duckdb.DuckDBPyConnection,
     stored: Stored,
     segment: Segment,

@@ -10,9 +10,10 @@ from millstream.catalog.rules import RESERVED, WINDOW_BOUNDS
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
-from millstream.model.schema import Column, Role, Schema, SourceKind, WindowKind
+from millstream.model.schema import Column, Role, Schema, WindowKind
 from millstream.model.types import BIGINT, BYTES, DOUBLE, INTEGER, STRING
-from millstream.plan.keys import Key, KeyColumn, enumerate_words
+from millstream.plan.group_rules import refuse_in_sessions, refuse_on_tables, refuse_ungrouped
+from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
     Aggregate,
     Filter,
@@ -24,72 +25,12 @@ from millstream.plan.nodes import (
 )
 from millstream.plan.projection import Selected, with_expression
 from millstream.plan.rewrite import substitute
-from millstream.plan.sources import Surroundings, columns_in, functions_in, unique
+from millstream.plan.sources import Surroundings, functions_in, unique
 from millstream_parser import statements
 
 DAY_MS = 86_400_000
 FORGETFUL = "millstream.emit.final.forgetful"
 _KAFKA_TYPES = (INTEGER, BIGINT, DOUBLE, STRING, BYTES)
-
-
-def is_aggregation(query: statements.Query, surroundings: Surroundings) -> bool:
-    """Whether the query groups rows. Refuses GROUP BY and aggregates without each other."""
-    known = surroundings.catalogue.aggregate
-    trees = [item.expression for item in query.items]
-    having = () if query.having is None else (query.having,)
-    aggregates = any(functions_in(tree, known) for tree in (*trees, *having))
-    if query.group_by and not aggregates:
-        raise StatementError(
-            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause."
-        )
-    if query.having is not None and not query.group_by:
-        raise StatementError("HAVING requires a GROUP BY clause.")
-    return aggregates
-
-
-def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
-    """Refuse aggregates and window bounds where rows are not grouped yet."""
-    known = surroundings.catalogue.aggregate
-    for tree in query.group_by:
-        for name in functions_in(tree, known):
-            raise StatementError(
-                f"GROUP BY does not support aggregate functions: {name} is an aggregate function."
-            )
-    for clause, trees in (
-        ("WHERE", () if query.where is None else (query.where,)),
-        ("PARTITION BY", query.partition_by),
-    ):
-        for tree in trees:
-            _refuse_bounds_in_rows(tree, surroundings)
-            for name in functions_in(tree, known):
-                raise StatementError(
-                    f"{clause} does not support aggregate functions: "
-                    f"{name} is an aggregate function."
-                )
-    if not surroundings.windowed:
-        return
-    having = () if query.having is None else (query.having,)
-    arguments = [
-        argument
-        for item in (*query.items,)
-        for call in item.expression.find_all(exp.Anonymous)
-        if call.name.upper() in known
-        for argument in call.expressions
-    ]
-    for tree in (*query.group_by, *having, *arguments):
-        for column in columns_in(tree):
-            if column.name in WINDOW_BOUNDS and not surroundings.sources[0].has(column.name):
-                raise StatementError(
-                    f"Window bounds column {column.name} can only be used in the SELECT clause of "
-                    "windowed aggregations"
-                )
-
-
-def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: Surroundings) -> None:
-    for column in columns_in(tree):
-        bound = column.name in WINDOW_BOUNDS and surroundings.windowed
-        if bound and not surroundings.resolve(column, "WHERE").has(column.name):
-            raise StatementError(f"Error in WHERE expression: Unknown column {column.name}.")
 
 
 def make_window(clause: statements.WindowClause | None, *, final: bool) -> Window | None:
@@ -132,9 +73,10 @@ def aggregate(
     """
     grouping = _grouping(query, surroundings)
     having = None if query.having is None else surroundings.predicate(query.having, "HAVING")
-    _refuse_ungrouped(selected, having, query, grouping, surroundings)
+    refuse_ungrouped(selected, having, query, grouping, surroundings)
     if not grouping and persistent:
-        used = [f for item in query.items for f in _aggregates_of(item.expression, surroundings)]
+        known = surroundings.catalogue.aggregate
+        used = [name for item in query.items for name in functions_in(item.expression, known)]
         raise StatementError(
             "Use of aggregate functions requires a GROUP BY clause. "
             f"Aggregate function(s): {', '.join(dict.fromkeys(used))}"
@@ -146,9 +88,9 @@ def aggregate(
     keys = _key_names(grouping, node.schema)
     keyed = _keyed(node, keys, below, surroundings)
     calls = _calls([item.expression for item in selected] + ([having] if having else []))
-    _refuse_on_tables(node, calls, surroundings)
+    refuse_on_tables(node, calls, surroundings)
     if window is not None and window.kind is WindowKind.SESSION:
-        _refuse_in_sessions(calls, surroundings)
+        refuse_in_sessions(calls, surroundings)
     taken = {key.name for key in keys} | set(WINDOW_BOUNDS)
     outputs = {call: unique(f"KSQL_AGG_{i}", taken) for i, call in enumerate(calls)}
     schema = _schema(keys, window, outputs)
@@ -190,44 +132,6 @@ def _grouping(
             raise StatementError(f"Duplicate GROUP BY expression: {text}")
         result.append((tree, expression))
     return tuple(result)
-
-
-def _aggregates_of(tree: exp.Expression, surroundings: Surroundings) -> tuple[str, ...]:
-    return functions_in(tree, surroundings.catalogue.aggregate)
-
-
-def _refuse_ungrouped(
-    selected: tuple[Selected, ...],
-    having: Expression | None,
-    query: statements.Query,
-    grouping: tuple[tuple[exp.Expression, Expression], ...],
-    surroundings: Surroundings,
-) -> None:
-    grouped = [expression for _, expression in grouping]
-    if surroundings.windowed:
-        grouped += [ColumnRef(name, BIGINT) for name in WINDOW_BOUNDS]
-    advice = "Either add the column(s) to the GROUP BY or remove them from the SELECT."
-    bare = [item.tree for item in selected if _is_ungrouped(item.expression, grouped)]
-    if bare:
-        listed = ", ".join(surroundings.text(tree, qualified=False) for tree in bare)
-        raise StatementError(
-            f"Non-aggregate SELECT expression(s) not part of GROUP BY: {listed}\n{advice}"
-        )
-    if having is not None and query.having is not None and _is_ungrouped(having, grouped):
-        text = surroundings.text(query.having, qualified=False)
-        raise StatementError(
-            f"Non-aggregate HAVING expression not part of GROUP BY: {text}\n"
-            + advice.replace("SELECT", "HAVING")
-        )
-
-
-def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
-    """Whether a value depends on single rows of a group."""
-    if expression in grouped or isinstance(expression, AggregateCall):
-        return False
-    if isinstance(expression, ColumnRef):
-        return True
-    return any(_is_ungrouped(child, grouped) for child in children(expression))
 
 
 def _key_names(
@@ -291,37 +195,6 @@ def _calls(expressions: list[Expression]) -> tuple[AggregateCall, ...]:
     for expression in expressions:
         collect(expression)
     return tuple(found)
-
-
-def _refuse_on_tables(
-    node: Node, calls: tuple[AggregateCall, ...], surroundings: Surroundings
-) -> None:
-    if node.kind is not SourceKind.TABLE:
-        return
-    if surroundings.windowed:
-        raise StatementError("WINDOW clause is not supported on tables, only on streams.")
-    known = surroundings.catalogue.aggregate
-    used = dict.fromkeys((call.function, call.variant) for call in calls)
-    refused = list(dict.fromkeys(f for f, v in used if not known[f].variants[v].undo))
-    if refused:
-        plural = "s" if len(refused) > 1 else ""
-        raise StatementError(
-            f"The aggregation function{plural} {enumerate_words(refused, 'and')} cannot be "
-            "applied to a table source, only to a stream source."
-        )
-
-
-def _refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: Surroundings) -> None:
-    """Two sessions become one when a row falls between them, and so must their states."""
-    known = surroundings.catalogue.aggregate
-    for call in calls:
-        variant = known[call.function].variants[call.variant]
-        if variant.state and not variant.merge:
-            raise StatementError(
-                f"The aggregation function {call.function} cannot be used with SESSION windows: "
-                "its states cannot be merged.",
-                hint="Use a TUMBLING or HOPPING window.",
-            )
 
 
 def _schema(

@@ -13,7 +13,8 @@ from millstream.functions.function import Catalogue
 from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
-from millstream.plan.aggregation import aggregate, check_clauses, is_aggregation
+from millstream.plan.aggregation import aggregate
+from millstream.plan.group_rules import check_clauses, is_aggregation
 from millstream.plan.join_rules import refuse_kafka_values
 from millstream.plan.joins import From, materialised, read_joined, read_source
 from millstream.plan.keys import Key, KeyColumn

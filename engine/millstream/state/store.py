@@ -10,34 +10,28 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from millstream.model.batch import PART, ROWTIME
+from millstream.model.batch import PART
 from millstream.model.errors import CorruptionError, UnavailableError
 from millstream.operators.program import StateTable
+from millstream.state.tables import (
+    DELETED,
+    columns_of,
+    create_text,
+    delete_text,
+    indexed,
+    quoted,
+    schema_of,
+    stored_place,
+)
 
-DELETED = "$deleted"
-"""BOOLEAN column of rows to write: TRUE removes the row of that key."""
 _POSITIONS = '"$positions"'
 _NONE: Mapping[int, int] = MappingProxyType({})
 _MANY = 2000
 """From so many rows on, sorting them by their place in the table pays."""
-_INDEXABLE = frozenset(
-    {"BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", "BLOB", "DATE", "TIME", "TIMESTAMP"}
-)
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def schema_of(query_id: str, subtopology: int) -> str:
-    """The schema that holds the state tables of a sub-topology."""
-    return f"{query_id}_{subtopology}"
 
 
 class Store:
@@ -197,7 +191,7 @@ class Session:
             schema = f"{quoted(store.database)}.{quoted(schema_of(query_id, subtopology))}"
             self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             for table in tables:
-                self.connection.execute(_create_text(schema, table))
+                self.connection.execute(create_text(schema, table))
             self.connection.execute(f"USE {schema}")
 
     def begin(self) -> None:
@@ -247,13 +241,13 @@ class Session:
         columns = ", ".join(map(quoted, columns_of(table)))
         deleting = DELETED in rows.column_names
         if deleting or not (fresh or indexed(table)):
-            self.connection.execute(_delete_text(table, source))
+            self.connection.execute(delete_text(table, source))
         many = indexed(table) and rows.num_rows >= _MANY
         chosen = ", ".join(f"r.{quoted(column)}" for column in columns_of(table))
         self.connection.execute(
             f"INSERT {'OR REPLACE ' if indexed(table) else ''}INTO {quoted(name)} ({columns}) "
             f"SELECT {chosen} FROM {quoted(source)} r"
-            f"{_stored_place(table) if many else ''}"
+            f"{stored_place(table) if many else ''}"
             f"{f' WHERE NOT r.{quoted(DELETED)}' if deleting else ''}"
             f"{' ORDER BY t.rowid' if many else ''}"
         )
@@ -300,46 +294,3 @@ class Session:
         """Roll back and close; idempotent."""
         self._open = False
         self.connection.close()
-
-
-def columns_of(table: StateTable) -> tuple[str, ...]:
-    """The columns of a state table in order."""
-    own = tuple(name for name, _ in (*table.key, *table.value))
-    return (PART, *own) if table.plain else (PART, *own, ROWTIME)
-
-
-def indexed(table: StateTable) -> bool:
-    """Whether the table has a primary key: DuckDB indexes no nested types, and decimals only
-    within 64 bits. Deciding by the type's text keeps tables of one program alike everywhere."""
-    plain = not (table.nullable or table.appended)
-    return plain and all(kind in _INDEXABLE for _, kind in table.key)
-
-
-def _stored_place(table: StateTable) -> str:
-    """Joins the stored row of each new one: replacing rows in the order in which they are stored
-    is ten times cheaper than in any other."""
-    names = (PART, *(name for name, _ in table.key))
-    same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in names)
-    return f" LEFT JOIN {quoted(table.name)} t ON {same}"
-
-
-def _create_text(schema: str, table: StateTable) -> str:
-    types: dict[str, Any] = dict((*table.key, *table.value))
-    columns = [f"{quoted(PART)} INTEGER"]
-    columns += [f"{quoted(name)} {kind}" for name, kind in types.items()]
-    if not table.plain:
-        columns.append(f"{quoted(ROWTIME)} BIGINT")
-    if indexed(table):
-        key = ", ".join(quoted(name) for name in (PART, *(name for name, _ in table.key)))
-        columns.append(f"PRIMARY KEY ({key})")
-    return f"CREATE TABLE IF NOT EXISTS {schema}.{quoted(table.name)} ({', '.join(columns)})"
-
-
-def _delete_text(table: StateTable, source: str) -> str:
-    same = " AND ".join(
-        f"t.{quoted(name)} {'=' if name == PART or indexed(table) else 'IS NOT DISTINCT FROM'}"
-        f" r.{quoted(name)}"
-        for name, _ in ((PART, "INTEGER"), *table.key)
-    )
-    where = f" AND r.{quoted(DELETED)}" if indexed(table) else ""
-    return f"DELETE FROM {quoted(table.name)} t USING {quoted(source)} r WHERE {same}{where}"

@@ -11,6 +11,7 @@ from millstream.functions.scalar.lambdas import LAMBDAS
 from millstream.functions.scalar.maps import MAPS
 from millstream.functions.scalar.mathematical import MATHEMATICAL
 from millstream.functions.scalar.regular import REGULAR
+from millstream.functions.scalar.rounding import ROUNDING
 from millstream.functions.scalar.strings import STRINGS
 from millstream.functions.scalar.times import TIMES
 from millstream.functions.scalar.urls import URLS
@@ -18,6 +19,7 @@ from millstream.functions.scalar.urls import URLS
 SCALAR: tuple[ScalarFunction, ...] = (
     *CONDITIONAL,
     *MATHEMATICAL,
+    *ROUNDING,
     *STRINGS,
     *REGULAR,
     *JSON,

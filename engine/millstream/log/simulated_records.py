@@ -1,0 +1,76 @@
+"""The records of a simulated log: pieces, each of which may belong to a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic
+
+from millstream.log.log import Batch, TopicPartition
+
+
+class Fate(Enum):
+    """What became of a transaction."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """Records and positions that become visible together, or never."""
+
+    identity: str
+    group: str
+    positions: Mapping[TopicPartition, int]
+    fate: Fate = Fate.OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Piece(Generic[Batch]):
+    """Records at consecutive offsets from `first`; a marker is a piece without records that takes
+    one offset."""
+
+    first: int
+    next: int
+    batch: Batch
+    transaction: Transaction | None
+    marker: bool = False
+
+    @property
+    def fate(self) -> Fate:
+        """Of its transaction; committed where there is none."""
+        return self.transaction.fate if self.transaction else Fate.COMMITTED
+
+
+@dataclass(slots=True)
+class Partition(Generic[Batch]):
+    """The records of a partition between its first and its next offset."""
+
+    start: int = 0
+    next: int = 0
+    pieces: list[Piece[Batch]] = field(default_factory=list)
+
+    def stable(self) -> int:
+        """The offset before which everything is settled."""
+        opened = (piece.first for piece in self.pieces if piece.fate is Fate.OPEN)
+        return next(opened, self.next)
+
+    def add(self, batch: Batch, count: int, transaction: Transaction | None) -> None:
+        """Append records."""
+        self.pieces.append(Piece(self.next, self.next + count, batch, transaction))
+        self.next += count
+
+    def mark(self, batch: Batch) -> None:
+        """Append the marker that ends a transaction; `batch` is an empty one."""
+        self.pieces.append(Piece(self.next, self.next + 1, batch, None, marker=True))
+        self.next += 1
+
+
+def undo(held: Partition[Batch], transaction: Transaction) -> None:
+    """Take an aborted transaction's offsets back where nothing follows them; where something does,
+    they stay as a gap."""
+    while held.pieces and held.pieces[-1].transaction is transaction:
+        held.next = held.pieces.pop().first

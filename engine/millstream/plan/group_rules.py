@@ -1,0 +1,143 @@
+"""What GROUP BY, aggregates and windows may not be combined with (reference §8, §9)."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from millstream.catalog.rules import WINDOW_BOUNDS
+from millstream.model.errors import StatementError
+from millstream.model.expressions import AggregateCall, ColumnRef, Expression, children
+from millstream.model.schema import SourceKind
+from millstream.model.types import BIGINT
+from millstream.plan.keys import enumerate_words
+from millstream.plan.nodes import Node
+from millstream.plan.projection import Selected
+from millstream.plan.sources import Surroundings, columns_in, functions_in
+from millstream_parser import statements
+
+
+def is_aggregation(query: statements.Query, surroundings: Surroundings) -> bool:
+    """Whether the query groups rows. Refuses GROUP BY and aggregates without each other."""
+    known = surroundings.catalogue.aggregate
+    trees = [item.expression for item in query.items]
+    having = () if query.having is None else (query.having,)
+    aggregates = any(functions_in(tree, known) for tree in (*trees, *having))
+    if query.group_by and not aggregates:
+        raise StatementError(
+            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause."
+        )
+    if query.having is not None and not query.group_by:
+        raise StatementError("HAVING requires a GROUP BY clause.")
+    return aggregates
+
+
+def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
+    """Refuse aggregates and window bounds where rows are not grouped yet."""
+    known = surroundings.catalogue.aggregate
+    for tree in query.group_by:
+        for name in functions_in(tree, known):
+            raise StatementError(
+                f"GROUP BY does not support aggregate functions: {name} is an aggregate function."
+            )
+    for clause, trees in (
+        ("WHERE", () if query.where is None else (query.where,)),
+        ("PARTITION BY", query.partition_by),
+    ):
+        for tree in trees:
+            _refuse_bounds_in_rows(tree, surroundings)
+            for name in functions_in(tree, known):
+                raise StatementError(
+                    f"{clause} does not support aggregate functions: "
+                    f"{name} is an aggregate function."
+                )
+    if not surroundings.windowed:
+        return
+    having = () if query.having is None else (query.having,)
+    arguments = [
+        argument
+        for item in (*query.items,)
+        for call in item.expression.find_all(exp.Anonymous)
+        if call.name.upper() in known
+        for argument in call.expressions
+    ]
+    for tree in (*query.group_by, *having, *arguments):
+        for column in columns_in(tree):
+            if column.name in WINDOW_BOUNDS and not surroundings.sources[0].has(column.name):
+                raise StatementError(
+                    f"Window bounds column {column.name} can only be used in the SELECT clause of "
+                    "windowed aggregations"
+                )
+
+
+def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: Surroundings) -> None:
+    for column in columns_in(tree):
+        bound = column.name in WINDOW_BOUNDS and surroundings.windowed
+        if bound and not surroundings.resolve(column, "WHERE").has(column.name):
+            raise StatementError(f"Error in WHERE expression: Unknown column {column.name}.")
+
+
+def refuse_ungrouped(
+    selected: tuple[Selected, ...],
+    having: Expression | None,
+    query: statements.Query,
+    grouping: tuple[tuple[exp.Expression, Expression], ...],
+    surroundings: Surroundings,
+) -> None:
+    """Refuse values of single rows where only groups are left."""
+    grouped = [expression for _, expression in grouping]
+    if surroundings.windowed:
+        grouped += [ColumnRef(name, BIGINT) for name in WINDOW_BOUNDS]
+    advice = "Either add the column(s) to the GROUP BY or remove them from the SELECT."
+    bare = [item.tree for item in selected if _is_ungrouped(item.expression, grouped)]
+    if bare:
+        listed = ", ".join(surroundings.text(tree, qualified=False) for tree in bare)
+        raise StatementError(
+            f"Non-aggregate SELECT expression(s) not part of GROUP BY: {listed}\n{advice}"
+        )
+    if having is not None and query.having is not None and _is_ungrouped(having, grouped):
+        text = surroundings.text(query.having, qualified=False)
+        raise StatementError(
+            f"Non-aggregate HAVING expression not part of GROUP BY: {text}\n"
+            + advice.replace("SELECT", "HAVING")
+        )
+
+
+def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
+    """Whether a value depends on single rows of a group."""
+    if expression in grouped or isinstance(expression, AggregateCall):
+        return False
+    if isinstance(expression, ColumnRef):
+        return True
+    return any(_is_ungrouped(child, grouped) for child in children(expression))
+
+
+def refuse_on_tables(
+    node: Node, calls: tuple[AggregateCall, ...], surroundings: Surroundings
+) -> None:
+    """Refuse windows over tables, and aggregates that cannot take a row back."""
+    if node.kind is not SourceKind.TABLE:
+        return
+    if surroundings.windowed:
+        raise StatementError("WINDOW clause is not supported on tables, only on streams.")
+    known = surroundings.catalogue.aggregate
+    used = dict.fromkeys((call.function, call.variant) for call in calls)
+    refused = list(dict.fromkeys(f for f, v in used if not known[f].variants[v].undo))
+    if refused:
+        plural = "s" if len(refused) > 1 else ""
+        raise StatementError(
+            f"The aggregation function{plural} {enumerate_words(refused, 'and')} cannot be "
+            "applied to a table source, only to a stream source."
+        )
+
+
+def refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: Surroundings) -> None:
+    """Two sessions become one when a row falls between them, and so must their states."""
+    known = surroundings.catalogue.aggregate
+    for call in calls:
+        variant = known[call.function].variants[call.variant]
+        if variant.state and not variant.merge:
+            raise StatementError(
+                f"The aggregation function {call.function} cannot be used with SESSION windows: "
+                "its states cannot be merged.",
+                hint="Use a TUMBLING or HOPPING window.",
+            )
