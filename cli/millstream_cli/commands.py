@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.service.database import Database
+from millstream.service.text import read_text
 from millstream_cli.render import FORMATS, Look, show, show_error
 from millstream_cli.spool import Tee
 
@@ -160,12 +161,7 @@ def _pipelining(terminal: Terminal, arguments: list[str]) -> None:
 
 
 def _run_script(terminal: Terminal, arguments: list[str]) -> None:
-    try:
-        text = Path(arguments[0]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else failure.reason
-        raise StatementError(f"Cannot read script {arguments[0]}: {reason}") from failure
-    terminal.execute(text)
+    terminal.execute(read_text(arguments[0], "script"))
 
 
 def _spool(terminal: Terminal, arguments: list[str]) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from pathlib import Path
 
 from rich.console import Console
 
 import millstream
 from millstream.model.errors import MillstreamError
 from millstream.service.database import Database
+from millstream.service.text import read_text
 from millstream_cli.render import FORMATS, Look, show, show_error
 from millstream_cli.shell import run_shell
 
@@ -32,8 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     with database:
         for name, value in options.define:
             database.session.variables[name] = value
-        text = _script(options, errors)
-        if text is None:
+        try:
+            text = _script(options)
+        except MillstreamError as error:
+            show_error(error, errors)
             return 1
         if text:
             return run_text(database, text, console, errors, options.output)
@@ -67,18 +69,13 @@ def _serve(console: Console) -> int:
     return 0
 
 
-def _script(options: argparse.Namespace, errors: Console) -> str | None:
-    """The SQL given by options, "" for none, None when the file cannot be read."""
+def _script(options: argparse.Namespace) -> str:
+    """The SQL given by options, "" for none; StatementError when the file cannot be read."""
     if options.execute is not None:
         text: str = options.execute
         return text if text.rstrip().endswith(";") else text + ";"
     if options.command == "run":
-        try:
-            return Path(options.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as failure:
-            reason = failure.strerror if isinstance(failure, OSError) else failure.reason
-            errors.print(f"Cannot read {options.file}: {reason}", style="bold red", markup=False)
-            return None
+        return read_text(options.file, "script")
     return ""
 
 

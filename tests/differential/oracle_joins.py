@@ -53,11 +53,13 @@ def _stream_table(query: Join, sink: Source) -> list[str]:
     """Each row of the stream with the row that the table has for its key just then."""
     left, right = _on(query)
     how = "LEFT JOIN" if query.how == "LEFT" else "JOIN"
+    # Rows of the stream without a key can only be padded.
+    keyed = "" if query.how == "LEFT" else f" AND {left} IS NOT NULL"
     source = (
         f'SELECT *, l_pos AS "$at", l_ts AS "$ts" FROM "$left" {how} "$right" ON {right} = {left} '
         f'AND NOT r_dead AND r_pos = (SELECT max(x.r_pos) FROM "$right" x '
         f"WHERE x.{right} = {left} AND x.r_pos < l_pos) "
-        f"WHERE NOT l_dead AND {left} IS NOT NULL"
+        f"WHERE NOT l_dead{keyed}"
     )
     return [_results(query, sink, source, left)]
 

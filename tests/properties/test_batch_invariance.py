@@ -306,11 +306,10 @@ def joined_reference(left: Sequence[Line], right: Sequence[Line], join: n.JoinKi
             table.pop(line.key, None)
             if line.values is not None:
                 table[line.key] = line.values[0]
-        elif line.values is None or line.key is None:
-            continue
-        elif line.key in table or join is n.JoinKind.LEFT:
-            found = (line.values[0], table.get(line.key))
-            rows.append((line.key.encode(), found, line.time))
+        elif line.values is not None and (line.key in table or join is n.JoinKind.LEFT):
+            # A row of the stream without a key can only be padded.
+            key = None if line.key is None else line.key.encode()
+            rows.append((key, (line.values[0], table.get(line.key)), line.time))
     return rows
 
 

@@ -23,12 +23,12 @@ from millstream.log.checks import (
     check_partition,
     closed,
 )
+from millstream.log.contents import Contents
 from millstream.log.duckfile import open_file, opening_error, reading_error
 from millstream.log.embedded_writer import EmbeddedWriter
 from millstream.log.log import Appended, Fetched, Topic, TopicPartition
 from millstream.log.logfile import LogFile
-from millstream.log.stored import Insertion, Stored, plan_insertion
-from millstream.log.tail import Tail
+from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import MillstreamError
@@ -44,15 +44,13 @@ class EmbeddedLog:
 
     def __init__(self, path: str, connection: duckdb.DuckDBPyConnection, tail_bytes: int) -> None:
         self._file = LogFile(path, connection)
-        self._tail_bytes = tail_bytes
+        self._contents = Contents(tail_bytes)
         self._lock = threading.RLock()
-        self._tail = Tail(self._tail_bytes)
         self._watchers = Watchers()
         self._closed = False
         with self._file.cursor() as cursor:
             tables.prepare(cursor, path)
-            self._topics = tables.load_topics(cursor)
-            self._positions = tables.load_positions(cursor)
+            self._contents.load(cursor)
             self._epochs = tables.load_epochs(cursor)
 
     @staticmethod
@@ -122,41 +120,36 @@ class EmbeddedLog:
             check_new_topic(topic, self.topic(topic.name))
             with self._file.change() as cursor:
                 stored = tables.insert_topic(cursor, topic)
-            self._topics[topic.name] = stored
+            self._contents.topics[topic.name] = stored
 
     def delete_topic(self, name: str) -> None:
         """See `Log`."""
         with self._lock:
             self._require_open()
-            stored = self._topics.get(name)
+            stored = self._contents.topics.get(name)
             if stored is None:
                 return
             with self._file.change() as cursor:
                 tables.drop_topic(cursor, stored)
-            del self._topics[name]
-            self._tail.forget(name)
-            self._positions = {
-                group: {at: position for at, position in positions.items() if at[0] != name}
-                for group, positions in self._positions.items()
-            }
+            self._contents.forget_topic(name)
 
     def topic(self, name: str) -> Topic | None:
         """See `Log`."""
         self._require_open()
-        stored = self._topics.get(name)
+        stored = self._contents.topics.get(name)
         return stored.topic if stored else None
 
     def topics(self) -> tuple[Topic, ...]:
         """See `Log`."""
         with self._lock:
             self._require_open()
-            return tuple(self._topics[name].topic for name in sorted(self._topics))
+            return self._contents.listed()
 
     # Reading
 
     def _stored(self, name: str, partition: int) -> Stored:
         check_partition(name, partition, self.topic(name))
-        return self._topics[name]
+        return self._contents.topics[name]
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """See `Log`. Recent records come out of memory, without a copy."""
@@ -165,7 +158,11 @@ class EmbeddedLog:
             end = stored.ends[partition]
             check_offset(topic, partition, offset, stored.starts[partition], end)
             stop = min(offset + max(max_records, 0), end)
-            batch = self._tail.find((topic, partition), offset, stop) if stop > offset else None
+            batch = (
+                self._contents.tail.find((topic, partition), offset, stop)
+                if stop > offset
+                else None
+            )
         if batch is None:
             batch = self._read_tables(stored, partition, offset, stop)
         return Fetched(topic, partition, batch, stop - offset, stop, stop == end, batch.nbytes)
@@ -203,9 +200,7 @@ class EmbeddedLog:
                 cursor.execute(
                     "INSERT INTO log.starts VALUES (?, ?, ?)", [stored.id, partition, start]
                 )
-            starts = list(stored.starts)
-            starts[partition] = start
-            self._topics[topic] = replace(stored, starts=tuple(starts))
+            self._contents.truncated(stored, partition, start)
 
     # Positions and writers
 
@@ -213,7 +208,7 @@ class EmbeddedLog:
         """See `Log`."""
         with self._lock:
             self._require_open()
-            return dict(self._positions.get(group, {}))
+            return dict(self._contents.positions.get(group, {}))
 
     def forget_group(self, group: str) -> None:
         """See `Log`."""
@@ -222,7 +217,7 @@ class EmbeddedLog:
                 return
             with self._file.change() as cursor:
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
-            del self._positions[group]
+            del self._contents.positions[group]
 
     def writer(self, identity: str) -> EmbeddedWriter:
         """See `Log`. Raises UnavailableError when the outcome of an earlier transaction is still
@@ -242,9 +237,7 @@ class EmbeddedLog:
         """Take over what the instance shows of a transaction in doubt."""
         self._file.settle()
         with self._file.cursor() as cursor:
-            self._topics = tables.load_topics(cursor)
-            self._positions = tables.load_positions(cursor)
-        self._tail = Tail(self._tail_bytes)
+            self._contents.load(cursor)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every append, from the appending thread: it must be short (an
@@ -269,13 +262,13 @@ class EmbeddedLog:
             return due and self._file.checkpoint(CHECKPOINT_BYTES)
 
     def _drop_dead_segments(self) -> None:
-        for name, stored in list(self._topics.items()):
+        for name, stored in list(self._contents.topics.items()):
             dead = stored.dead_segments()
             if dead:
                 with self._file.change() as cursor:
                     for segment in dead:
                         tables.drop_segment(cursor, stored, segment)
-                self._topics[name] = replace(stored, segments=stored.segments[len(dead) :])
+                self._contents.topics[name] = replace(stored, segments=stored.segments[len(dead) :])
 
     def close(self) -> None:
         """See `Log`. The state attached to the instance is closed with it."""
@@ -307,34 +300,18 @@ class EmbeddedLog:
             check_epoch(identity, epoch, self._epochs.get(identity, 0))
             for topic, partition in moves:
                 check_partition(topic, partition, self.topic(topic))
-            insertions = self._plan(appended)
+            insertions = self._contents.plan(appended)
             if not insertions and not moves:
                 return
-            known = self._positions.get(group, {})
+            known = self._contents.positions.get(group, {})
             with self._file.change() as cursor:
                 for insertion in insertions:
                     tables.insert_records(cursor, insertion)
                 tables.move_positions(cursor, group, moves, known)
-            self._publish(insertions)
-            if moves:
-                self._positions[group] = {**known, **moves}
+            self._contents.publish(insertions)
+            self._contents.move(group, moves)
             if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
                 # Nobody has called `maintain`, or it found a transaction open.
                 self.maintain()
         if insertions:
             self._watchers.call()
-
-    def _plan(self, appended: Sequence[Appended[pa.Table]]) -> list[Insertion]:
-        by_topic: dict[str, list[Appended[pa.Table]]] = {}
-        for append in appended:
-            check_partition(append.topic, append.partition, self.topic(append.topic))
-            if append.batch.num_rows:
-                by_topic.setdefault(append.topic, []).append(append)
-        return [plan_insertion(self._topics[name], appends) for name, appends in by_topic.items()]
-
-    def _publish(self, insertions: Sequence[Insertion]) -> None:
-        for insertion in insertions:
-            name = insertion.after.topic.name
-            self._topics[name] = insertion.after
-            for partition, first, records in insertion.placed:
-                self._tail.add((name, partition), first, records)

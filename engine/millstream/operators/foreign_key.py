@@ -24,6 +24,7 @@ from millstream.operators.versions import (
     known,
     matched,
     old_names,
+    same_keys,
     value_names,
 )
 from millstream.plan.nodes import Answer, JoinKind, Settle, Subscribe
@@ -134,7 +135,7 @@ def _subscriptions(node: Answer, asking: Schema) -> Schema:
 
 
 def _to_the_asking(node: Answer, left: Part, of_right: Kept, setting: Setting) -> str:
-    (key,), (right_key,) = key_names(left.schema), key_names(of_right.schema)
+    same = " AND ".join(same_keys("b", left.schema, "o", of_right.schema))
     mine, theirs = column_lookup(left.schema), column_lookup(of_right.schema)
 
     def text(name: str) -> str:
@@ -149,8 +150,8 @@ def _to_the_asking(node: Answer, left: Part, of_right: Kept, setting: Setting) -
         f'  greatest(b.{RT}, CASE WHEN o."$live" THEN o.{RT} END) AS {RT}, b.{DF}'
         f"{_headers('b', setting)}\n"
         f"  FROM (SELECT * FROM {left.source} WHERE {mine(ASKED.name)}) b\n"
-        f"  ASOF LEFT JOIN (\n  {known(of_right, left.source, (key,))}\n  ) o\n"
-        f"  ON b.{P} = o.{P} AND b.{key} = o.{right_key} AND b.{SQ} > o.{SQ}"
+        f"  ASOF LEFT JOIN (\n  {known(of_right, left.source, key_names(left.schema))}\n  ) o\n"
+        f"  ON {same} AND b.{SQ} > o.{SQ}"
     )
 
 

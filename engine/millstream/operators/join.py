@@ -16,7 +16,7 @@ from millstream.operators.relation import (
     quoted,
 )
 from millstream.operators.sql import identifier
-from millstream.operators.versions import key_names, row_table
+from millstream.operators.versions import key_names, row_table, same_keys
 from millstream.plan.nodes import JoinKind, StreamTableJoin
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
@@ -45,8 +45,7 @@ def compile_stream_table_join(
         f"  {_one_per_seq(partition)}\n"
         f"  UNION ALL\n  SELECT {P}, {columns}, -1, TRUE FROM {identifier(label)}"
     )
-    same = [f"l.{P} = r.{P}"]
-    same += [f"l.{a} = r.{b}" for a, b in zip(left_keys, right_keys, strict=True)]
+    same = same_keys("l", left.schema, "r", right.schema)
     inner = node.join is JoinKind.INNER
     checks = [f"{DF} <> 0", *(f"{name} IS NOT NULL" for name in left_keys if inner)]
     where = " AND ".join(dict.fromkeys((*left.where, *checks)))

@@ -18,6 +18,7 @@ from millstream.operators.versions import (
     key_names,
     known,
     old_names,
+    same_keys,
     value_names,
 )
 from millstream.plan.nodes import Filter, JoinKind, Node, Project, Repartition, TableTableJoin
@@ -92,8 +93,7 @@ def _met(node: TableTableJoin, own: _Side, other: _Side, setting: Setting, *, ol
     """What the changes of one side take away and bring."""
     rows = identifier(f"{own.how.table}_rows")
     keys = key_names(own.how.schema)
-    same = [f"b.{P} = o.{P}"]
-    same += [f"b.{k} = o.{o}" for k, o in zip(keys, key_names(other.how.schema), strict=True)]
+    same = same_keys("b", own.how.schema, "o", other.how.schema)
     before, after = f"b.{HAD}", f"b.{DF} = 1"
     exists = _exists(own, other, f"CASE WHEN c.change = 1 THEN {after} ELSE {before} END")
     if not old:

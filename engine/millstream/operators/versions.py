@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
 from millstream.model.schema import Role, Schema
+from millstream.model.types import Array, Struct
 from millstream.operators.program import Sql, StateTable, Upsert
 from millstream.operators.relation import Part, names, quoted
 from millstream.operators.sql import identifier
@@ -51,6 +52,19 @@ def matched(keys: tuple[str, ...], left: str, right: str) -> str:
     same = "=" if len(keys) == 1 else "IS NOT DISTINCT FROM"
     checks = (f"{left}.{name} {same} {right}.{name}" for name in keys)
     return " AND ".join((f"{left}.{P} = {right}.{P}", *checks))
+
+
+def same_keys(left: str, mine: Schema, right: str, theirs: Schema) -> list[str]:
+    """The conditions on partition and key of an ASOF join of two relations.
+
+    DuckDB's ASOF joins miss equal lists and structs (2.0), so those are compared as text.
+    """
+    checks = [f"{left}.{P} = {right}.{P}"]
+    pairs = zip(mine.key, key_names(mine), key_names(theirs), strict=True)
+    for column, one, other in pairs:
+        text = "%s.%s::VARCHAR" if isinstance(column.type, Array | Struct) else "%s.%s"
+        checks.append(f"{text % (left, one)} = {text % (right, other)}")
+    return checks
 
 
 def old_names(schema: Schema) -> dict[str, str]:

@@ -43,7 +43,7 @@ _PRIMITIVES: dict[object, SqlType] = {
 def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType:
     """The type a tree of the parser names; custom types are expanded.
 
-    Raises StatementError for an unknown name and for impossible DECIMAL digits.
+    Raises StatementError for an unknown name, impossible DECIMAL digits and repeated fields.
     """
     kind = tree.this
     parts = tree.expressions
@@ -54,7 +54,7 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
     if kind == _Type.MAP:
         return Map(sql_type(parts[0], custom_types), sql_type(parts[1], custom_types))
     if kind == _Type.STRUCT:
-        return Struct(tuple(_field(part, custom_types) for part in parts))
+        return _struct([_field(part, custom_types) for part in parts])
     if kind == _Type.DECIMAL:
         return _decimal([int(part.name) for part in parts])
     name = str(tree.args.get("kind") or tree)
@@ -64,6 +64,17 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
         f"Cannot resolve unknown type: {name}",
         hint="SHOW TYPES lists the custom types; CREATE TYPE makes one.",
     )
+
+
+def _struct(fields: list[Field]) -> Struct:
+    made = Struct(tuple(fields))
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise StatementError(
+            f"Duplicate field names found in STRUCT: '{made}'. Duplicate names: {', '.join(twice)}"
+        )
+    return made
 
 
 def _field(tree: exp.Expression, custom_types: Mapping[str, SqlType]) -> Field:

@@ -6,7 +6,6 @@ text -> substitute variables -> parse -> for each statement: plan -> write the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -34,7 +33,7 @@ from millstream.service.opening import open_state
 from millstream.service.printing import print_topic
 from millstream.service.results import Done, Result
 from millstream.service.session import Session
-from millstream.service.text import Piece, locate, parse_text, split_text, substituted
+from millstream.service.text import Piece, locate, parse_text, read_text, split_text, substituted
 from millstream.state.store import Store
 from millstream_parser import statements as s
 
@@ -171,10 +170,6 @@ def _define(engine: Engine, piece: Piece, session: Session) -> Result:
 def _run_script(engine: Engine, path: str, session: Session) -> Result:
     if not session.local:
         raise StatementError("RUN SCRIPT reads a local file; send the statements instead")
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else failure.reason
-        raise StatementError(f"Cannot read script {path}: {reason}") from failure
+    text = read_text(path, "script")
     count = sum(1 for _ in execute_script(engine, text, session))
     return Done(f"{count} statements executed")

@@ -7,15 +7,13 @@ of the file, and nothing else.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from millstream.model.errors import ConflictError, StatementError
 from millstream.service.commands import Command
 from millstream.service.control import set_property
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_piece
 from millstream.service.session import Session
-from millstream.service.text import Piece, locate, parse_text
+from millstream.service.text import Piece, locate, parse_text, read_text
 from millstream_parser import statements as s
 
 _ALLOWED = (s.CreateSource, s.CreateAs, s.InsertInto, s.CreateType, s.DropType, s.SetProperty)
@@ -38,11 +36,7 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
 
 
 def _read(path: str) -> list[Piece]:
-    try:
-        pieces = parse_text(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else failure.reason
-        raise StatementError(f"Cannot read the queries file {path}: {reason}") from failure
+    pieces = parse_text(read_text(path, "the queries file"))
     for piece in pieces:
         statement = piece.statement
         if not isinstance(statement, _ALLOWED) or getattr(statement, "system", False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
+
+_SIGNALS_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +150,10 @@ class Stream:
         return self.limit is not None and self.delivered >= self.limit
 
     def _next(self) -> pa.Table | MillstreamError | None:
-        if self.idle is None:
-            return self.buffer.get()
+        while self.idle is None:
+            # A signal that arrives just before a wait without end would not be seen (CPython).
+            with contextlib.suppress(queue.Empty):
+                return self.buffer.get(timeout=_SIGNALS_SECONDS)
         while self.buffer.empty():
             if not self.idle():
                 return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from millstream.model.errors import MillstreamError, Span, StatementError
 from millstream_parser import SyntaxFailure, parse, split, substitute
@@ -17,6 +18,15 @@ class Piece:
     statement: s.Statement
     text: str
     script: str
+
+
+def read_text(path: str, what: str) -> str:
+    """The text of a file of statements; StatementError where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else failure.reason
+        raise StatementError(f"Cannot read {what} {path}: {reason}") from failure
 
 
 def parse_text(

@@ -130,3 +130,24 @@ def test_a_record_without_a_value_is_no_row_of_a_table_function(db: Database) ->
     db.engine.log.writer("test").append([Appended("t", 0, nothing, 1, 10)])
     db.wait()
     assert changes(db, "O") == [(b'"x"', b'{"E":1}'), (b'"x"', b'{"E":2}')]
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "two"),
+    [
+        ("ARRAY<INT>", "ARRAY[1]", "ARRAY[2]"),
+        ("STRUCT<a INT>", "STRUCT(a := 1)", "STRUCT(a := 2)"),
+    ],
+)
+def test_joins_find_nested_keys(db: Database, kind: str, one: str, two: str) -> None:
+    for name, source in (("s", "STREAM"), ("d", "TABLE"), ("e", "TABLE")):
+        key = "KEY" if source == "STREAM" else "PRIMARY KEY"
+        there = WITH.replace("'t'", f"'{name}'")
+        db.execute(f"CREATE {source} {name} (k {kind} {key}, {name}v INT) {there};")
+    db.execute("CREATE STREAM o AS SELECT s.k, sv, dv FROM s JOIN d ON s.k = d.k;")
+    db.execute("CREATE TABLE p AS SELECT d.k, dv, ev FROM d JOIN e ON d.k = e.k;")
+    for name, key, value in (("d", one, 10), ("d", two, 20), ("e", one, 100), ("s", one, 1)):
+        db.execute(f"INSERT INTO {name} VALUES ({key}, {value});")
+    db.wait()
+    assert [value for _, value in changes(db, "O")] == [b'{"SV":1,"DV":10}']
+    assert [value for _, value in changes(db, "P")] == [b'{"DV":10,"EV":100}']

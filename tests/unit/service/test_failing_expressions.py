@@ -36,6 +36,7 @@ def test_a_random_value_in_a_condition_that_fails() -> None:
 
 
 def test_constants_that_fail() -> None:
-    assert _rows("-(3/0) AS a, -CAST('x' AS INT) AS b, REGEXP_EXTRACT('(', v) AS c") == [
-        (None, None, None)
-    ] * 2
+    assert (
+        _rows("-(3/0) AS a, -CAST('x' AS INT) AS b, REGEXP_EXTRACT('(', v) AS c")
+        == [(None, None, None)] * 2
+    )

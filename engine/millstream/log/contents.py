@@ -1,0 +1,78 @@
+"""What an embedded log holds, as kept in memory beside the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+
+from millstream.log import tables
+from millstream.log.checks import check_partition
+from millstream.log.log import Appended, Topic, TopicPartition
+from millstream.log.stored import Insertion, Stored, plan_insertion
+from millstream.log.tail import Tail
+
+
+class Contents:
+    """The topics with their bounds, the positions of groups, and the newest records. Changed after
+    the file has been, under the log's lock."""
+
+    def __init__(self, tail_bytes: int) -> None:
+        self._tail_bytes = tail_bytes
+        self.topics: dict[str, Stored] = {}
+        self.positions: dict[str, dict[TopicPartition, int]] = {}
+        self.tail = Tail(tail_bytes)
+
+    def load(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Take over what the file shows."""
+        self.topics = tables.load_topics(cursor)
+        self.positions = tables.load_positions(cursor)
+        self.tail = Tail(self._tail_bytes)
+
+    def listed(self) -> tuple[Topic, ...]:
+        """The topics, by name."""
+        return tuple(self.topics[name].topic for name in sorted(self.topics))
+
+    def recent(self, topic: str, partition: int, first: int, stop: int) -> pa.Table | None:
+        """The records in [first, stop), if all of them are still in memory."""
+        return self.tail.find((topic, partition), first, stop) if stop > first else None
+
+    def plan(self, appended: Sequence[Appended[pa.Table]]) -> list[Insertion]:
+        """Where records would go; StatementError for a topic or partition that does not exist."""
+        by_topic: dict[str, list[Appended[pa.Table]]] = {}
+        for append in appended:
+            stored = self.topics.get(append.topic)
+            check_partition(append.topic, append.partition, stored.topic if stored else None)
+            if append.batch.num_rows:
+                by_topic.setdefault(append.topic, []).append(append)
+        return [plan_insertion(self.topics[name], appends) for name, appends in by_topic.items()]
+
+    def truncated(self, stored: Stored, partition: int, start: int) -> None:
+        """The records of a partition before `start` are gone."""
+        starts = list(stored.starts)
+        starts[partition] = start
+        self.topics[stored.topic.name] = replace(stored, starts=tuple(starts))
+
+    def forget_topic(self, name: str) -> None:
+        """A topic is gone, and every position on it."""
+        del self.topics[name]
+        self.tail.forget(name)
+        self.positions = {
+            group: {at: position for at, position in positions.items() if at[0] != name}
+            for group, positions in self.positions.items()
+        }
+
+    def publish(self, insertions: Sequence[Insertion]) -> None:
+        """Records have been added."""
+        for insertion in insertions:
+            name = insertion.after.topic.name
+            self.topics[name] = insertion.after
+            for partition, first, records in insertion.placed:
+                self.tail.add((name, partition), first, records)
+
+    def move(self, group: str, moves: Mapping[TopicPartition, int]) -> None:
+        """Positions of a group have moved."""
+        if moves:
+            self.positions[group] = {**self.positions.get(group, {}), **moves}
