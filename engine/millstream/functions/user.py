@@ -14,8 +14,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-import pyarrow as pa
-
 from millstream.functions.fold import python_fold
 from millstream.functions.function import (
     AggregateFunction,
@@ -25,9 +23,10 @@ from millstream.functions.function import (
     Variant,
 )
 from millstream.functions.signatures import parse_signature, type_of
+from millstream.functions.user_values import by_batch, by_row, kept_by_arrow, seen_by_user
 from millstream.model.errors import StatementError
-from millstream.model.physical import arrow_type, duckdb_type, physical_names
-from millstream.model.types import Array, Map, SqlType, Struct
+from millstream.model.physical import arrow_type, duckdb_type
+from millstream.model.types import Array, SqlType
 
 UserFunction = ScalarFunction | AggregateFunction | TableFunction
 
@@ -86,7 +85,7 @@ def udf(
             description=description or inspect.getdoc(given) or "",
         )
     count, result = _read(name, signature)
-    make = _by_batch if arrow else _by_row
+    make = by_batch if arrow else by_row
     variant = Variant(signature, python=make(function, count, result))
     return ScalarFunction(
         name.upper(),
@@ -99,16 +98,53 @@ def udf(
     )
 
 
+@overload
 def udtf(
-    name: str, signature: str, function: Callable[..., Any], *, description: str = ""
-) -> TableFunction:
+    name: str,
+    signature: str,
+    function: Callable[..., Any],
+    *,
+    arrow: bool = False,
+    description: str = "",
+) -> TableFunction: ...
+
+
+@overload
+def udtf(
+    name: str, signature: str, *, arrow: bool = False, description: str = ""
+) -> Callable[[Callable[..., Any]], TableFunction]: ...
+
+
+def udtf(
+    name: str,
+    signature: str,
+    function: Callable[..., Any] | None = None,
+    *,
+    arrow: bool = False,
+    description: str = "",
+) -> TableFunction | Callable[[Callable[..., Any]], TableFunction]:
     """A function from one row to many: `function` returns an iterable of values, one for each row.
-    `signature` gives the type of one of them."""
+    `signature` gives the type of one of them. Without the function it is a decorator for one.
+
+    `arrow`: it takes a `pyarrow.Array` for each argument and returns an array of lists.
+    """
+    if function is None:
+        return lambda given: udtf(
+            name,
+            signature,
+            given,
+            arrow=arrow,
+            description=description or inspect.getdoc(given) or "",
+        )
     count, element = _read(name, signature)
-    rows = _by_row(lambda *values: list(function(*values)), count, Array(element))
+    if arrow:
+        rows = by_batch(function, count, Array(element))
+    else:
+        rows = by_row(lambda *values: list(function(*values)), count, Array(element))
     return TableFunction(name.upper(), signature, "", description, python=(rows,))
 
 
+@overload
 def udaf(
     name: str,
     signature: str,
@@ -119,8 +155,34 @@ def udaf(
     result: Callable[[Any], Any] | None = None,
     state: str = "",
     description: str = "",
-) -> AggregateFunction:
-    """A function of many rows.
+) -> AggregateFunction: ...
+
+
+@overload
+def udaf(
+    name: str,
+    signature: str,
+    *,
+    initial: Callable[..., Any],
+    remove: Callable[..., Any] | None = None,
+    result: Callable[[Any], Any] | None = None,
+    state: str = "",
+    description: str = "",
+) -> Callable[[Callable[..., Any]], AggregateFunction]: ...
+
+
+def udaf(
+    name: str,
+    signature: str,
+    *,
+    initial: Callable[..., Any],
+    add: Callable[..., Any] | None = None,
+    remove: Callable[..., Any] | None = None,
+    result: Callable[[Any], Any] | None = None,
+    state: str = "",
+    description: str = "",
+) -> AggregateFunction | Callable[[Callable[..., Any]], AggregateFunction]:
+    """A function of many rows; without `add` it is a decorator for that function.
 
     `initial(*constants)` is the state of an empty group, the constants being the arguments that
     the signature marks LITERAL; `add(state, *values)` returns the state with one more row,
@@ -128,6 +190,17 @@ def udaf(
     value, `state` the SQL type of the state; without them the state is the value. Not for session
     windows, whose states have to be merged.
     """
+    if add is None:
+        return lambda given: udaf(
+            name,
+            signature,
+            initial=initial,
+            add=given,
+            remove=remove,
+            result=result,
+            state=state,
+            description=description or inspect.getdoc(given) or "",
+        )
     parse = parse_signature(signature)
     kind = "{t}" if not state else duckdb_type(type_of(state))
     shape = _definite(state or str(parse.result))
@@ -139,8 +212,8 @@ def udaf(
     fold = python_fold(
         lambda given: initial(*given),
         step,
-        copy.deepcopy if shape is None else lambda stored: _given(stored, arrow_type(shape)),
-        copy.deepcopy if shape is None else lambda now: _kept(now, shape),
+        copy.deepcopy if shape is None else lambda stored: seen_by_user(stored, arrow_type(shape)),
+        copy.deepcopy if shape is None else lambda now: kept_by_arrow(now, shape),
         result,
     )
     variant = AggregateVariant(
@@ -171,66 +244,3 @@ def _read(name: str, signature: str) -> tuple[int, SqlType]:
             detail=str(error),
             hint="Write it like 'STRING, INTEGER -> STRING'; the result is a definite type.",
         ) from error
-
-
-def _by_row(
-    function: Callable[..., Any], parameters: int, result: SqlType
-) -> Callable[..., pa.Array]:
-    """An Arrow function that calls a Python one for each row."""
-
-    def run(*columns: Any) -> pa.Array:
-        # Without parameters there is a column nonetheless: it tells the number of rows.
-        given = [_values(column) for column in columns] if parameters else []
-        rows = zip(*given, strict=True) if parameters else [()] * len(columns[0])
-        return pa.array([_kept(function(*row), result) for row in rows], arrow_type(result))
-
-    return run
-
-
-def _by_batch(
-    function: Callable[..., Any], parameters: int, result: SqlType
-) -> Callable[..., pa.Array]:
-    """An Arrow function checked: as many values of the type as there are rows."""
-
-    def run(*columns: Any) -> pa.Array:
-        rows = len(columns[0])
-        made = function(*columns) if parameters else function(rows)
-        if isinstance(made, pa.ChunkedArray):
-            made = made.combine_chunks()
-        if len(made) != rows:
-            raise ValueError(f"the function returned {len(made)} values for {rows} rows")
-        return made.cast(arrow_type(result))
-
-    return run
-
-
-def _values(column: Any) -> list[Any]:
-    return [_given(value, column.type) for value in column.to_pylist()]
-
-
-def _given(value: Any, kind: Any) -> Any:
-    """A value of an Arrow type as a user sees it."""
-    if value is None or not pa.types.is_nested(kind):
-        return value
-    if pa.types.is_map(kind):
-        return {_given(k, kind.key_type): _given(v, kind.item_type) for k, v in value}
-    if pa.types.is_struct(kind):
-        fields = (kind.field(place) for place in range(kind.num_fields))
-        return {field.name: _given(value[field.name], field.type) for field in fields}
-    return [_given(item, kind.value_type) for item in value]
-
-
-def _kept(value: Any, kind: SqlType) -> Any:
-    """A user's value as Arrow takes it."""
-    if value is None:
-        return None
-    match kind:
-        case Array(element):
-            return [_kept(item, element) for item in value]
-        case Map(key, item):
-            return [(_kept(k, key), _kept(v, item)) for k, v in value.items()]
-        case Struct(fields):
-            names = physical_names(field.name for field in fields)
-            pairs = zip(names, fields, strict=True)
-            return {name: _kept(value.get(field.name), field.type) for name, field in pairs}
-    return value

@@ -103,6 +103,30 @@ def test_table_functions_give_rows(db: Database) -> None:
     assert rows(db, "SELECT k, l FROM o;") == [["a", "x"], ["a", "y"], ["c", "z"]]
 
 
+@udtf("COUNTDOWN", "INTEGER -> INTEGER", arrow=True)
+def countdown(starts: pa.Array) -> pa.Array:
+    """The numbers from one down to 1."""
+    return pa.array([list(range(start or 0, 0, -1)) for start in starts.to_pylist()])
+
+
+@udaf("LONGEST", "STRING -> STRING", initial=str)
+def longest(state: str, text: str | None) -> str:
+    """The longest text."""
+    return max(state, text or "", key=len)
+
+
+def test_decorators_make_table_functions_and_aggregates(db: Database) -> None:
+    db.register(countdown, longest)
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, COUNTDOWN(v) AS n FROM s;")
+    db.execute("CREATE TABLE p AS SELECT k, LONGEST(t) AS l FROM s GROUP BY k;")
+    fill(db, ("a", 2, "x"), ("b", None, "y"), ("a", 1, "xyz"))
+    assert rows(db, "SELECT k, n FROM o;") == [["a", 2], ["a", 1], ["a", 1]]
+    assert sorted(rows(db, "SELECT k, l FROM p;")) == [["a", "xyz"], ["b", "y"]]
+    found = str(db.execute("DESCRIBE FUNCTION longest;"))
+    assert "The longest text." in found
+
+
 SPREAD = udaf(
     "SPREAD",
     "INTEGER, LITERAL INTEGER -> INTEGER",

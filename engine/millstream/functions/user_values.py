@@ -1,0 +1,74 @@
+"""Functions of users over the values they know: lists and dicts, not physical columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.model.physical import arrow_type, physical_names
+from millstream.model.types import Array, Map, SqlType, Struct
+
+
+def by_row(
+    function: Callable[..., Any], parameters: int, result: SqlType
+) -> Callable[..., pa.Array]:
+    """An Arrow function that calls a Python one for each row."""
+
+    def run(*columns: Any) -> pa.Array:
+        # Without parameters there is a column nonetheless: it tells the number of rows.
+        given = [_values(column) for column in columns] if parameters else []
+        rows = zip(*given, strict=True) if parameters else [()] * len(columns[0])
+        return pa.array([kept_by_arrow(function(*row), result) for row in rows], arrow_type(result))
+
+    return run
+
+
+def by_batch(
+    function: Callable[..., Any], parameters: int, result: SqlType
+) -> Callable[..., pa.Array]:
+    """An Arrow function checked: as many values of the type as there are rows."""
+
+    def run(*columns: Any) -> pa.Array:
+        rows = len(columns[0])
+        made = function(*columns) if parameters else function(rows)
+        if isinstance(made, pa.ChunkedArray):
+            made = made.combine_chunks()
+        if len(made) != rows:
+            raise ValueError(f"the function returned {len(made)} values for {rows} rows")
+        return made.cast(arrow_type(result))
+
+    return run
+
+
+def _values(column: Any) -> list[Any]:
+    return [seen_by_user(value, column.type) for value in column.to_pylist()]
+
+
+def seen_by_user(value: Any, kind: Any) -> Any:
+    """A value of an Arrow type as a user sees it."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_map(kind):
+        return {seen_by_user(k, kind.key_type): seen_by_user(v, kind.item_type) for k, v in value}
+    if pa.types.is_struct(kind):
+        fields = (kind.field(place) for place in range(kind.num_fields))
+        return {field.name: seen_by_user(value[field.name], field.type) for field in fields}
+    return [seen_by_user(item, kind.value_type) for item in value]
+
+
+def kept_by_arrow(value: Any, kind: SqlType) -> Any:
+    """A user's value as Arrow takes it."""
+    if value is None:
+        return None
+    match kind:
+        case Array(element):
+            return [kept_by_arrow(item, element) for item in value]
+        case Map(key, item):
+            return [(kept_by_arrow(k, key), kept_by_arrow(v, item)) for k, v in value.items()]
+        case Struct(fields):
+            names = physical_names(field.name for field in fields)
+            pairs = zip(names, fields, strict=True)
+            return {name: kept_by_arrow(value.get(field.name), field.type) for name, field in pairs}
+    return value
