@@ -46,9 +46,8 @@ def expand(
     items: list[_Item] = []
     for item in query.items:
         items.extend(_expanded(item, surroundings, partitioning, persistent))
-    items = [_without_own_alias(item) for item in items]
     for given in items:
-        if given.written and given.name in RESERVED:
+        if given.written and given.name in RESERVED and given.tree.name != given.name:
             raise StatementError(
                 f"`{given.name}` is a reserved column name. "
                 "You cannot use it as an alias for a column."
@@ -96,13 +95,6 @@ def _expanded(
                 yield _Item(field.name, exp.Dot(this=base.copy(), expression=name), False)
         case tree:
             yield _Item(item.alias, tree)
-
-
-def _without_own_alias(item: _Item) -> _Item:
-    """A system column under its own name is refused or let pass as if it had no alias."""
-    if not item.written or item.name not in RESERVED or not isinstance(item.tree, exp.Column):
-        return item
-    return replace(item, name=None) if item.tree.name == item.name else item
 
 
 def _synthetic_key(name: str) -> _Item:
@@ -169,17 +161,16 @@ def _named(
                 name = item.name
             case exp.Column() as column:
                 name = _column_name(column, surroundings)
-                if refuse_reserved and name in RESERVED:
-                    raise StatementError(
-                        f"Reserved column name in select: `{name}`. "
-                        "Please remove or alias the column."
-                    )
             case exp.Dot(expression=field):
                 name = unique(field.name, taken)
                 taken.add(name)
             case _:
                 free = (f"KSQL_COL_{number}" for number in numbers)
                 name = next(name for name in free if name not in source_names)
+        if refuse_reserved and name in RESERVED and (item.written or item.name is None):
+            raise StatementError(
+                f"Reserved column name in select: `{name}`. Please remove or alias the column."
+            )
         result.append(name)
     return tuple(result)
 

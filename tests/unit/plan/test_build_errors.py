@@ -22,6 +22,10 @@ STREAMS = [
     ("SELECT k, v, w AS v FROM s", "Duplicate value columns found in schema: `V` INTEGER"),
     ("SELECT k, ROWTIME FROM s", "Reserved column name in select: `ROWTIME`."),
     ("SELECT k, ROWTIME AS ROWTIME FROM s", "Reserved column name in select: `ROWTIME`."),
+    (
+        "SELECT s.k, s.ROWTIME AS ROWTIME FROM s JOIN bare WITHIN 1 DAY ON s.v = bare.v",
+        "Reserved column name in select: `ROWTIME`.",
+    ),
     ("SELECT k, v AS ROWOFFSET FROM s", "`ROWOFFSET` is a reserved column name."),
     ("SELECT k, CASE WHEN v = 1 THEN EXPLODE(ARRAY[v]) END FROM s", "EXPLODE is a table function."),
     ("SELECT k, NULL FROM s", "Use CAST(NULL AS <type>)."),
