@@ -58,6 +58,7 @@ $(BENCH_VENV)/.installed: pyproject.toml
 	@touch $@
 
 bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packages: EVENTS=n [MEMORY=1]
+	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
 	@$(BENCH_VENV)/bin/python -m tests.bench.run --events $(EVENTS)
 	@$(BENCH_VENV)/bin/python -m tests.bench.latency
 	@$(BENCH_VENV)/bin/python -m tests.bench.memory $(if $(MEMORY),--memory)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 import millstream
-from millstream_cli.render import show
+from millstream_cli.render import Look, show
 from tests.demo.check import differences
 
 SCRIPT = Path(__file__).with_name("flights.sql")
@@ -55,7 +55,7 @@ def main() -> int:
                 console.print()
                 answer = database.execute(question)
                 console.print(title, style="bold")
-                show(answer, console, "TABULAR")
+                show(answer, console, Look())
             wrong = differences(database, files)
     return verdict(wrong, time.perf_counter() - started, console)
 
