@@ -84,6 +84,8 @@ class Database:
 def connect(
     path: str = ":memory:",
     *,
+    kafka: str | None = None,
+    service_id: str = "default",
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
     functions: Sequence[UserFunction] = (),
@@ -91,6 +93,9 @@ def connect(
 ) -> Database:
     """Open a database: a file, which is made when missing, or ":memory:".
 
+    With `kafka` (host:port of brokers, comma separated) the records lie in a Kafka cluster and
+    `path` holds the state only, which ":memory:" makes anew from the changelogs at each start;
+    services of different `service_id` live side by side in one cluster.
     `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"};
     `functions` are functions in Python that statements may call, see `millstream.udf`. With a
     `queries_file` its statements make the streams, tables and queries, and no others can.
@@ -101,7 +106,7 @@ def connect(
     session = Session()
     for name, value in (properties or {}).items():
         session.set(name, value)
-    engine = open_engine(path, settings or EngineSettings(), now_ms, functions)
+    engine = _open(path, kafka, service_id, settings or EngineSettings(), functions)
     try:
         if queries_file is not None:
             run_queries_file(engine, queries_file, session)
@@ -110,3 +115,18 @@ def connect(
         raise
     engine.start()
     return Database(engine, session)
+
+
+def _open(
+    path: str,
+    kafka: str | None,
+    service_id: str,
+    settings: EngineSettings,
+    functions: Sequence[UserFunction],
+) -> Engine:
+    if kafka is None:
+        return open_engine(path, settings, now_ms, functions)
+    # The Kafka client is an extra: `pip install millstream[kafka]`.
+    from millstream.service.on_kafka import open_kafka_engine
+
+    return open_kafka_engine(kafka, service_id, path, settings, now_ms, functions)

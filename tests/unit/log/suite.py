@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ class Subject:
     batch: Callable[[Sequence[int]], Any]
     numbers: Callable[[Any], list[int]]
     gaps: bool = False
+    """Offsets that carry no record, because a transaction ended there."""
+    config: Mapping[str, str] = field(
+        default_factory=lambda: {"cleanup.policy": "compact", "odd ' key": ""}
+    )
+    """Settings of a topic that this kind of log accepts."""
 
 
 def table_of(numbers: Sequence[int]) -> Any:
@@ -81,8 +86,18 @@ def read_all(subject: Subject, log: Log[Any], topic: str = "t", partition: int =
             return found
 
 
+def offsets(subject: Subject, log: Log[Any]) -> dict[int, int]:
+    """From each number on partition 0 of `t` to where reading it may start."""
+    found: dict[int, int] = {}
+    offset = log.start_offset("t", 0)
+    while not (fetched := log.read("t", 0, offset, 1)).end or fetched.count:
+        found.update(dict.fromkeys(subject.numbers(fetched.batch), offset))
+        offset = fetched.next_offset
+    return found
+
+
 def check_topics(subject: Subject, log: Log[Any]) -> None:
-    b = Topic("b", 2, 1, {"cleanup.policy": "compact", "odd ' key": ""})
+    b = Topic("b", 2, 1, subject.config)
     log.create_topic(b)
     log.create_topic(Topic("B", 1))
     assert [topic.name for topic in log.topics()] == ["B", "b"]
@@ -109,21 +124,21 @@ def check_append_and_read(subject: Subject, log: Log[Any]) -> None:
     writer.append([append(subject, [5]), append(subject, []), append(subject, [6, 7])])
     assert read_all(subject, log) == [0, 1, 2, 3, 4, 5, 6, 7]
     assert read_all(subject, log, partition=1) == [9]
-    middle = log.read("t", 0, 3, 4)
-    assert (subject.numbers(middle.batch), middle.next_offset, middle.end) == (
-        [3, 4, 5, 6],
-        7,
-        False,
-    )
-    nothing = log.read("t", 0, 8, 4)
-    assert (nothing.count, nothing.next_offset, nothing.end) == (0, 8, True)
-    assert (log.start_offset("t", 0), log.end_offset("t", 0)) == (0, 8)
+    starts = offsets(subject, log)
+    middle = log.read("t", 0, starts[3], 4)
+    assert (subject.numbers(middle.batch), middle.end) == ([3, 4, 5, 6], False)
+    assert starts[6] < middle.next_offset <= starts[7]
+    end = log.end_offset("t", 0)
+    nothing = log.read("t", 0, end, 4)
+    assert (nothing.count, nothing.next_offset, nothing.end) == (0, end, True)
+    assert log.start_offset("t", 0) == 0
+    assert end >= 8 if subject.gaps else end == 8
     with pytest.raises(CorruptionError) as beyond:
-        log.read("t", 0, 9, 1)
+        log.read("t", 0, end + 1, 1)
     assert beyond.value.code == "E-TRUNCATED"
     with pytest.raises(StatementError):
         writer.append([append(subject, [1]), append(subject, [1], topic="nowhere")])
-    assert log.end_offset("t", 0) == 8
+    assert log.end_offset("t", 0) == end
 
 
 def check_deleted_topic_starts_again(subject: Subject, log: Log[Any]) -> None:
@@ -191,7 +206,7 @@ def check_truncate(subject: Subject, log: Log[Any]) -> None:
         log.read("t", 0, 1, 1)
     assert gap.value.code == "E-GAP"
     log.truncate("t", 0, 100)
-    assert (log.start_offset("t", 0), log.end_offset("t", 0)) == (6, 6)
+    assert log.start_offset("t", 0) == log.end_offset("t", 0) >= 6
     writer.append([append(subject, [8])])
     assert read_all(subject, log) == [8]
     assert read_all(subject, log, partition=1) == [7]

@@ -1,0 +1,101 @@
+"""How the clients are configured, and how their errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+
+from millstream.model.errors import (
+    CorruptionError,
+    FencedError,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
+
+REQUEST_SECONDS = 10.0
+"""How long one request to the cluster may take before the caller hears that it is unavailable."""
+TRANSACTION_SECONDS = 60.0
+"""After so long the coordinator aborts a transaction whose owner is silent."""
+
+_COMMON = {
+    "socket.timeout.ms": 6000,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 500,
+    "retry.backoff.ms": 50,
+    "topic.metadata.refresh.interval.ms": 30_000,
+    "log_level": 3,
+}
+_CONSUMER = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "check.crcs": True,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 100,
+}
+_PRODUCER = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "batch.size": 1_000_000,
+    "batch.num.messages": 100_000,
+    "message.max.bytes": 10_000_000,
+    "queue.buffering.max.messages": 1_000_000,
+    "request.timeout.ms": 4000,
+    "transaction.timeout.ms": int(TRANSACTION_SECONDS * 1000),
+}
+_FENCING = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+def admin_config(servers: str, extra: Mapping[str, str]) -> dict[str, object]:
+    """Of the client that creates and describes topics."""
+    return {"bootstrap.servers": servers, **_COMMON, **extra}
+
+
+def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> dict[str, object]:
+    """Of a client that reads what is committed and never stores positions by itself."""
+    return {"bootstrap.servers": servers, "group.id": group, **_COMMON, **_CONSUMER, **extra}
+
+
+def producer_config(servers: str, identity: str, extra: Mapping[str, str]) -> dict[str, object]:
+    """Of the only client that may write as `identity`."""
+    own = {"bootstrap.servers": servers, "transactional.id": identity}
+    return {**own, **_COMMON, **_PRODUCER, **extra}
+
+
+def fences(error: KafkaError) -> bool:
+    """Whether the error says that somebody else has taken over."""
+    return error.code() in _FENCING
+
+
+def translated(error: KafkaError | KafkaException, attempt: str) -> MillstreamError:
+    """Our error for one of the client; `attempt` says what was tried, as in `read topic 't'`."""
+    fault = error.args[0] if isinstance(error, KafkaException) else error
+    text = f"Could not {attempt}: {fault.str()}"
+    if fences(fault):
+        return FencedError(text)
+    match fault.code():
+        case KafkaError.UNKNOWN_TOPIC_OR_PART | KafkaError._UNKNOWN_TOPIC:
+            return StatementError(text)
+        case KafkaError._UNKNOWN_PARTITION:
+            return StatementError(text)
+        case KafkaError.OFFSET_OUT_OF_RANGE | KafkaError._AUTO_OFFSET_RESET:
+            return CorruptionError(text, code="E-GAP")
+        case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            return StatementError(text, hint="Ask for access to the topic on the Kafka cluster.")
+        case _:
+            return UnavailableError(text, hint="Is the Kafka cluster up and reachable?")

@@ -1,0 +1,154 @@
+"""The log on Apache Kafka (brokers 4.0 or newer for exactly once)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from millstream.log.kafka.client import REQUEST_SECONDS
+from millstream.log.kafka.reader import Reader
+from millstream.log.kafka.topics import Topics
+from millstream.log.kafka.writer import KafkaWriter, Surroundings
+from millstream.log.log import Fetched, Topic, Writer
+from millstream.log.log import TopicPartition as Place
+from millstream.model.errors import CorruptionError, UnavailableError
+
+
+class KafkaLog:
+    """Topics and positions of a cluster; reads see committed records, its own at once.
+
+    >>> log = KafkaLog("127.0.0.1:9092")
+    """
+
+    def __init__(
+        self, servers: str, *, namespace: str = "", settings: Mapping[str, str] | None = None
+    ) -> None:
+        """`servers`: host:port, comma separated. `namespace` begins the names of all groups and
+        writers, which belong to the whole cluster. `settings`: further ones of the client, as
+        `security.protocol`."""
+        self._namespace = namespace
+        extra = dict(settings or {})
+        self._topics = Topics(servers, extra)
+        self._written: dict[Place, int] = {}
+        self._watchers: list[Callable[[], None]] = []
+        self._reader = Reader(servers, extra, self._written, self._tell)
+        self._groups: set[str] = set()
+        self._surroundings = Surroundings(
+            servers, namespace, extra, self._topics.check, self._groups.add, self._appended
+        )
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def create_topic(self, topic: Topic) -> None:
+        """Raises ConflictError when the name is taken."""
+        self._topics.create(topic)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. The broker drops the positions on it a little later, which is waited
+        for as far as this process knows the groups."""
+        self._reader.forget(name)
+        for place in [place for place in self._written if place[0] == name]:
+            del self._written[place]
+        self._topics.delete(name)
+        deadline = time.monotonic() + REQUEST_SECONDS
+        for group in tuple(self._groups):
+            while any(topic == name for topic, _ in self._topics.positions(group)):
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"Positions of '{group}' on topic '{name}' remain")
+
+    def topic(self, name: str) -> Topic | None:
+        """Describe one topic."""
+        return self._topics.describe(name)
+
+    def identity(self, name: str) -> str:
+        """The id of a topic, which a later one of the same name does not have."""
+        return self._topics.identity(name)
+
+    def topics(self) -> tuple[Topic, ...]:
+        """All topics, by name."""
+        described = (self._topics.describe(name) for name in self._topics.names())
+        return tuple(topic for topic in described if topic is not None)
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
+        """Committed records from `offset` on."""
+        self._topics.check((topic, partition))
+        try:
+            return self._reader.read(topic, partition, offset, max_records)
+        except CorruptionError as error:
+            raise self._out_of_range(topic, partition, offset) from error
+
+    def _out_of_range(self, topic: str, partition: int, offset: int) -> CorruptionError:
+        start, end = self.start_offset(topic, partition), self.end_offset(topic, partition)
+        where = f"topic '{topic}', partition {partition}"
+        if offset < start:
+            return CorruptionError(
+                f"{where} starts at {start}, but {offset} was asked for:"
+                f" {start - offset} records are lost",
+                code="E-GAP",
+            )
+        return CorruptionError(
+            f"{where} ends at {end}, but {offset} was asked for: it was truncated",
+            code="E-TRUNCATED",
+        )
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        """The first retained offset."""
+        return self._topics.offset((topic, partition), end=False)
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The offset after the last readable record; those of this process are waited for."""
+        place = (topic, partition)
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while (found := self._topics.offset(place, end=True)) < self._written.get(place, 0):
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"The last transaction on topic '{topic}' is still open")
+        return found
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Forget records with an offset below `before`."""
+        place = (topic, partition)
+        start, end = self.start_offset(*place), self.end_offset(*place)
+        if start < min(before, end):
+            self._topics.truncate(place, min(before, end))
+
+    def positions(self, group: str) -> dict[Place, int]:
+        """The committed positions of a group."""
+        self._groups.add(self._namespace + group)
+        return self._topics.positions(self._namespace + group)
+
+    def forget_group(self, group: str) -> None:
+        """Drop a group's positions."""
+        self._groups.discard(self._namespace + group)
+        self._topics.forget_group(self._namespace + group)
+
+    def writer(self, identity: str) -> Writer[pa.Table]:
+        """Open the appending side of `identity`, fencing earlier ones."""
+        return KafkaWriter(identity, self._surroundings)
+
+    def on_append(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Have `call` made when there is something new to read; returns what ends that."""
+        self._watchers.append(call)
+        return lambda: self._watchers.remove(call)
+
+    def maintain(self) -> bool:
+        """Nothing to do: the brokers look after their files."""
+        return False
+
+    def close(self) -> None:
+        """Release everything; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._reader.close()
+
+    def _appended(self, ends: Mapping[Place, int]) -> None:
+        with self._lock:
+            for place, end in ends.items():
+                self._written[place] = max(end, self._written.get(place, 0))
+        self._tell()
+
+    def _tell(self) -> None:
+        for call in tuple(self._watchers):
+            call()

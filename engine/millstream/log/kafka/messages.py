@@ -1,0 +1,72 @@
+"""Messages of the client to raw batches, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message, Producer
+
+from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
+
+Delivered = Callable[[KafkaError | None, Message], None]
+_WAIT_FOR_ROOM = 0.1
+
+
+def table_of(messages: Sequence[Message]) -> pa.Table:
+    """The raw batch of messages of one partition."""
+    columns = [
+        pa.array(list(map(Message.offset, messages)), pa.int64()),
+        pa.array([stamp for _, stamp in map(Message.timestamp, messages)], pa.int64()),
+        pa.array(list(map(Message.key, messages)), pa.binary()),
+        pa.array(list(map(Message.value, messages)), pa.binary()),
+        _headers(messages),
+    ]
+    return pa.Table.from_arrays(columns, schema=RAW_SCHEMA)
+
+
+def _headers(messages: Sequence[Message]) -> pa.Array:
+    found = list(map(Message.headers, messages))
+    if not any(found):
+        return pa.nulls(len(found), HEADER_TYPE)
+    listed = [
+        None if headers is None else [{"key": key, "value": value} for key, value in headers]
+        for headers in found
+    ]
+    return pa.array(listed, HEADER_TYPE)
+
+
+def produce(
+    producer: Producer, topic: str, partition: int, batch: pa.Table, delivered: Delivered
+) -> None:
+    """Hand a batch to the client, in order. `delivered` hears of the last record."""
+    keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
+    stamps, headers = batch["timestamp"].to_pylist(), batch["headers"]
+    carried = headers.to_pylist() if headers.null_count < len(headers) else None
+    last = batch.num_rows - 1
+    for row, (key, value, stamp) in enumerate(zip(keys, values, stamps, strict=True)):
+        options: dict[str, object] = {}
+        if carried is not None and carried[row] is not None:
+            options["headers"] = [(item["key"], item["value"]) for item in carried[row]]
+        if row == last:
+            options["on_delivery"] = delivered
+        _produce(producer, topic, value, key, partition, stamp, options)
+
+
+def _produce(
+    producer: Producer,
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    partition: int,
+    stamp: int,
+    options: dict[str, object],
+) -> None:
+    while True:
+        try:
+            producer.produce(
+                topic, value=value, key=key, partition=partition, timestamp=stamp, **options
+            )
+            return
+        except BufferError:
+            producer.poll(_WAIT_FOR_ROOM)

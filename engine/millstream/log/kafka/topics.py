@@ -1,0 +1,219 @@
+"""Topics of the cluster: made, described, measured and removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    ListOffsetsResultInfo,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, translated
+from millstream.log.log import Topic
+from millstream.log.log import TopicPartition as Place
+from millstream.model.errors import ConflictError, StatementError
+
+Result = TypeVar("Result")
+_ABSENT = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.GROUP_ID_NOT_FOUND,
+    }
+)
+_UNSETTLED = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+_PAUSE = 0.05
+
+
+class Topics:
+    """The administrative side of a cluster. Calls wait for their answer."""
+
+    def __init__(self, servers: str, extra: Mapping[str, str]) -> None:
+        self._admin = AdminClient(admin_config(servers, extra))
+        self._partitions: dict[str, int] = {}
+
+    def create(self, topic: Topic) -> None:
+        """Make a topic and wait until it can be used."""
+        if topic.partitions < 1:
+            raise StatementError(f"Topic '{topic.name}' needs at least one partition")
+        wanted = NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replicas,
+            config=dict(topic.config),
+        )
+        try:
+            _result(lambda: self._admin.create_topics([wanted])[topic.name])
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ConflictError(f"A topic named '{topic.name}' exists already") from error
+            if error.args[0].code() == KafkaError.INVALID_CONFIG:
+                raise StatementError(
+                    f"Could not create topic '{topic.name}': {error.args[0].str()}"
+                ) from error
+            raise translated(error, f"create topic '{topic.name}'") from error
+        self._until(topic.name, topic.partitions)
+
+    def delete(self, name: str) -> None:
+        """Remove a topic and wait until it is gone; no error when there is none."""
+        self._partitions.pop(name, None)
+        try:
+            _result(lambda: self._admin.delete_topics([name])[name])
+        except KafkaException as error:
+            if error.args[0].code() in _ABSENT:
+                return
+            raise translated(error, f"delete topic '{name}'") from error
+        self._until(name, 0)
+
+    def describe(self, name: str) -> Topic | None:
+        """A topic with the settings that differ from the cluster's."""
+        found = self._metadata(name)
+        if found is None:
+            return None
+        partitions, replicas = found
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            settings = _result(lambda: self._admin.describe_configs([resource])[resource])
+        except KafkaException as error:
+            if error.args[0].code() in _ABSENT:
+                return None
+            raise translated(error, f"describe topic '{name}'") from error
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        config = {key: item.value for key, item in settings.items() if item.source == own}
+        return Topic(name, partitions, replicas, config)
+
+    def identity(self, name: str) -> str:
+        """What no other topic has, also not a later one of this name."""
+        described = _result(lambda: self._admin.describe_topics(TopicCollection([name]))[name])
+        return str(described.topic_id)
+
+    def names(self) -> tuple[str, ...]:
+        """All topics but the cluster's own."""
+        listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
+        return tuple(sorted(name for name in listed.topics if not name.startswith("__")))
+
+    def check(self, place: Place) -> None:
+        """StatementError unless the partition exists."""
+        name, partition = place
+        if partition < self._partitions.get(name, 0):
+            return
+        found = self._metadata(name)
+        if found is None:
+            raise StatementError(f"There is no topic '{name}'")
+        self._partitions[name] = found[0]
+        if partition >= found[0]:
+            raise StatementError(f"Topic '{name}' has no partition {partition}")
+
+    def offset(self, place: Place, *, end: bool) -> int:
+        """The first retained offset, or the one after the last that is committed."""
+        self.check(place)
+        wanted = TopicPartition(*place)
+        spec = OffsetSpec.latest() if end else OffsetSpec.earliest()
+        try:
+            return int(_result(lambda: self._list_offsets({wanted: spec})[wanted]).offset)
+        except KafkaException as error:
+            attempt = f"find the offsets of topic '{place[0]}', partition {place[1]}"
+            raise translated(error, attempt) from error
+
+    def _list_offsets(
+        self, wanted: dict[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        return self._admin.list_offsets(
+            wanted,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=REQUEST_SECONDS,
+        )
+
+    def truncate(self, place: Place, before: int) -> None:
+        """Delete the records below an offset."""
+        wanted = TopicPartition(*place, before)
+        try:
+            _result(lambda: self._admin.delete_records([wanted])[wanted])
+        except KafkaException as error:
+            attempt = f"truncate topic '{place[0]}', partition {place[1]}"
+            raise translated(error, attempt) from error
+
+    def positions(self, group: str) -> dict[Place, int]:
+        """What a group has committed."""
+        asked = [ConsumerGroupTopicPartitions(group)]
+        try:
+            found = _result(
+                lambda: self._admin.list_consumer_group_offsets(
+                    asked, require_stable=True, request_timeout=REQUEST_SECONDS
+                )[group]
+            ).topic_partitions
+        except KafkaException as error:
+            if error.args[0].code() in _ABSENT:
+                return {}
+            raise translated(error, f"read the positions of '{group}'") from error
+        return {(item.topic, item.partition): item.offset for item in found if item.offset >= 0}
+
+    def forget_group(self, group: str) -> None:
+        """Drop a group's positions."""
+        try:
+            _result(lambda: self._admin.delete_consumer_groups([group])[group])
+        except KafkaException as error:
+            if error.args[0].code() not in _ABSENT:
+                raise translated(error, f"forget the positions of '{group}'") from error
+
+    def _metadata(self, name: str) -> tuple[int, int] | None:
+        """Partitions and replicas; asking for a topic by name may have the broker make it, so all
+        are listed."""
+        listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
+        found = listed.topics.get(name)
+        if found is None or found.error is not None or not found.partitions:
+            return None
+        return len(found.partitions), len(found.partitions[0].replicas)
+
+    def _until(self, name: str, partitions: int) -> None:
+        """Metadata travels to each broker in its own time."""
+        for _ in range(200):
+            found = self._metadata(name)
+            if (0 if found is None else found[0]) == partitions:
+                return
+            self._admin.poll(0.02)
+
+    def _asked(self, call: Callable[[], Result]) -> Result:
+        try:
+            return call()
+        except KafkaException as error:
+            raise translated(error, "ask the Kafka cluster for its topics") from error
+
+
+def _result(ask: Callable[[], Future[Result]]) -> Result:
+    """The answer to a request, asked again while the cluster elects who is to answer."""
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while True:
+        try:
+            return ask().result(REQUEST_SECONDS * 2)
+        except KafkaException as error:
+            if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)

@@ -1,0 +1,200 @@
+"""The appending side of one identity: everything it writes is a transaction of one producer.
+
+Also appends without positions are transactions, so that a writer that was fenced can write
+nothing at all, not even an INSERT.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from millstream.log.kafka.client import (
+    REQUEST_SECONDS,
+    consumer_config,
+    fences,
+    producer_config,
+    translated,
+)
+from millstream.log.kafka.messages import produce
+from millstream.log.log import Appended, Outcome
+from millstream.log.log import TopicPartition as Place
+from millstream.model.errors import FencedError, MillstreamError, UnavailableError
+
+COMMIT_SECONDS = 30.0
+"""How long a commit is tried again before its outcome counts as unknown; well below the time
+after which the coordinator gives the transaction up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a writer needs of its log: `check` raises StatementError for a place that does not
+    exist, `grouped` hears of every group that positions are committed for, `appended` hears the end of each partition it wrote to."""
+
+    servers: str
+    namespace: str
+    extra: Mapping[str, str]
+    check: Callable[[Place], None]
+    grouped: Callable[[str], None]
+    appended: Callable[[Mapping[Place, int]], None]
+
+
+class KafkaWriter:
+    """One transactional producer; opening it has fenced the earlier ones of its identity."""
+
+    def __init__(self, identity: str, surroundings: Surroundings) -> None:
+        self.identity = identity
+        self._surroundings = surroundings
+        name = surroundings.namespace + identity
+        config = producer_config(surroundings.servers, name, surroundings.extra)
+        self._producer: Producer | None = Producer(config)
+        self._groups: dict[str, Consumer] = {}
+        self._fenced = False
+        try:
+            self._producer.init_transactions(REQUEST_SECONDS * 2)
+        except KafkaException as error:
+            raise translated(error, f"open the writer '{identity}'") from error
+
+    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """Durable and readable when this returns; UnavailableError when that is not known."""
+        outcome = self._transaction(None, appended, {})
+        if outcome is not Outcome.COMMITTED:
+            raise UnavailableError(
+                f"Could not append as '{self.identity}': the outcome of the write is"
+                f" {outcome.value}",
+                hint="Look whether the records are there before trying again.",
+            )
+
+    def transact(
+        self,
+        group: str,
+        appended: Sequence[Appended[pa.Table]],
+        positions: Mapping[Place, int],
+    ) -> Outcome:
+        """Records and positions, both or neither."""
+        return self._transaction(group if positions else None, appended, positions)
+
+    def close(self) -> None:
+        """Give up the identity; idempotent."""
+        self._producer = None
+        for consumer in self._groups.values():
+            consumer.close()
+        self._groups.clear()
+
+    def _transaction(
+        self,
+        group: str | None,
+        appended: Sequence[Appended[pa.Table]],
+        positions: Mapping[Place, int],
+    ) -> Outcome:
+        producer = self._open_producer()
+        for place in (*((item.topic, item.partition) for item in appended), *positions):
+            self._surroundings.check(place)
+        appended = [item for item in appended if item.batch.num_rows]
+        if not appended and group is None:
+            return Outcome.COMMITTED
+        ends: dict[Place, int] = {}
+        try:
+            producer.begin_transaction()
+            self._send(producer, appended, ends)
+            if group is not None:
+                self._send_positions(producer, group, positions)
+        except KafkaException as error:
+            return self._given_up(producer, error)
+        outcome = self._committed(producer)
+        if outcome is Outcome.COMMITTED:
+            self._surroundings.appended(ends)
+        return outcome
+
+    def _open_producer(self) -> Producer:
+        if self._fenced:
+            raise self._fencing()
+        if self._producer is None:
+            raise UnavailableError(f"The writer '{self.identity}' is closed")
+        return self._producer
+
+    def _fencing(self) -> FencedError:
+        return FencedError(f"A newer writer of '{self.identity}' exists")
+
+    def _send(
+        self,
+        producer: Producer,
+        appended: Sequence[Appended[pa.Table]],
+        ends: dict[Place, int],
+    ) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                ends[message.topic(), message.partition()] = message.offset() + 1
+
+        for item in appended:
+            produce(producer, item.topic, item.partition, item.batch, delivered)
+        producer.flush(COMMIT_SECONDS)
+
+    def _send_positions(
+        self, producer: Producer, group: str, positions: Mapping[Place, int]
+    ) -> None:
+        surroundings = self._surroundings
+        member = self._groups.get(group)
+        if member is None:
+            name = surroundings.namespace + group
+            surroundings.grouped(name)
+            config = consumer_config(surroundings.servers, name, surroundings.extra)
+            member = self._groups[group] = Consumer(config)
+        offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
+        metadata = member.consumer_group_metadata()
+        _again(
+            lambda: producer.send_offsets_to_transaction(offsets, metadata, REQUEST_SECONDS),
+            REQUEST_SECONDS,
+        )
+
+    def _committed(self, producer: Producer) -> Outcome:
+        try:
+            _again(lambda: producer.commit_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
+        except KafkaException as error:
+            fault: KafkaError = error.args[0]
+            if fault.txn_requires_abort() or fences(fault):
+                return self._given_up(producer, error)
+            return Outcome.UNKNOWN
+        return Outcome.COMMITTED
+
+    def _given_up(self, producer: Producer, error: KafkaException) -> Outcome:
+        """Nothing of a transaction that could not be sent or that the coordinator refused
+        becomes visible."""
+        fault: KafkaError = error.args[0]
+        if fences(fault):
+            self._fenced = True
+            raise self._fencing() from error
+        if fault.txn_requires_abort():
+            try:
+                _again(lambda: producer.abort_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
+            except KafkaException as failed:
+                self._fenced = fences(failed.args[0])
+                return Outcome.UNKNOWN
+            return Outcome.ABORTED
+        failure: MillstreamError = translated(error, f"write as '{self.identity}'")
+        if fault.fatal():
+            return Outcome.UNKNOWN
+        raise failure from error
+
+
+def _again(call: Callable[[], object], seconds: float) -> None:
+    """Call until it succeeds, fails for good, or `seconds` have passed."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            call()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise

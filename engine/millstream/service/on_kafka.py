@@ -1,0 +1,69 @@
+"""Opening an engine whose log is a Kafka cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.user import UserFunction
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.log import Topic
+from millstream.model.errors import ConflictError, CorruptionError, StatementError
+from millstream.model.settings import EngineSettings
+from millstream.service.engine import Engine, with_functions
+from millstream.service.execution import resume_engine
+from millstream.state.store import Store
+
+
+def open_kafka_engine(
+    servers: str,
+    service_id: str,
+    state: str,
+    settings: EngineSettings,
+    clock: Callable[[], int],
+    functions: Sequence[UserFunction] = (),
+) -> Engine:
+    """An engine over the cluster at `servers`, running the queries of its service's command topic.
+
+    `service_id` begins the names of all that is the service's own in the cluster.
+    `state`: the file of the state, or ":memory:" for one that is made from the changelogs at
+    each start. Raises UnavailableError when the cluster does not answer, CorruptionError for a
+    state that belongs to another command topic.
+    """
+    namespace = _namespace(service_id)
+    settings = replace(
+        settings, command_topic=f"{namespace}commands", internal_prefix=namespace
+    )
+    catalogue = with_functions(builtin_catalogue(), functions)
+    log = KafkaLog(servers, namespace=namespace)
+    try:
+        identity = _identity(log, settings.command_topic)
+        store = Store.open(state, threads=settings.threads)
+        if not store.claim(identity):
+            raise CorruptionError(
+                f"The state in '{state}' belongs to another cluster or command topic",
+                hint="Give another file; the state is made anew from the changelogs.",
+            )
+        return resume_engine(log, store, settings, clock, catalogue)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _namespace(service_id: str) -> str:
+    """Dots end it, and ids have none: no service's names begin like those of another."""
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", service_id):
+        raise StatementError(
+            f"'{service_id}' cannot be a service id",
+            hint="A service id has 1 to 64 letters, digits and hyphens.",
+        )
+    return f"_millstream.{service_id}."
+
+
+def _identity(log: KafkaLog, topic: str) -> str:
+    with suppress(ConflictError):
+        log.create_topic(Topic(topic, 1, config={"retention.ms": "-1"}))
+    return log.identity(topic)
