@@ -207,8 +207,10 @@ def repartitions_of(topology: Topology) -> frozenset[str]:
 
 
 def internal_topic(internal: InternalTopic) -> Topic:
-    """The topic to make for a repartition or a changelog."""
-    return Topic(internal.name, internal.partitions, config={"millstream.kind": internal.kind})
+    """The topic to make for a repartition or a changelog. Nothing in it expires: the engine
+    itself truncates what is consumed, or replaced by a snapshot."""
+    config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    return Topic(internal.name, internal.partitions, config=config)
 
 
 def start_positions(
