@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 
@@ -35,9 +35,10 @@ class KafkaLog:
         self._written: dict[Place, int] = {}
         self._watchers: list[Callable[[], None]] = []
         self._reader = Reader(servers, extra, self._written, self._tell)
-        self._groups: set[str] = set()
+        self._moved: dict[str, set[Place]] = {}
+        """The positions that this process has committed, by group."""
         self._surroundings = Surroundings(
-            servers, namespace, extra, self._topics.check, self._groups.add, self._appended
+            servers, namespace, extra, self._topics.check, self._committed, self._appended
         )
         self._lock = threading.Lock()
         self._closed = False
@@ -54,7 +55,8 @@ class KafkaLog:
             del self._written[place]
         self._topics.delete(name)
         deadline = time.monotonic() + REQUEST_SECONDS
-        for group in tuple(self._groups):
+        for group, places in self._moved.items():
+            self._moved[group] = {place for place in places if place[0] != name}
             while any(topic == name for topic, _ in self._topics.positions(group)):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Positions of '{group}' on topic '{name}' remain")
@@ -116,12 +118,12 @@ class KafkaLog:
 
     def positions(self, group: str) -> dict[Place, int]:
         """The committed positions of a group."""
-        self._groups.add(self._namespace + group)
-        return self._topics.positions(self._namespace + group)
+        group = self._namespace + group
+        return self._topics.positions(group, self._moved.get(group, ()))
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions."""
-        self._groups.discard(self._namespace + group)
+        self._moved.pop(self._namespace + group, None)
         self._topics.forget_group(self._namespace + group)
 
     def writer(self, identity: str) -> Writer[pa.Table]:
@@ -148,6 +150,9 @@ class KafkaLog:
             for place, end in ends.items():
                 self._written[place] = max(end, self._written.get(place, 0))
         self._tell()
+
+    def _committed(self, group: str, places: Collection[Place]) -> None:
+        self._moved.setdefault(group, set()).update(places)
 
     def _tell(self) -> None:
         for call in tuple(self._watchers):

@@ -64,7 +64,7 @@ class Reader:
         self._thread.start()
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        """At most `max_records` from `offset` on; waits until there are some or the end is known."""
+        """At most `max_records` from `offset` on; waits for some or for the end."""
         place = (topic, partition)
         with self._news:
             feed = self._feed(place, offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -49,7 +49,7 @@ _UNSETTLED = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-_PAUSE = 0.05
+_PAUSE = 0.01
 
 
 class Topics:
@@ -160,20 +160,43 @@ class Topics:
             attempt = f"truncate topic '{place[0]}', partition {place[1]}"
             raise translated(error, attempt) from error
 
-    def positions(self, group: str) -> dict[Place, int]:
-        """What a group has committed."""
-        asked = [ConsumerGroupTopicPartitions(group)]
+    def positions(self, group: str, moved: Collection[Place] = ()) -> dict[Place, int]:
+        """What a group has committed, once no transaction that moves it is being completed.
+
+        `moved`: places that this process has committed positions for. Where a group has none yet,
+        a broker that is asked for all of them does not tell that some are on their way.
+        """
+        if moved:
+            self._settled(group, [TopicPartition(*place) for place in moved])
+        found = self._settled(group, None)
+        return {(item.topic, item.partition): item.offset for item in found if item.offset >= 0}
+
+    def _settled(self, group: str, wanted: list[TopicPartition] | None) -> list[TopicPartition]:
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while True:
+            found = self._group_offsets(group, wanted)
+            unsettled = next((item.error for item in found if item.error is not None), None)
+            if unsettled is None:
+                return found
+            if unsettled.code() not in _UNSETTLED or time.monotonic() > deadline:
+                raise translated(unsettled, f"read the positions of '{group}'")
+            time.sleep(_PAUSE)
+
+    def _group_offsets(
+        self, group: str, wanted: list[TopicPartition] | None
+    ) -> list[TopicPartition]:
+        def ask() -> Future[ConsumerGroupTopicPartitions]:
+            asked = [ConsumerGroupTopicPartitions(group, wanted)]
+            return self._admin.list_consumer_group_offsets(
+                asked, require_stable=True, request_timeout=REQUEST_SECONDS
+            )[group]
+
         try:
-            found = _result(
-                lambda: self._admin.list_consumer_group_offsets(
-                    asked, require_stable=True, request_timeout=REQUEST_SECONDS
-                )[group]
-            ).topic_partitions
+            return list(_result(ask).topic_partitions or ())
         except KafkaException as error:
             if error.args[0].code() in _ABSENT:
-                return {}
+                return []
             raise translated(error, f"read the positions of '{group}'") from error
-        return {(item.topic, item.partition): item.offset for item in found if item.offset >= 0}
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions."""

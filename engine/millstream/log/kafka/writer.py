@@ -7,7 +7,7 @@ nothing at all, not even an INSERT.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -40,13 +40,14 @@ after which the coordinator gives the transaction up."""
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a writer needs of its log: `check` raises StatementError for a place that does not
-    exist, `grouped` hears of every group that positions are committed for, `appended` hears the end of each partition it wrote to."""
+    exist, `committed` hears of the positions that were moved, `appended` of the ends of the
+    partitions that were written to."""
 
     servers: str
     namespace: str
     extra: Mapping[str, str]
     check: Callable[[Place], None]
-    grouped: Callable[[str], None]
+    committed: Callable[[str, Collection[Place]], None]
     appended: Callable[[Mapping[Place, int]], None]
 
 
@@ -114,6 +115,8 @@ class KafkaWriter:
             return self._given_up(producer, error)
         outcome = self._committed(producer)
         if outcome is Outcome.COMMITTED:
+            if group is not None:
+                self._surroundings.committed(self._surroundings.namespace + group, positions)
             self._surroundings.appended(ends)
         return outcome
 
@@ -148,7 +151,6 @@ class KafkaWriter:
         member = self._groups.get(group)
         if member is None:
             name = surroundings.namespace + group
-            surroundings.grouped(name)
             config = consumer_config(surroundings.servers, name, surroundings.extra)
             member = self._groups[group] = Consumer(config)
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]

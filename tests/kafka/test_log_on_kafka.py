@@ -1,0 +1,122 @@
+"""The log on a real broker passes the suite of every log, and agrees with the others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream.log.batches import TABLES
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.log import Appended, Log, Topic, Writer
+from millstream.log.simulated import SimulatedLog
+from millstream.model.errors import FencedError, MillstreamError, StatementError
+from tests.unit.log.suite import CHECKS, Subject, numbers_of_table, table_of
+
+SEQUENCES = 20
+OPERATIONS = 12
+
+
+@pytest.fixture(scope="module")
+def kafka(servers: str) -> Iterator[KafkaLog]:
+    log = KafkaLog(servers)
+    yield log
+    log.close()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_suite(kafka: KafkaLog, check: Callable[[Subject, Log[Any]], None], servers: str) -> None:
+    for topic in kafka.topics():
+        kafka.delete_topic(topic.name)
+    for group in ("g", "h"):
+        kafka.forget_group(group)
+    config = {"cleanup.policy": "compact"}
+    subject = Subject(
+        "kafka", lambda _: KafkaLog(servers), table_of, numbers_of_table, gaps=True, config=config
+    )
+    log = subject.open(Path())
+    check(subject, log)
+    log.close()
+    log.close()
+
+
+@dataclass
+class Played:
+    """One log in a sequence, with its writers and what each operation showed."""
+
+    log: Log[Any]
+    writers: dict[str, list[Writer[Any]]]
+    shown: list[object]
+
+
+def contents(log: Log[Any], topic: str, partition: int) -> list[int]:
+    found: list[int] = []
+    offset = log.start_offset(topic, partition)
+    while True:
+        fetched = log.read(topic, partition, offset, 4)
+        found += numbers_of_table(fetched.batch)
+        offset = fetched.next_offset
+        if fetched.end:
+            return found
+
+
+def play(played: Played, draw: random.Random, names: list[str], group: str) -> None:
+    """One operation, drawn; all logs draw alike. Where a writer that was fenced names a topic that
+    is not there, logs differ in which of the two they say first."""
+    kind = draw.choice(["create", "delete", "writer", "append", "transact", "transact", "forget"])
+    name, identity = draw.choice(names), draw.choice(["v", "w"])
+    places = [(draw.choice(names), draw.randrange(3)) for _ in range(draw.randrange(1, 4))]
+    numbers = [draw.randrange(100) for _ in range(draw.randrange(1, 5))]
+    positions = {place: draw.randrange(30) for place in places}
+    which = draw.random()
+    writers = played.writers[identity]
+    appended = [Appended(*place, table_of(numbers), len(numbers)) for place in places]
+    try:
+        match kind:
+            case "create":
+                played.log.create_topic(Topic(name, 2))
+            case "delete":
+                played.log.delete_topic(name)
+            case "writer":
+                writers.append(played.log.writer(f"{group}-{identity}"))
+            case "append" if writers:
+                writers[int(which * len(writers))].append(appended)
+            case "transact" if writers:
+                writer = writers[int(which * len(writers))]
+                played.shown.append(writer.transact(group, appended, positions))
+            case "forget":
+                played.log.forget_group(group)
+    except (FencedError, StatementError):
+        played.shown.append("refused")
+    except MillstreamError as error:
+        played.shown.append(type(error).__name__)
+    played.shown.append(sorted(played.log.positions(group).items()))
+    for topic in names:
+        if played.log.topic(topic) is not None:
+            played.shown.append([contents(played.log, topic, part) for part in range(2)])
+
+
+@pytest.mark.timeout(900)
+def test_random_sequences_agree(kafka: KafkaLog) -> None:
+    for seed in range(SEQUENCES):
+        names, group = [f"s{seed}-a", f"s{seed}-b"], f"group-{seed}"
+        logs: list[Log[Any]] = [kafka, SimulatedLog(TABLES, markers=True)]
+        logs.append(EmbeddedLog.open(":memory:", tail_bytes=0))
+        shown = []
+        for log in logs:
+            played = Played(log, {"v": [], "w": []}, [])
+            draw = random.Random(seed)
+            for _ in range(OPERATIONS):
+                play(played, draw, names, group)
+            for writer in (*played.writers["v"], *played.writers["w"]):
+                writer.close()
+            for name in names:
+                log.delete_topic(name)
+            shown.append(played.shown)
+        assert shown[0] == shown[1] == shown[2], f"seed {seed}"
+        logs[2].close()
