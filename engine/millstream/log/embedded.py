@@ -26,7 +26,7 @@ from millstream.log.checks import (
 from millstream.log.contents import Contents
 from millstream.log.duckfile import open_file, opening_error, reading_error
 from millstream.log.embedded_writer import EmbeddedWriter
-from millstream.log.log import Appended, Fetched, Topic, TopicPartition
+from millstream.log.log import Appended, DirectReader, Fetched, Reader, Topic, TopicPartition
 from millstream.log.logfile import LogFile
 from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
@@ -180,6 +180,10 @@ class EmbeddedLog:
             raise
         except duckdb.Error as error:
             raise reading_error(self._file.path, name, error) from error
+
+    def reader(self) -> Reader[pa.Table]:
+        """See `Log`."""
+        return DirectReader(self)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""

@@ -88,6 +88,31 @@ class Writer(Protocol[Batch]):
         """Give up the identity; idempotent."""
 
 
+class Reader(Protocol[Batch]):
+    """The reading side of one who goes through partitions in their order. What he will ask for
+    next may have been fetched already; where he holds records back, he asks for them again."""
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
+        """As `Log.read`."""
+
+    def close(self) -> None:
+        """Let go of what was fetched; idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectReader(Generic[Batch]):
+    """The reader of a log that fetches nothing ahead."""
+
+    log: Log[Batch]
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
+        """As `Log.read`."""
+        return self.log.read(topic, partition, offset, max_records)
+
+    def close(self) -> None:
+        """Nothing was fetched."""
+
+
 class Log(Protocol[Batch]):
     """Topics and committed positions. Reads see committed records only."""
 
@@ -106,6 +131,9 @@ class Log(Protocol[Batch]):
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """Committed records from `offset` on, ascending; StatementError for an unknown topic,
         CorruptionError (code E-GAP) when `offset` lies before the first retained record."""
+
+    def reader(self) -> Reader[Batch]:
+        """A reader of one's own; whoever asks for it closes it."""
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""

@@ -19,7 +19,16 @@ from millstream.log.checks import (
     closed,
 )
 from millstream.log.faults import Fault, SeededFaults, SimulatedCrash, no_effect, no_fault
-from millstream.log.log import Appended, Batch, Fetched, Outcome, Topic, TopicPartition
+from millstream.log.log import (
+    Appended,
+    Batch,
+    DirectReader,
+    Fetched,
+    Outcome,
+    Reader,
+    Topic,
+    TopicPartition,
+)
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
@@ -113,6 +122,10 @@ class SimulatedLog(Generic[Batch]):
         joined = self._batches.join(found)
         size = self._batches.size(joined)
         return Fetched(topic, partition, joined, count, at, at >= stable, size)
+
+    def reader(self) -> Reader[Batch]:
+        """See `Log`."""
+        return DirectReader(self)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""

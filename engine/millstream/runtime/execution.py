@@ -20,7 +20,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, Log, Outcome, TopicPartition
+from millstream.log.log import (
+    Appended,
+    Batch,
+    DirectReader,
+    Log,
+    Outcome,
+    Reader,
+    TopicPartition,
+)
 from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.outbox import Outbox
 from millstream.runtime.ports import RunResult
@@ -44,6 +52,7 @@ class Execution(Generic[Batch]):
     ) -> None:
         self.spec = spec
         self.log = log
+        self.reader: Reader[Batch] = DirectReader(log)
         self.settings = settings
         self.report = report
         self.stages = tuple(Stage(index, kernel) for index, kernel in enumerate(spec.kernels))
@@ -101,6 +110,7 @@ class Execution(Generic[Batch]):
         could still move after it was read."""
         if not self.spec.transient or self.spec.repartitions:
             self.outbox.open()
+        self.reader = self.log.reader()
         self.committed = {} if self.spec.transient else self.log.positions(self.spec.group)
         for stage in self.stages:
             stage.open(self.log, self.committed, self.spec.start)
@@ -114,7 +124,7 @@ class Execution(Generic[Batch]):
         """Replay one read. It is made durable at once: a replay of hours must not start over,
         and a run that fails must find only itself to undo."""
         for stage in self.stages:
-            count = stage.restore(self.log, self.settings.restore_records)
+            count = stage.restore(self.log, self.reader, self.settings.restore_records)
             if count is not None:
                 stage.spec.kernel.commit(stage.changelog_positions())
                 self.metrics.restored += count
@@ -145,7 +155,7 @@ class Execution(Generic[Batch]):
         room = self.settings.max_buffered_bytes - sum(s.buffered_bytes for s in self.stages)
         try:
             if room > 0:
-                stage.poll(self.log, self.settings, room)
+                stage.poll(self.reader, self.settings, room)
         except UnavailableError as error:
             # Nothing but reading was tried, so what is in memory stands.
             self.trouble.wait(now, error, self.settings)
@@ -284,6 +294,7 @@ class Execution(Generic[Batch]):
         self.dirty = False
         for stage in self.stages:
             stage.close_tasks()
+        self.reader.close()
         self.outbox.discard()
         failed: list[Exception] = []
         for stage in self.stages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, Fetched, Log, TopicPartition
+from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
 from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
@@ -78,13 +78,15 @@ class Stage(Generic[Batch]):
         task.restored = start
         return True
 
-    def restore(self, log: Log[Batch], max_records: int) -> int | None:
+    def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
         """Replay one read of one task's changelog; the records replayed, None if no task waits."""
         task = next((task for task in self.tasks if task.state is TaskState.RESTORING), None)
         if task is None or self.spec.changelog is None:
             return None
         try:
-            fetched = log.read(self.spec.changelog, task.id.partition, task.restored, max_records)
+            fetched = reader.read(
+                self.spec.changelog, task.id.partition, task.restored, max_records
+            )
         except CorruptionError:
             # An earlier owner may only now have come to truncating behind its last snapshot.
             if self._skip_truncated(log, task):
@@ -95,22 +97,22 @@ class Stage(Generic[Batch]):
         task.arrive()
         return fetched.count
 
-    def poll(self, log: Log[Batch], settings: RuntimeSettings, room: int) -> int:
+    def poll(self, reader: Reader[Batch], settings: RuntimeSettings, room: int) -> int:
         """Read input for the running tasks until `room` bytes are buffered; returns the bytes."""
         gained = 0
         for place in self._places():
             known = self.buffer.get(place)
             if (known is not None and known.count) or gained > room:
                 continue
-            fetched = self._read(log, place, self._quota(place, settings))
+            fetched = self._read(reader, place, self._quota(place, settings))
             self.buffer[place] = fetched
             gained += fetched.bytes
         return gained
 
-    def _read(self, log: Log[Batch], place: TopicPartition, quota: int) -> Fetched[Batch]:
+    def _read(self, reader: Reader[Batch], place: TopicPartition, quota: int) -> Fetched[Batch]:
         topic, partition = place
         for _ in range(GAP_READS):
-            fetched = log.read(topic, partition, self.positions[place], quota)
+            fetched = reader.read(topic, partition, self.positions[place], quota)
             if fetched.count:
                 break
             moved = fetched.next_offset > self.positions[place]

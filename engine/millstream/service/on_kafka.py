@@ -34,9 +34,7 @@ def open_kafka_engine(
     state that belongs to another command topic.
     """
     namespace = _namespace(service_id)
-    settings = replace(
-        settings, command_topic=f"{namespace}commands", internal_prefix=namespace
-    )
+    settings = replace(settings, command_topic=f"{namespace}commands", internal_prefix=namespace)
     catalogue = with_functions(builtin_catalogue(), functions)
     log = KafkaLog(servers, namespace=namespace)
     try:

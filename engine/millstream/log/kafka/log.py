@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 
 import pyarrow as pa
 
-from millstream.log.kafka.client import REQUEST_SECONDS
-from millstream.log.kafka.reader import Reader
-from millstream.log.kafka.readers import Readers
+from millstream.log.kafka.client import REQUEST_SECONDS, consumer_config
+from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Surroundings
-from millstream.log.log import Fetched, Topic, Writer
+from millstream.log.log import Fetched, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import CorruptionError, UnavailableError
+from millstream.model.errors import UnavailableError
 
 
 class KafkaLog:
@@ -35,7 +34,14 @@ class KafkaLog:
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
         self._watchers: list[Callable[[], None]] = []
-        self._readers = Readers(lambda: Reader(servers, extra, self._written, self._tell))
+        self._make_reader = lambda: KafkaReader(
+            consumer_config(servers, "_millstream_reader", extra),
+            self._topics,
+            self._written,
+            self._tell,
+        )
+        self._readers = [self._make_reader()]
+        """The first is for reads here and there, the others are those of `reader`."""
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._surroundings = Surroundings(
@@ -51,7 +57,8 @@ class KafkaLog:
     def delete_topic(self, name: str) -> None:
         """Delete a topic. The broker drops the positions on it a little later, which is waited
         for as far as this process knows the groups."""
-        self._readers.forget(name)
+        for reader in self._readers:
+            reader.forget(name)
         for place in [place for place in self._written if place[0] == name]:
             del self._written[place]
         self._topics.delete(name)
@@ -75,27 +82,15 @@ class KafkaLog:
         described = (self._topics.describe(name) for name in self._topics.names())
         return tuple(topic for topic in described if topic is not None)
 
+    def reader(self) -> Reader[pa.Table]:
+        """A consumer of one's own, which fetches ahead."""
+        made = self._make_reader()
+        self._readers.append(made)
+        return made
+
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """Committed records from `offset` on."""
-        self._topics.check((topic, partition))
-        try:
-            return self._readers.read(topic, partition, offset, max_records)
-        except CorruptionError as error:
-            raise self._out_of_range(topic, partition, offset) from error
-
-    def _out_of_range(self, topic: str, partition: int, offset: int) -> CorruptionError:
-        start, end = self.start_offset(topic, partition), self.end_offset(topic, partition)
-        where = f"topic '{topic}', partition {partition}"
-        if offset < start:
-            return CorruptionError(
-                f"{where} starts at {start}, but {offset} was asked for:"
-                f" {start - offset} records are lost",
-                code="E-GAP",
-            )
-        return CorruptionError(
-            f"{where} ends at {end}, but {offset} was asked for: it was truncated",
-            code="E-TRUNCATED",
-        )
+        return self._readers[0].read(topic, partition, offset, max_records)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""
@@ -144,7 +139,8 @@ class KafkaLog:
         """Release everything; idempotent."""
         if not self._closed:
             self._closed = True
-            self._readers.close()
+            for reader in self._readers:
+                reader.close()
 
     def _appended(self, ends: Mapping[Place, int]) -> None:
         with self._lock:

@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
 from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, translated
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import ConflictError, StatementError
+from millstream.model.errors import ConflictError, CorruptionError, StatementError
 
 Result = TypeVar("Result")
 _ABSENT = frozenset(
@@ -141,6 +141,21 @@ class Topics:
         except KafkaException as error:
             attempt = f"find the offsets of topic '{place[0]}', partition {place[1]}"
             raise translated(error, attempt) from error
+
+    def out_of_range(self, place: Place, offset: int) -> CorruptionError:
+        """What is wrong with a position that no record can be read from."""
+        start, end = self.offset(place, end=False), self.offset(place, end=True)
+        where = f"topic '{place[0]}', partition {place[1]}"
+        if offset < start:
+            return CorruptionError(
+                f"{where} starts at {start}, but {offset} was asked for:"
+                f" {start - offset} records are lost",
+                code="E-GAP",
+            )
+        return CorruptionError(
+            f"{where} ends at {end}, but {offset} was asked for: it was truncated",
+            code="E-TRUNCATED",
+        )
 
     def _list_offsets(
         self, wanted: dict[TopicPartition, OffsetSpec]

@@ -1,0 +1,63 @@
+"""What has come of one partition and is not yet done with."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.model.batch import RAW_SCHEMA
+from millstream.model.errors import MillstreamError
+
+
+class Feed:
+    """Batches from `start`, the position that was asked for last, up to `next`, where the client
+    goes on. `end` is set while the client says that there is no more."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.next = start
+        self.end: int | None = None
+        self.fault: MillstreamError | None = None
+        self.count = 0
+        self.bytes = 0
+        self._pieces: deque[pa.Table] = deque()
+
+    def add(self, piece: pa.Table) -> None:
+        """Records that follow; `next` moves behind them."""
+        self._pieces.append(piece)
+        self._count(piece, 1)
+        self.next = piece["offset"][-1].as_py() + 1
+        self.end = None
+
+    def reach(self, end: int) -> None:
+        """There is no more than what came, for now."""
+        self.end = end
+        self.next = max(self.next, end)
+
+    def pass_to(self, offset: int) -> None:
+        """Let go of what lies before `offset`."""
+        self.start = offset
+        while self._pieces and self._pieces[0]["offset"][-1].as_py() < offset:
+            self._count(self._pieces.popleft(), -1)
+        if self._pieces and self._pieces[0]["offset"][0].as_py() < offset:
+            piece = self._pieces.popleft()
+            self._count(piece, -1)
+            rest = piece.slice(int(np.searchsorted(piece["offset"].to_numpy(), offset)))
+            self._pieces.appendleft(rest)
+            self._count(rest, 1)
+
+    def first(self, count: int) -> pa.Table:
+        """At most so many records from `start` on."""
+        taken: list[pa.Table] = []
+        for piece in self._pieces:
+            if count <= 0:
+                break
+            taken.append(piece.slice(0, count))
+            count -= piece.num_rows
+        return pa.concat_tables(taken) if taken else RAW_SCHEMA.empty_table()
+
+    def _count(self, piece: pa.Table, sign: int) -> None:
+        self.count += sign * piece.num_rows
+        self.bytes += sign * int(piece.nbytes)
