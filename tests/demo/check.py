@@ -97,10 +97,13 @@ def _final_records(database: millstream.Database, topic: str) -> list[tuple[tupl
     found = []
     partitions = database.engine.log.topic(topic)
     for partition in range(partitions.partitions if partitions else 0):
-        fetched = database.engine.log.read(topic, partition, 0, 10_000_000)
-        for row in fetched.batch.to_pylist():
-            key, start = row["key"][:-8].decode(), int.from_bytes(row["key"][-8:], "big")
-            found.append(((key, start), json.loads(row["value"])["DEPARTURES"]))
+        offset, end = 0, False
+        while not end:
+            fetched = database.engine.log.read(topic, partition, offset, 100_000)
+            offset, end = fetched.next_offset, fetched.end
+            for row in fetched.batch.to_pylist():
+                key, start = row["key"][:-8].decode(), int.from_bytes(row["key"][-8:], "big")
+                found.append(((key, start), json.loads(row["value"])["DEPARTURES"]))
     return found
 
 
