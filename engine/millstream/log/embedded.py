@@ -7,7 +7,7 @@ records (tables.py); a transaction of the log is a transaction of DuckDB.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,15 @@ from millstream.log.checks import (
 from millstream.log.contents import Contents
 from millstream.log.duckfile import open_file, opening_error, reading_error
 from millstream.log.embedded_writer import EmbeddedWriter
-from millstream.log.log import Appended, DirectReader, Fetched, Reader, Topic, TopicPartition
+from millstream.log.log import (
+    Appended,
+    DirectReader,
+    Fetched,
+    Reader,
+    Topic,
+    TopicPartition,
+    ends_one_by_one,
+)
 from millstream.log.logfile import LogFile
 from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
@@ -192,6 +200,10 @@ class EmbeddedLog:
     def end_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""
         return self._stored(topic, partition).ends[partition]
+
+    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log`."""
+        return ends_one_by_one(self, places)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`. Space is given back by `maintain`, a segment at a time."""

@@ -6,10 +6,13 @@ Every implementation passes the same suite (tests/unit/log/suite.py). All method
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
+
+from millstream.model.errors import MillstreamError
 
 Batch = TypeVar("Batch")
 """What records travel as: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
@@ -45,6 +48,9 @@ class Fetched(Generic[Batch]):
     next_offset: int
     end: bool
     bytes: int = 0
+    awaited: bool = False
+    """There is nothing here only because it has not come yet (of a `Reader`; watchers of the log
+    hear when it has)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class Reader(Protocol[Batch]):
     next may have been fetched already; where he holds records back, he asks for them again."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
-        """As `Log.read`."""
+        """As `Log.read`, but without waiting: what is not here yet is `awaited`."""
 
     def close(self) -> None:
         """Let go of what was fetched; idempotent."""
@@ -111,6 +117,17 @@ class DirectReader(Generic[Batch]):
 
     def close(self) -> None:
         """Nothing was fetched."""
+
+
+def ends_one_by_one(
+    log: Log[Batch], places: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """`end_offsets` of a log that answers at once."""
+    ends = {}
+    for place in places:
+        with suppress(MillstreamError):
+            ends[place] = log.end_offset(*place)
+    return ends
 
 
 class Log(Protocol[Batch]):
@@ -140,6 +157,10 @@ class Log(Protocol[Batch]):
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset after the last readable record."""
+
+    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of many partitions at once, as they are now; those that cannot be told are
+        left out."""
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before` (consumed repartition records)."""

@@ -6,7 +6,7 @@ aborted records and markers leave gaps in the offsets, a newer writer settles wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic
 
@@ -28,6 +28,7 @@ from millstream.log.log import (
     Reader,
     Topic,
     TopicPartition,
+    ends_one_by_one,
 )
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import Watchers
@@ -134,6 +135,10 @@ class SimulatedLog(Generic[Batch]):
     def end_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""
         return self._partition(topic, partition).stable()
+
+    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log`."""
+        return ends_one_by_one(self, places)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`."""

@@ -99,8 +99,7 @@ class Execution(Generic[Batch]):
             self._open(now)
             return True
         if self.state is QueryState.RESTORING:
-            self._restore()
-            return True
+            return self._restore()
         if self.dirty and now >= self._commit_due():
             return self._commit(now)
         return self._process(now)
@@ -120,19 +119,24 @@ class Execution(Generic[Batch]):
         self.state = QueryState.RESTORING
         self._settle_state()
 
-    def _restore(self) -> None:
-        """Replay one read. It is made durable at once: a replay of hours must not start over,
-        and a run that fails must find only itself to undo."""
+    def _restore(self) -> bool:
+        """Replay one read; whether anything had come. It is made durable at once: a replay of
+        hours must not start over, and a run that fails must find only itself to undo."""
         for stage in self.stages:
             count = stage.restore(self.log, self.reader, self.settings.restore_records)
             if count is not None:
                 stage.spec.kernel.commit(stage.changelog_positions())
                 self.metrics.restored += count
-                break
-        self._settle_state()
+                self._settle_state()
+                return True
+        return False
 
     def _settle_state(self) -> None:
         if all(task.state is TaskState.RUNNING for task in self._tasks()):
+            if self.metrics.restored:
+                # The changelogs are not read again.
+                self.reader.close()
+                self.reader = self.log.reader()
             self.state = QueryState.RUNNING
             self.trouble.over()
 
@@ -146,7 +150,7 @@ class Execution(Generic[Batch]):
         for stage in self.stages:
             if not self._poll(stage, now):
                 return progress
-            if stage.buffered:
+            if stage.buffered and not stage.awaiting:
                 progress = self._run(stage, now) or progress
         return progress
 
@@ -317,6 +321,12 @@ class Execution(Generic[Batch]):
         finally:
             for stage in self.stages:
                 stage.spec.kernel.close()
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether there is nothing to do only because records have not come yet."""
+        waits = self.state in (QueryState.RESTORING, QueryState.RUNNING)
+        return waits and not self.trouble.error and any(s.awaiting for s in self.stages)
 
     def wake_at(self, now: int) -> int | None:
         """When there may be something to do without anything happening outside."""

@@ -100,11 +100,14 @@ class Instance(Generic[Batch]):
 
     def status(self) -> tuple[QueryStatus, ...]:
         """All queries in the order in which they were added."""
-        return tuple(status_of(execution) for execution in self._queries.values())
+        executions = tuple(self._queries.values())
+        ends = self._log.end_offsets([place for query in executions for place in query.positions()])
+        return tuple(status_of(execution, ends) for execution in executions)
 
     def query_status(self, query_id: str) -> QueryStatus:
         """One query; StatementError if it is not here."""
-        return status_of(self._execution(query_id))
+        execution = self._execution(query_id)
+        return status_of(execution, self._log.end_offsets(execution.positions()))
 
     def step(self, now: int) -> Step:
         """Do one bounded piece of work (at most one run or one commit) for the next query that
@@ -116,7 +119,8 @@ class Instance(Generic[Batch]):
                 self._next = index + 1
                 return Step(True, now)
         wakes = [wake for query in executions if (wake := query.wake_at(now)) is not None]
-        return Step(False, min(wakes, default=None))
+        awaiting = any(query.awaiting for query in executions)
+        return Step(False, min(wakes, default=None), awaiting)
 
     def commit(self, now: int) -> None:
         """Commit every query that has something to commit, without waiting for its interval."""

@@ -170,10 +170,12 @@ class QueryStatus:
 @dataclass(frozen=True, slots=True)
 class Step:
     """`progress`: something was done, step again at once. Otherwise nothing will happen before
-    `wake_at` (None: never) unless the log gets records or a query is added or resumed."""
+    `wake_at` (None: never) unless the log gets records or a query is added or resumed.
+    `awaiting`: records that are on the log have been asked for and are on their way."""
 
     progress: bool
     wake_at: int | None
+    awaiting: bool = False
 
 
 ProblemSink = Callable[[str, Sequence[Problem]], None]

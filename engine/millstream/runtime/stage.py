@@ -32,6 +32,8 @@ class Stage(Generic[Batch]):
         self.snapshot_starts: dict[int, int] = {}
         self.superseded: dict[TopicPartition, int] = {}
         self.metrics = StageMetrics()
+        self.awaiting = False
+        """Whether the last reads left something out that is on its way."""
 
     def open(
         self,
@@ -79,7 +81,9 @@ class Stage(Generic[Batch]):
         return True
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
-        """Replay one read of one task's changelog; the records replayed, None if no task waits."""
+        """Replay one read of one task's changelog; the records replayed, None if no task waits
+        or what it waits for is on its way."""
+        self.awaiting = False
         task = next((task for task in self.tasks if task.state is TaskState.RESTORING), None)
         if task is None or self.spec.changelog is None:
             return None
@@ -92,6 +96,9 @@ class Stage(Generic[Batch]):
             if self._skip_truncated(log, task):
                 return 0
             raise
+        if fetched.awaited:
+            self.awaiting = True
+            return None
         self.spec.kernel.restore(task.id.partition, fetched)
         task.restored = fetched.next_offset
         task.arrive()
@@ -100,12 +107,14 @@ class Stage(Generic[Batch]):
     def poll(self, reader: Reader[Batch], settings: RuntimeSettings, room: int) -> int:
         """Read input for the running tasks until `room` bytes are buffered; returns the bytes."""
         gained = 0
+        self.awaiting = False
         for place in self._places():
             known = self.buffer.get(place)
             if (known is not None and known.count) or gained > room:
                 continue
             fetched = self._read(reader, place, self._quota(place, settings))
             self.buffer[place] = fetched
+            self.awaiting |= fetched.awaited
             gained += fetched.bytes
         return gained
 
@@ -252,5 +261,6 @@ class Stage(Generic[Batch]):
         self.tasks = ()
         self.positions.clear()
         self.buffer.clear()
+        self.awaiting = False
         self.behind.clear()
         self.snapshot_starts.clear()

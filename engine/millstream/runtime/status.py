@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from millstream.log.log import Batch, TopicPartition
-from millstream.model.errors import MillstreamError
 from millstream.runtime.execution import Execution
 from millstream.runtime.spec import QueryStatus, StageStatus, TaskStatus
 from millstream.runtime.stage import Stage
 from millstream.runtime.tasks import Task
 
 
-def status_of(execution: Execution[Batch]) -> QueryStatus:
-    """A snapshot of a query; asks the log for the ends of its inputs."""
+def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -> QueryStatus:
+    """A snapshot of a query. `ends`: of its inputs, as far as the log could tell them."""
     positions = execution.positions()
-    lag = {place: _lag(execution, place, position) for place, position in positions.items()}
+    lag = {
+        place: max(0, ends[place] - position) if place in ends else -1
+        for place, position in positions.items()
+    }
     return QueryStatus(
         query_id=execution.spec.query_id,
         state=execution.state,
@@ -50,10 +52,3 @@ def _stage(stage: Stage[Batch], lag: Mapping[TopicPartition, int]) -> StageStatu
 
 def _to_restore(task: Task) -> int:
     return max(0, task.target - task.restored)
-
-
-def _lag(execution: Execution[Batch], place: TopicPartition, position: int) -> int:
-    try:
-        return max(0, execution.log.end_offset(*place) - position)
-    except MillstreamError:
-        return -1

@@ -13,6 +13,32 @@ from typing import Any
 from millstream.runtime.instance import Instance
 
 IDLE_WAIT_MS_MAX = 500
+AWAIT_S_MAX = 0.05
+"""Asking again is cheap, and the log's word that something has come might be missed."""
+
+
+class TurnLock:
+    """A lock whose owner may take it again, and that goes to who has waited: without that, a
+    thread that lets go only to take it at once keeps everybody out."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._held = threading.Lock()
+        self._owner = 0
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        if self._owner != threading.get_ident():
+            with self._turn:
+                self._held.acquire()
+            self._owner = threading.get_ident()
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._owner = 0
+            self._held.release()
 
 
 class Driver:
@@ -23,7 +49,7 @@ class Driver:
     ) -> None:
         """`maintain` is called often, between steps: upkeep of the log, cheap when none is due."""
         self.instance = instance
-        self.lock = threading.RLock()
+        self.lock = TurnLock()
         self.failure: BaseException | None = None
         self.on_failure: Callable[[BaseException], None] | None = None
         """Called in the thread when it dies."""
@@ -46,12 +72,10 @@ class Driver:
         """Step until nothing is left to do and all is committed, or until `limit_ms` are over."""
         until = self._clock() + limit_ms
         with self.lock:
-            while self._clock() < until and self.instance.step(self._clock()).progress:
-                pass
-            self.instance.commit(self._clock())
-            while self._clock() < until and self.instance.step(self._clock()).progress:
-                pass
-            self.instance.commit(self._clock())
+            for _ in range(2):
+                while self._clock() < until and self._step_or_await():
+                    pass
+                self.instance.commit(self._clock())
 
     def run_until_idle(self) -> bool:
         """Step until nothing is left to do and all is committed; whether anything was done."""
@@ -66,9 +90,17 @@ class Driver:
 
     def _step_until_idle(self) -> bool:
         worked = False
-        while self.instance.step(self._clock()).progress:
+        while self._step_or_await():
             worked = True
         return worked
+
+    def _step_or_await(self) -> bool:
+        """Whether something was done, or waited for that is on its way."""
+        self._wake.clear()
+        step = self.instance.step(self._clock())
+        if step.awaiting and not step.progress:
+            self._wake.wait(AWAIT_S_MAX)
+        return step.progress or step.awaiting
 
     def stop(self) -> None:
         """Commit what was done and end the thread; idempotent."""

@@ -35,6 +35,7 @@ _CONSUMER = {
     "isolation.level": "read_committed",
     "check.crcs": True,
     "fetch.queue.backoff.ms": 10,
+    "queued.max.messages.kbytes": 8192,
     "fetch.wait.max.ms": 100,
 }
 _PRODUCER = {

@@ -20,6 +20,8 @@ class Feed:
         self.next = start
         self.end: int | None = None
         self.fault: MillstreamError | None = None
+        self.awaited: float | None = None
+        """Since when somebody waits for more to come, by the monotonic clock."""
         self.count = 0
         self.bytes = 0
         self._pieces: deque[pa.Table] = deque()
@@ -29,11 +31,12 @@ class Feed:
         self._pieces.append(piece)
         self._count(piece, 1)
         self.next = piece["offset"][-1].as_py() + 1
-        self.end = None
+        self.end = self.awaited = None
 
     def reach(self, end: int) -> None:
         """There is no more than what came, for now."""
         self.end = end
+        self.awaited = None
         self.next = max(self.next, end)
 
     def pass_to(self, offset: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Surroundings
 from millstream.log.log import Fetched, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
+from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
 
 
@@ -33,15 +35,16 @@ class KafkaLog:
         extra = dict(settings or {})
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers = Watchers()
         self._make_reader = lambda: KafkaReader(
             consumer_config(servers, "_millstream_reader", extra),
             self._topics,
             self._written,
-            self._tell,
+            self._watchers.call,
         )
-        self._readers = [self._make_reader()]
-        """The first is for reads here and there, the others are those of `reader`."""
+        self._reader = self._make_reader()
+        """For reads here and there."""
+        self._readers: WeakSet[KafkaReader] = WeakSet((self._reader,))
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._surroundings = Surroundings(
@@ -57,7 +60,7 @@ class KafkaLog:
     def delete_topic(self, name: str) -> None:
         """Delete a topic. The broker drops the positions on it a little later, which is waited
         for as far as this process knows the groups."""
-        for reader in self._readers:
+        for reader in tuple(self._readers):
             reader.forget(name)
         for place in [place for place in self._written if place[0] == name]:
             del self._written[place]
@@ -85,12 +88,12 @@ class KafkaLog:
     def reader(self) -> Reader[pa.Table]:
         """A consumer of one's own, which fetches ahead."""
         made = self._make_reader()
-        self._readers.append(made)
+        self._readers.add(made)
         return made
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """Committed records from `offset` on."""
-        return self._readers[0].read(topic, partition, offset, max_records)
+        return self._reader.wait_and_read(topic, partition, offset, max_records)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""
@@ -104,6 +107,11 @@ class KafkaLog:
             if time.monotonic() > deadline:
                 raise UnavailableError(f"The last transaction on topic '{topic}' is still open")
         return found
+
+    def end_offsets(self, places: Collection[Place]) -> dict[Place, int]:
+        """The ends of many partitions in one request."""
+        found = self._topics.ends(places)
+        return {place: max(end, self._written.get(place, 0)) for place, end in found.items()}
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before`."""
@@ -126,10 +134,10 @@ class KafkaLog:
         """Open the appending side of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._surroundings)
 
-    def on_append(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Have `call` made when there is something new to read; returns what ends that."""
-        self._watchers.append(call)
-        return lambda: self._watchers.remove(call)
+    def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when there is something new to read, from the thread that read it or
+        wrote it; returns what ends that."""
+        return self._watchers.add(callback)
 
     def maintain(self) -> bool:
         """Nothing to do: the brokers look after their files."""
@@ -139,18 +147,14 @@ class KafkaLog:
         """Release everything; idempotent."""
         if not self._closed:
             self._closed = True
-            for reader in self._readers:
+            for reader in tuple(self._readers):
                 reader.close()
 
     def _appended(self, ends: Mapping[Place, int]) -> None:
         with self._lock:
             for place, end in ends.items():
                 self._written[place] = max(end, self._written.get(place, 0))
-        self._tell()
+        self._watchers.call()
 
     def _committed(self, group: str, places: Collection[Place]) -> None:
         self._moved.setdefault(group, set()).update(places)
-
-    def _tell(self) -> None:
-        for call in tuple(self._watchers):
-            call()

@@ -7,7 +7,8 @@ it keeps what came from the last position on that was asked for: who held record
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import pyarrow as pa
@@ -19,11 +20,12 @@ from millstream.log.kafka.messages import table_of
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
+from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
 _AT_ONCE = 10_000
 """Messages taken from the client's queue in one call."""
-_BUFFERED = 64 << 20
+_BUFFERED = 24 << 20
 """Bytes held for all partitions. While somebody waits for a partition that has none, what comes of
 the others is held beyond that; the client's own queue is bounded as well."""
 _POLL_SECONDS = 0.02
@@ -52,40 +54,20 @@ class KafkaReader:
         self._retired: set[Place] = set()
         """Places that the consumer of now was assigned and is no more."""
         self._anew = False
-        self._waiting = 0
         self._news = threading.Condition()
         self._stopping = False
         self._failure: MillstreamError | None = None
-        self._thread = threading.Thread(target=self._run, name="millstream-kafka", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        """At most `max_records` from `offset` on; waits for some or for the end."""
-        place = (topic, partition)
-        self._topics.check(place)
-        try:
-            return self._read(place, offset, max_records)
-        except CorruptionError as error:
-            raise self._topics.out_of_range(place, offset) from error
+        """At most `max_records` from `offset` on, of those that have come."""
+        return self._checked_read((topic, partition), offset, max_records, 0.0)
 
-    def _read(self, place: Place, offset: int, max_records: int) -> Fetched[pa.Table]:
-        with self._news:
-            feed = self._feed(place, offset)
-            if not self._wait_for(place, feed):
-                raise UnavailableError(
-                    f"Could not read topic '{place[0]}', partition {place[1]}, at offset"
-                    f" {offset}: nothing came for {REQUEST_SECONDS:.0f} seconds",
-                    hint="Is the Kafka cluster up and reachable?",
-                )
-            if self._failure is not None:
-                raise self._failure
-            if not feed.count and feed.fault is not None:
-                del self._feeds[place]
-                raise feed.fault
-            batch = feed.first(max_records)
-            at_end = feed.end is not None and batch.num_rows == feed.count
-            following = feed.next if at_end else batch["offset"][-1].as_py() + 1
-            return Fetched(*place, batch, batch.num_rows, following, at_end, int(batch.nbytes))
+    def wait_and_read(
+        self, topic: str, partition: int, offset: int, max_records: int
+    ) -> Fetched[pa.Table]:
+        """At most `max_records` from `offset` on; waits for some or for the end."""
+        return self._checked_read((topic, partition), offset, max_records, REQUEST_SECONDS)
 
     def forget(self, topic: str) -> None:
         """Stop reading a topic that is deleted."""
@@ -95,34 +77,72 @@ class KafkaReader:
 
     def close(self) -> None:
         """End the thread and close the consumer; idempotent."""
-        self._stopping = True
-        self._thread.join()
+        with self._news:
+            self._stopping = True
+            self._feeds.clear()
+            self._news.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _checked_read(
+        self, place: Place, offset: int, max_records: int, seconds: float
+    ) -> Fetched[pa.Table]:
+        self._topics.check(place)
+        try:
+            with self._news:
+                return self._read(place, offset, max_records, seconds)
+        except CorruptionError as error:
+            raise self._topics.out_of_range(place, offset) from error
+
+    def _read(
+        self, place: Place, offset: int, max_records: int, seconds: float
+    ) -> Fetched[pa.Table]:
+        self._start()
+        feed = self._feed(place, offset)
+        if not self._ready(place, feed):
+            now = time.monotonic()
+            feed.awaited = now if feed.awaited is None else feed.awaited
+            if not self._news.wait_for(lambda: self._ready(place, feed), seconds):
+                if time.monotonic() - feed.awaited >= REQUEST_SECONDS:
+                    raise _silence(place, offset)
+                return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
+        if self._failure is not None:
+            raise self._failure
+        if not feed.count and feed.fault is not None:
+            del self._feeds[place]
+            raise feed.fault
+        batch = feed.first(max_records)
+        at_end = feed.end is not None and batch.num_rows == feed.count
+        following = feed.next if at_end else batch["offset"][-1].as_py() + 1
+        return Fetched(*place, batch, batch.num_rows, following, at_end, int(batch.nbytes))
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="millstream-kafka", daemon=True)
+            self._thread.start()
 
     def _feed(self, place: Place, offset: int) -> Feed:
         feed = self._feeds.get(place)
         if feed is not None and feed.start <= offset <= feed.next:
+            full = self._full()
             feed.pass_to(offset)
+            if full and not self._full():
+                self._news.notify_all()
             return feed
         if feed is not None or place in self._assigned | self._retired:
             self._anew = True
         self._feeds[place] = feed = Feed(offset)
         return feed
 
-    def _wait_for(self, place: Place, feed: Feed) -> bool:
-        def ready() -> bool:
-            if feed.count or feed.fault is not None or self._failure is not None:
-                return True
-            return feed.end is not None and feed.next >= self._written.get(place, 0)
-
-        self._waiting += 1
-        try:
-            return self._news.wait_for(ready, REQUEST_SECONDS)
-        finally:
-            self._waiting -= 1
+    def _ready(self, place: Place, feed: Feed) -> bool:
+        if feed.count or feed.fault is not None or self._failure is not None:
+            return True
+        return feed.end is not None and feed.next >= self._written.get(place, 0)
 
     def _full(self) -> bool:
-        held = sum(feed.bytes for feed in self._feeds.values())
-        return held >= _BUFFERED and not self._waiting
+        if sum(feed.bytes for feed in self._feeds.values()) < _BUFFERED:
+            return False
+        return all(feed.awaited is None for feed in self._feeds.values())
 
     def _run(self) -> None:
         try:
@@ -167,29 +187,45 @@ class KafkaReader:
         self._assigned = (self._assigned - gone) | new
         self._retired |= gone
 
-    def _take(self, messages: Iterable[Message]) -> None:
+    def _take(self, messages: Sequence[Message]) -> None:
+        pieces = list(_pieces(messages))
         with self._news:
             if self._anew:
                 return
-            for place, group in groupby(messages, lambda m: (m.topic(), m.partition())):
+            for place, piece in pieces:
                 feed = self._feeds.get(place)
                 if feed is not None and place in self._assigned:
-                    _sort(list(group), feed)
+                    _add(piece, feed)
             self._news.notify_all()
         self._arrived()
 
 
-def _sort(messages: list[Message], feed: Feed) -> None:
-    """Records, then perhaps the news that the end is reached, or an error."""
-    for has_error, group in groupby(messages, lambda message: message.error() is not None):
-        if not has_error:
-            feed.add(table_of(list(group)))
-            continue
-        for message in group:
-            error = message.error()
-            assert error is not None
-            if error.code() == KafkaError._PARTITION_EOF:
-                feed.reach(message.offset() or 0)
+def _pieces(messages: Sequence[Message]) -> Iterator[tuple[Place, pa.Table | Message]]:
+    """Records of one partition each as a table; what is an error, or the news that the end of a
+    partition is reached, as it is."""
+    for place, group in groupby(messages, lambda message: (message.topic(), message.partition())):
+        for has_error, run in groupby(group, lambda message: message.error() is not None):
+            if has_error:
+                yield from ((place, message) for message in run)
             else:
-                attempt = f"read topic '{message.topic()}', partition {message.partition()}"
-                feed.fault = translated(error, attempt)
+                yield place, table_of(list(run))
+
+
+def _add(piece: pa.Table | Message, feed: Feed) -> None:
+    if isinstance(piece, pa.Table):
+        feed.add(piece)
+        return
+    error = piece.error()
+    if error.code() == KafkaError._PARTITION_EOF:
+        feed.reach(piece.offset() or 0)
+    else:
+        attempt = f"read topic '{piece.topic()}', partition {piece.partition()}"
+        feed.fault = translated(error, attempt)
+
+
+def _silence(place: Place, offset: int) -> UnavailableError:
+    return UnavailableError(
+        f"Could not read topic '{place[0]}', partition {place[1]}, at offset {offset}: nothing"
+        f" came for {REQUEST_SECONDS:.0f} seconds",
+        hint="Is the Kafka cluster up and reachable?",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
 from confluent_kafka import (
@@ -156,6 +157,17 @@ class Topics:
             f"{where} ends at {end}, but {offset} was asked for: it was truncated",
             code="E-TRUNCATED",
         )
+
+    def ends(self, places: Collection[Place]) -> dict[Place, int]:
+        """The offsets after the last committed records, of those partitions that have answered."""
+        found = self._list_offsets(
+            {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        )
+        ends = {}
+        for wanted, answer in found.items():
+            with suppress(KafkaException):
+                ends[wanted.topic, wanted.partition] = answer.result(REQUEST_SECONDS * 2).offset
+        return ends
 
     def _list_offsets(
         self, wanted: dict[TopicPartition, OffsetSpec]

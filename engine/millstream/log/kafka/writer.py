@@ -35,6 +35,7 @@ from millstream.model.errors import FencedError, MillstreamError, UnavailableErr
 COMMIT_SECONDS = 30.0
 """How long a commit is tried again before its outcome counts as unknown; well below the time
 after which the coordinator gives the transaction up."""
+_TRANSACTIONS = "__transaction_state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,12 @@ class KafkaWriter:
         name = surroundings.namespace + identity
         config = producer_config(surroundings.servers, name, surroundings.extra)
         self._producer: Producer | None = Producer(config)
-        self._groups: dict[str, Consumer] = {}
+        self._groups: dict[str, object] = {}
+        """What a transaction is told of a group."""
         self._fenced = False
         try:
+            # Without a connection the client's first try fails, and the next is half a second on.
+            self._producer.list_topics(_TRANSACTIONS, timeout=REQUEST_SECONDS)
             self._producer.init_transactions(REQUEST_SECONDS * 2)
         except KafkaException as error:
             raise translated(error, f"open the writer '{identity}'") from error
@@ -89,9 +93,6 @@ class KafkaWriter:
     def close(self) -> None:
         """Give up the identity; idempotent."""
         self._producer = None
-        for consumer in self._groups.values():
-            consumer.close()
-        self._groups.clear()
 
     def _transaction(
         self,
@@ -147,18 +148,25 @@ class KafkaWriter:
     def _send_positions(
         self, producer: Producer, group: str, positions: Mapping[Place, int]
     ) -> None:
-        surroundings = self._surroundings
-        member = self._groups.get(group)
-        if member is None:
-            name = surroundings.namespace + group
-            config = consumer_config(surroundings.servers, name, surroundings.extra)
-            member = self._groups[group] = Consumer(config)
+        if group not in self._groups:
+            self._groups[group] = self._metadata(group)
+        metadata = self._groups[group]
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
-        metadata = member.consumer_group_metadata()
         _again(
             lambda: producer.send_offsets_to_transaction(offsets, metadata, REQUEST_SECONDS),
             REQUEST_SECONDS,
         )
+
+    def _metadata(self, group: str) -> object:
+        """Of a group without members: it is the writer's epoch that fences. Only a consumer makes
+        this, and it holds nothing of him."""
+        surroundings = self._surroundings
+        name = surroundings.namespace + group
+        member = Consumer(consumer_config(surroundings.servers, name, surroundings.extra))
+        try:
+            return member.consumer_group_metadata()
+        finally:
+            member.close()
 
     def _committed(self, producer: Producer) -> Outcome:
         try:
