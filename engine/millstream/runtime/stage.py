@@ -106,6 +106,9 @@ class Stage(Generic[Batch]):
 
     def poll(self, reader: Reader[Batch], settings: RuntimeSettings, room: int) -> int:
         """Read input for the running tasks until `room` bytes are buffered; returns the bytes."""
+        if self.awaiting:
+            # What was the end of a partition then need not be its end now.
+            self.buffer.clear()
         gained = 0
         self.awaiting = False
         for place in self._places():

@@ -35,7 +35,8 @@ _CONSUMER = {
     "isolation.level": "read_committed",
     "check.crcs": True,
     "fetch.queue.backoff.ms": 10,
-    "queued.max.messages.kbytes": 8192,
+    "queued.max.messages.kbytes": 4096,
+    "max.partition.fetch.bytes": 262_144,
     "fetch.wait.max.ms": 100,
 }
 _PRODUCER = {

@@ -18,6 +18,10 @@ from millstream.log.log import TopicPartition as Place
 from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
 
+_ROOM = 128 << 20
+"""Bytes of records that all readers together may hold ahead of their use."""
+_LEAST_ROOM = 2 << 20
+
 
 class KafkaLog:
     """Topics and positions of a cluster; reads see committed records, its own at once.
@@ -41,6 +45,7 @@ class KafkaLog:
             self._topics,
             self._written,
             self._watchers.call,
+            self._room,
         )
         self._reader = self._make_reader()
         """For reads here and there."""
@@ -149,6 +154,10 @@ class KafkaLog:
             self._closed = True
             for reader in tuple(self._readers):
                 reader.close()
+
+    def _room(self) -> int:
+        reading = sum(reader.reading for reader in tuple(self._readers))
+        return max(_LEAST_ROOM, _ROOM // max(1, reading))
 
     def _appended(self, ends: Mapping[Place, int]) -> None:
         with self._lock:

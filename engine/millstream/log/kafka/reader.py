@@ -2,6 +2,8 @@
 
 The thread alone touches the consumer, whose calls make every other thread wait. Of each partition
 it keeps what came from the last position on that was asked for: who held records back asks again.
+Partitions share the room: one with fewer records would else run ahead of the others in time, and
+fill it with what is held back until they come.
 """
 
 from __future__ import annotations
@@ -23,11 +25,8 @@ from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
-_AT_ONCE = 10_000
-"""Messages taken from the client's queue in one call."""
-_BUFFERED = 24 << 20
-"""Bytes held for all partitions. While somebody waits for a partition that has none, what comes of
-the others is held beyond that; the client's own queue is bounded as well."""
+_AT_ONCE = 2_000
+"""Messages taken from the client's queue in one call; more cost more each, and stay in memory."""
 _POLL_SECONDS = 0.02
 """How long an idle poll waits, and thus how soon a partition asked for anew is assigned."""
 
@@ -42,17 +41,21 @@ class KafkaReader:
         topics: Topics,
         written: Mapping[Place, int],
         arrived: Callable[[], None],
+        room: Callable[[], int],
     ) -> None:
         """`written`: the offsets after the last records written by this process, which reads
-        must show. `arrived` is called from the polling thread when there is something to read."""
+        must show. `arrived` is called from the polling thread when there is something to read.
+        `room`: bytes to hold for all partitions."""
         self._config = dict(config)
         self._topics = topics
         self._written = written
         self._arrived = arrived
+        self._room = room
         self._feeds: dict[Place, Feed] = {}
         self._assigned: set[Place] = set()
         self._retired: set[Place] = set()
         """Places that the consumer of now was assigned and is no more."""
+        self._paused: set[Place] = set()
         self._anew = False
         self._news = threading.Condition()
         self._stopping = False
@@ -68,6 +71,11 @@ class KafkaReader:
     ) -> Fetched[pa.Table]:
         """At most `max_records` from `offset` on; waits for some or for the end."""
         return self._checked_read((topic, partition), offset, max_records, REQUEST_SECONDS)
+
+    @property
+    def reading(self) -> bool:
+        """Whether records are held or waited for."""
+        return bool(self._feeds)
 
     def forget(self, topic: str) -> None:
         """Stop reading a topic that is deleted."""
@@ -124,10 +132,8 @@ class KafkaReader:
     def _feed(self, place: Place, offset: int) -> Feed:
         feed = self._feeds.get(place)
         if feed is not None and feed.start <= offset <= feed.next:
-            full = self._full()
             feed.pass_to(offset)
-            if full and not self._full():
-                self._news.notify_all()
+            self._news.notify_all()
             return feed
         if feed is not None or place in self._assigned | self._retired:
             self._anew = True
@@ -139,10 +145,8 @@ class KafkaReader:
             return True
         return feed.end is not None and feed.next >= self._written.get(place, 0)
 
-    def _full(self) -> bool:
-        if sum(feed.bytes for feed in self._feeds.values()) < _BUFFERED:
-            return False
-        return all(feed.awaited is None for feed in self._feeds.values())
+    def _share(self) -> int:
+        return self._room() // max(1, len(self._feeds))
 
     def _run(self) -> None:
         try:
@@ -150,7 +154,7 @@ class KafkaReader:
                 consumer = Consumer(self._config)
                 try:
                     with self._news:
-                        self._assigned, self._retired = set(), set()
+                        self._assigned, self._retired, self._paused = set(), set(), set()
                         self._anew = False
                     self._poll(consumer)
                 finally:
@@ -168,7 +172,7 @@ class KafkaReader:
                 if self._anew:
                     return
                 self._assign(consumer)
-                if self._full():
+                if not self._make_room(consumer):
                     self._news.wait(_POLL_SECONDS)
                     continue
             first = consumer.poll(_POLL_SECONDS)
@@ -186,6 +190,22 @@ class KafkaReader:
             )
         self._assigned = (self._assigned - gone) | new
         self._retired |= gone
+
+    def _make_room(self, consumer: Consumer) -> bool:
+        """Pause who has his share until half of it is used; whether anybody needs more. Not all
+        are paused: it takes the client up to a second to go on after that."""
+        share = self._share()
+        full = {place for place in self._assigned if self._feeds[place].bytes >= share}
+        if full and full == self._assigned:
+            return False
+        fill = self._paused & self._assigned
+        again = {place for place in fill if self._feeds[place].bytes < share // 2}
+        if again:
+            consumer.resume([TopicPartition(*place) for place in again])
+        if full - fill:
+            consumer.pause([TopicPartition(*place) for place in full - fill])
+        self._paused = (fill - again) | full
+        return True
 
     def _take(self, messages: Sequence[Message]) -> None:
         pieces = list(_pieces(messages))
