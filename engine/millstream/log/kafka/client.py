@@ -19,7 +19,9 @@ REQUEST_SECONDS = 10.0
 TRANSACTION_SECONDS = 60.0
 """After so long the coordinator aborts a transaction whose owner is silent."""
 
-_COMMON = {
+Settings = dict[str, str | int | float | bool]
+
+_COMMON: Settings = {
     "socket.timeout.ms": 6000,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 500,
@@ -27,7 +29,7 @@ _COMMON = {
     "topic.metadata.refresh.interval.ms": 30_000,
     "log_level": 3,
 }
-_CONSUMER = {
+_CONSUMER: Settings = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -36,10 +38,10 @@ _CONSUMER = {
     "check.crcs": True,
     "fetch.queue.backoff.ms": 10,
     "queued.max.messages.kbytes": 4096,
-    "max.partition.fetch.bytes": 262_144,
+    "max.partition.fetch.bytes": 524_288,
     "fetch.wait.max.ms": 100,
 }
-_PRODUCER = {
+_PRODUCER: Settings = {
     "enable.idempotence": True,
     "acks": "all",
     "compression.type": "lz4",
@@ -63,19 +65,19 @@ _FENCING = frozenset(
 )
 
 
-def admin_config(servers: str, extra: Mapping[str, str]) -> dict[str, object]:
+def admin_config(servers: str, extra: Mapping[str, str]) -> Settings:
     """Of the client that creates and describes topics."""
     return {"bootstrap.servers": servers, **_COMMON, **extra}
 
 
-def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> dict[str, object]:
+def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> Settings:
     """Of a client that reads what is committed and never stores positions by itself."""
     return {"bootstrap.servers": servers, "group.id": group, **_COMMON, **_CONSUMER, **extra}
 
 
-def producer_config(servers: str, identity: str, extra: Mapping[str, str]) -> dict[str, object]:
+def producer_config(servers: str, identity: str, extra: Mapping[str, str]) -> Settings:
     """Of the only client that may write as `identity`."""
-    own = {"bootstrap.servers": servers, "transactional.id": identity}
+    own: Settings = {"bootstrap.servers": servers, "transactional.id": identity}
     return {**own, **_COMMON, **_PRODUCER, **extra}
 
 

@@ -40,16 +40,10 @@ class KafkaLog:
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
         self._watchers = Watchers()
-        self._make_reader = lambda: KafkaReader(
-            consumer_config(servers, "_millstream_reader", extra),
-            self._topics,
-            self._written,
-            self._watchers.call,
-            self._room,
-        )
-        self._reader = self._make_reader()
+        self._reading = consumer_config(servers, "_millstream_reader", extra)
+        self._readers: WeakSet[KafkaReader] = WeakSet()
+        self._reader = self._new_reader()
         """For reads here and there."""
-        self._readers: WeakSet[KafkaReader] = WeakSet((self._reader,))
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._surroundings = Surroundings(
@@ -92,9 +86,7 @@ class KafkaLog:
 
     def reader(self) -> Reader[pa.Table]:
         """A consumer of one's own, which fetches ahead."""
-        made = self._make_reader()
-        self._readers.add(made)
-        return made
+        return self._new_reader()
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """Committed records from `offset` on."""
@@ -154,6 +146,13 @@ class KafkaLog:
             self._closed = True
             for reader in tuple(self._readers):
                 reader.close()
+
+    def _new_reader(self) -> KafkaReader:
+        made = KafkaReader(
+            self._reading, self._topics, self._written, self._watchers.call, self._room
+        )
+        self._readers.add(made)
+        return made
 
     def _room(self) -> int:
         reading = sum(reader.reading for reader in tuple(self._readers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
@@ -30,7 +31,7 @@ def _headers(messages: Sequence[Message]) -> pa.Array:
     if not any(found):
         return pa.nulls(len(found), HEADER_TYPE)
     listed = [
-        None if headers is None else [{"key": key, "value": value} for key, value in headers]
+        None if headers is None else [{"key": item[0], "value": item[1]} for item in headers]
         for headers in found
     ]
     return pa.array(listed, HEADER_TYPE)
@@ -45,7 +46,7 @@ def produce(
     carried = headers.to_pylist() if headers.null_count < len(headers) else None
     last = batch.num_rows - 1
     for row, (key, value, stamp) in enumerate(zip(keys, values, stamps, strict=True)):
-        options: dict[str, object] = {}
+        options: dict[str, Any] = {}
         if carried is not None and carried[row] is not None:
             options["headers"] = [(item["key"], item["value"]) for item in carried[row]]
         if row == last:
@@ -60,13 +61,11 @@ def _produce(
     key: bytes | None,
     partition: int,
     stamp: int,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> None:
     while True:
         try:
-            producer.produce(
-                topic, value=value, key=key, partition=partition, timestamp=stamp, **options
-            )
+            producer.produce(topic, value, key, partition, timestamp=stamp, **options)
             return
         except BufferError:
             producer.poll(_WAIT_FOR_ROOM)

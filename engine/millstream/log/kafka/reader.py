@@ -16,7 +16,7 @@ from itertools import groupby
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from millstream.log.kafka.client import REQUEST_SECONDS, translated
+from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.kafka.feed import Feed
 from millstream.log.kafka.messages import table_of
 from millstream.log.kafka.topics import Topics
@@ -37,7 +37,7 @@ class KafkaReader:
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings,
         topics: Topics,
         written: Mapping[Place, int],
         arrived: Callable[[], None],
@@ -46,7 +46,7 @@ class KafkaReader:
         """`written`: the offsets after the last records written by this process, which reads
         must show. `arrived` is called from the polling thread when there is something to read.
         `room`: bytes to hold for all partitions."""
-        self._config = dict(config)
+        self._config = config
         self._topics = topics
         self._written = written
         self._arrived = arrived
@@ -236,6 +236,7 @@ def _add(piece: pa.Table | Message, feed: Feed) -> None:
         feed.add(piece)
         return
     error = piece.error()
+    assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:
         feed.reach(piece.offset() or 0)
     else:

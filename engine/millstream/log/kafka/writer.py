@@ -138,8 +138,9 @@ class KafkaWriter:
         ends: dict[Place, int],
     ) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                ends[message.topic(), message.partition()] = message.offset() + 1
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if error is None and None not in (topic, partition, offset):
+                ends[str(topic), int(partition or 0)] = int(offset or 0) + 1
 
         for item in appended:
             produce(producer, item.topic, item.partition, item.batch, delivered)
