@@ -8,13 +8,15 @@ BATCH ?= all
 SEEDS ?= 200
 QUERIES ?= 2000
 SEED ?= 0
+SEQUENCES ?= 200
+SAMPLE ?= 200
 KILLS ?= 20
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs conformance recovery bench sim crash differential
+.PHONY: help setup demo test check golden docs conformance recovery kafka bench sim crash differential
 
 help:  ## Print the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -62,6 +64,9 @@ bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packag
 	@$(BENCH_VENV)/bin/python -m tests.bench.run --events $(EVENTS)
 	@$(BENCH_VENV)/bin/python -m tests.bench.latency
 	@$(BENCH_VENV)/bin/python -m tests.bench.memory $(if $(MEMORY),--memory)
+
+kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
+	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)
 
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)

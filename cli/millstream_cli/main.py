@@ -25,7 +25,12 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(soft_wrap=options.output == "JSON")
     errors = Console(stderr=True, soft_wrap=True)
     try:
-        database = millstream.connect(options.database, queries_file=options.queries_file)
+        database = millstream.connect(
+            options.database,
+            kafka=options.kafka,
+            service_id=options.service_id,
+            queries_file=options.queries_file,
+        )
     except MillstreamError as error:
         show_error(error, errors)
         return 1
@@ -93,6 +98,14 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--database", default=":memory:", metavar="FILE", help="the file (default: in memory)"
     )
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help="keep the records in this Kafka cluster, and only the state in the file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--service-id", default="default", metavar="ID",
+        help="with --kafka: whose streams, tables and queries these are (default: default)",
+    )  # fmt: skip
     parser.add_argument(
         "--queries-file", metavar="FILE.sql",
         help="take all streams, tables and queries from this file and run them",

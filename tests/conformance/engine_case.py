@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,12 +34,19 @@ IGNORED_PROPERTIES = {"use.exact.numeric.comparison"}
 SETTINGS = EngineSettings(threads=1)
 
 
-def run_case(case: Case, batch: int | None) -> tuple[str, bool]:
+def in_memory() -> Engine:
+    """An engine over a log in memory."""
+    return open_engine(":memory:", SETTINGS, lambda: 0, FUNCTIONS)
+
+
+def run_case(
+    case: Case, batch: int | None, opened: Callable[[], Engine] = in_memory
+) -> tuple[str, bool]:
     """Why the case failed ("" when it passed), and whether an expected message was seen."""
     records = case.inputs
     size = batch or max(1, len(records))
     pieces = [records[start : start + size] for start in range(0, len(records), size)]
-    engine = open_engine(":memory:", SETTINGS, lambda: 0, FUNCTIONS)
+    engine = opened()
     try:
         stopped = drive(case, pieces, engine)
         if case.expect == "error":

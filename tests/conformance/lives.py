@@ -18,7 +18,7 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.faults import Fault, SimulatedCrash
-from millstream.log.log import Appended, Outcome, TopicPartition, Writer
+from millstream.log.log import Appended, DirectReader, Outcome, TopicPartition, Writer
 from millstream.log.simulated import SimulatedLog
 from millstream.service.commands import database_id
 from millstream.service.engine import Engine, with_functions
@@ -180,6 +180,10 @@ class MortalLog:
             return result
 
         return called
+
+    def reader(self) -> DirectReader[pa.Table]:
+        """See `Log`."""
+        return DirectReader(self)
 
     def writer(self, identity: str) -> MortalWriter:
         """See `Log`."""

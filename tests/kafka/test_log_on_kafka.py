@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from millstream.log.simulated import SimulatedLog
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from tests.unit.log.suite import CHECKS, Subject, numbers_of_table, table_of
 
-SEQUENCES = 20
+SEQUENCES = int(os.environ.get("SEQUENCES", "20"))
 OPERATIONS = 12
 
 

@@ -12,6 +12,8 @@ from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 
 Delivered = Callable[[KafkaError | None, Message], None]
 _WAIT_FOR_ROOM = 0.1
+_EARLIEST = 1
+"""The client takes a timestamp of 0 for none and writes the present time; this is the nearest."""
 
 
 def table_of(messages: Sequence[Message]) -> pa.Table:
@@ -65,7 +67,7 @@ def _produce(
 ) -> None:
     while True:
         try:
-            producer.produce(topic, value, key, partition, timestamp=stamp, **options)
+            producer.produce(topic, value, key, partition, timestamp=stamp or _EARLIEST, **options)
             return
         except BufferError:
             producer.poll(_WAIT_FOR_ROOM)

@@ -35,7 +35,6 @@ from millstream.model.errors import FencedError, MillstreamError, UnavailableErr
 COMMIT_SECONDS = 30.0
 """How long a commit is tried again before its outcome counts as unknown; well below the time
 after which the coordinator gives the transaction up."""
-_TRANSACTIONS = "__transaction_state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class KafkaWriter:
         self._fenced = False
         try:
             # Without a connection the client's first try fails, and the next is half a second on.
-            self._producer.list_topics(_TRANSACTIONS, timeout=REQUEST_SECONDS)
+            self._producer.list_topics(timeout=REQUEST_SECONDS)
             self._producer.init_transactions(REQUEST_SECONDS * 2)
         except KafkaException as error:
             raise translated(error, f"open the writer '{identity}'") from error

@@ -1,0 +1,67 @@
+"""`make kafka`: everything that needs a real broker, on one that is started for it.
+
+The broker's files come from Maven Central (kafka-local says what it needs: Java and Maven, or a
+cache that was filled before); where it cannot be started, this fails. Its data lie in a temporary
+folder, and it is stopped at the end whatever happens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+TOOL = Path(__file__).with_name("kafka-local")
+
+
+def tool(environment: dict[str, str], *arguments: str) -> str:
+    """The last line that kafka-local prints."""
+    command = [sys.executable, str(TOOL), *arguments]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"FAILED: no Kafka broker: 'kafka-local {arguments[0]}' did not succeed")
+    lines = done.stdout.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def checks(servers: str, cases: str, sample: int) -> tuple[tuple[str, Sequence[str]], ...]:
+    """What is run, in this order; the conformance cases delete all topics."""
+    conformance = ("tests.conformance.on_kafka", "--kafka", servers)
+    return (
+        ("the log", ("pytest", "tests/kafka")),
+        ("the demo", ("tests.demo.run", "--kafka", servers, "--service-id", "make-kafka")),
+        ("conformance", (*conformance, "--cases", cases, "--sample", str(sample))),
+    )
+
+
+def main() -> int:
+    """Run the command; 1 when a check fails."""
+    parser = argparse.ArgumentParser(prog="make kafka", description=__doc__)
+    parser.add_argument("--cases", default="../shared/qtt/cases")
+    parser.add_argument("--sequences", type=int, default=200, help="random ones on three logs")
+    parser.add_argument("--sample", type=int, default=200, help="conformance cases")
+    options = parser.parse_args()
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="millstream-kafka-") as folder:
+        environment = {**os.environ, "KAFKA_LOCAL_DATA": folder}
+        tool(environment, "install")
+        servers = tool(environment, "start", "--port", "0")
+        environment |= {"MILLSTREAM_KAFKA": servers, "SEQUENCES": str(options.sequences)}
+        try:
+            for title, arguments in checks(servers, options.cases, options.sample):
+                print(f"== {title} on Kafka at {servers}", flush=True)
+                command = [sys.executable, "-m", *arguments]
+                if subprocess.run(command, env=environment, check=False).returncode:
+                    failed.append(title)
+        finally:
+            tool(environment, "stop", "--wipe")
+    print(f"FAILED on Kafka: {', '.join(failed)}" if failed else "All is well on Kafka.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
