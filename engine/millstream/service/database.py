@@ -126,7 +126,10 @@ def _open(
 ) -> Engine:
     if kafka is None:
         return open_engine(path, settings, now_ms, functions)
-    # The Kafka client is an extra: `pip install millstream[kafka]`.
-    from millstream.service.on_kafka import open_kafka_engine
-
+    try:
+        from millstream.service.on_kafka import open_kafka_engine
+    except ModuleNotFoundError as error:
+        raise StatementError(
+            "The Kafka client is not installed", hint="pip install 'millstream[kafka]'"
+        ) from error
     return open_kafka_engine(kafka, service_id, path, settings, now_ms, functions)

@@ -69,7 +69,7 @@ class KafkaReader:
     def wait_and_read(
         self, topic: str, partition: int, offset: int, max_records: int
     ) -> Fetched[pa.Table]:
-        """At most `max_records` from `offset` on; waits for some or for the end."""
+        """`max_records` from `offset` on; fewer at the end, or if they are large."""
         return self._checked_read((topic, partition), offset, max_records, REQUEST_SECONDS)
 
     @property
@@ -107,20 +107,21 @@ class KafkaReader:
     ) -> Fetched[pa.Table]:
         self._start()
         feed = self._feed(place, offset)
+        if seconds:
+            self._news.wait_for(lambda: self._complete(place, feed, max_records), seconds)
         if not self._ready(place, feed):
             now = time.monotonic()
-            feed.awaited = now if feed.awaited is None else feed.awaited
-            if not self._news.wait_for(lambda: self._ready(place, feed), seconds):
-                if time.monotonic() - feed.awaited >= REQUEST_SECONDS:
-                    raise _silence(place, offset)
-                return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
+            feed.awaited = now - seconds if feed.awaited is None else feed.awaited
+            if now - feed.awaited >= REQUEST_SECONDS:
+                raise _silence(place, offset)
+            return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
         if self._failure is not None:
             raise self._failure
         if not feed.count and feed.fault is not None:
             del self._feeds[place]
             raise feed.fault
         batch = feed.first(max_records)
-        at_end = feed.end is not None and batch.num_rows == feed.count
+        at_end = self._ended(place, feed) and batch.num_rows == feed.count
         following = feed.next if at_end else batch["offset"][-1].as_py() + 1
         return Fetched(*place, batch, batch.num_rows, following, at_end, int(batch.nbytes))
 
@@ -143,6 +144,16 @@ class KafkaReader:
     def _ready(self, place: Place, feed: Feed) -> bool:
         if feed.count or feed.fault is not None or self._failure is not None:
             return True
+        return self._ended(place, feed)
+
+    def _complete(self, place: Place, feed: Feed, max_records: int) -> bool:
+        if feed.fault is not None or self._failure is not None:
+            return True
+        if feed.count >= max_records or feed.bytes >= self._share():
+            return True
+        return self._ended(place, feed)
+
+    def _ended(self, place: Place, feed: Feed) -> bool:
         return feed.end is not None and feed.next >= self._written.get(place, 0)
 
     def _share(self) -> int:
