@@ -116,7 +116,9 @@ class KafkaReader:
                 raise _silence(place, offset)
             return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
         if self._failure is not None:
-            raise self._failure
+            # The thread is gone; who tries again starts another one.
+            failure, self._failure, self._thread = self._failure, None, None
+            raise failure
         if not feed.count and feed.fault is not None:
             del self._feeds[place]
             raise feed.fault
@@ -149,7 +151,7 @@ class KafkaReader:
     def _complete(self, place: Place, feed: Feed, max_records: int) -> bool:
         if feed.fault is not None or self._failure is not None:
             return True
-        if feed.count >= max_records or feed.bytes >= self._share():
+        if feed.count >= max_records or feed.bytes >= self._share() // 2:
             return True
         return self._ended(place, feed)
 
