@@ -23,11 +23,11 @@ Settings = dict[str, str | int | float | bool]
 
 _COMMON: Settings = {
     "socket.timeout.ms": 6000,
-    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.interval.ms": 30_000,
-    "log_level": 3,
+    "log_level": 2,
 }
 _CONSUMER: Settings = {
     "enable.auto.commit": False,
