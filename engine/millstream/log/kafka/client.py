@@ -28,6 +28,9 @@ _COMMON: Settings = {
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.interval.ms": 30_000,
     "log_level": 2,
+    # By default a client that has lost all brokers forgets them and starts over; where it had
+    # looked up a coordinator before, `send_offsets_to_transaction` then waits for ever (2.16).
+    "metadata.recovery.strategy": "none",
 }
 _CONSUMER: Settings = {
     "enable.auto.commit": False,
