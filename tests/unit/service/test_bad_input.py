@@ -318,6 +318,7 @@ def test_a_command_that_cannot_be_written_changes_nothing(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db.execute(PLAIN + "CREATE STREAM d AS SELECT * FROM s;")
+    db.wait()
 
     def full(*_: object) -> None:
         raise millstream.UnavailableError("no space left", code="E-LOG-FULL")
