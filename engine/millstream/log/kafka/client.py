@@ -32,6 +32,11 @@ _COMMON: Settings = {
     # looked up a coordinator before, `send_offsets_to_transaction` then waits for ever (2.16).
     "metadata.recovery.strategy": "none",
 }
+_ADMIN: Settings = {
+    # It sends to a broker that it takes for the controller, and waits for that one alone until it
+    # hears of another: asking seldom, it gives up while the rest of the cluster is well (2.16).
+    "topic.metadata.refresh.interval.ms": 500,
+}
 _CONSUMER: Settings = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -70,7 +75,7 @@ _FENCING = frozenset(
 
 def admin_config(servers: str, extra: Mapping[str, str]) -> Settings:
     """Of the client that creates and describes topics."""
-    return {"bootstrap.servers": servers, **_COMMON, **extra}
+    return {"bootstrap.servers": servers, **_COMMON, **_ADMIN, **extra}
 
 
 def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> Settings:

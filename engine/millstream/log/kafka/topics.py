@@ -50,6 +50,8 @@ _UNSETTLED = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
+_LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
+"""The broker that was asked has gone, and may have done what it was asked for."""
 _PAUSE = 0.01
 
 
@@ -71,7 +73,7 @@ class Topics:
             config=dict(topic.config),
         )
         try:
-            _result(lambda: self._admin.create_topics([wanted])[topic.name])
+            _result(lambda: self._admin.create_topics([wanted])[topic.name], repeatable=False)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConflictError(f"A topic named '{topic.name}' exists already") from error
@@ -112,8 +114,11 @@ class Topics:
 
     def identity(self, name: str) -> str:
         """What no other topic has, also not a later one of this name."""
-        described = _result(lambda: self._admin.describe_topics(TopicCollection([name]))[name])
-        return str(described.topic_id)
+        wanted = TopicCollection([name])
+        try:
+            return str(_result(lambda: self._admin.describe_topics(wanted)[name]).topic_id)
+        except KafkaException as error:
+            raise translated(error, f"identify topic '{name}'") from error
 
     def names(self) -> tuple[str, ...]:
         """All topics but the cluster's own."""
@@ -257,13 +262,15 @@ class Topics:
             raise translated(error, "ask the Kafka cluster for its topics") from error
 
 
-def _result(ask: Callable[[], Future[Result]]) -> Result:
-    """The answer to a request, asked again while the cluster elects who is to answer."""
+def _result(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> Result:
+    """The answer to a request, asked again while the cluster elects who is to answer, and after
+    the loss of the one who was asked if doing it twice is no harm."""
+    passing = _UNSETTLED | _LOST if repeatable else _UNSETTLED
     deadline = time.monotonic() + REQUEST_SECONDS
     while True:
         try:
             return ask().result(REQUEST_SECONDS * 2)
         except KafkaException as error:
-            if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+            if error.args[0].code() not in passing or time.monotonic() > deadline:
                 raise
         time.sleep(_PAUSE)
