@@ -19,6 +19,9 @@ Batch = TypeVar("Batch")
 
 TopicPartition = tuple[str, int]
 
+AS_THE_CLUSTER = -1
+"""Replicas of a new topic: as many as its cluster makes where nobody says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:

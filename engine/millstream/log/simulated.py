@@ -71,7 +71,9 @@ class SimulatedLog(Generic[Batch]):
         self._request("create_topic")
         check_new_topic(topic, self._topics.get(topic.name))
         self._topics_made += 1
-        self._topics[topic.name] = replace(topic, id=str(self._topics_made))
+        self._topics[topic.name] = replace(
+            topic, id=str(self._topics_made), replicas=max(1, topic.replicas)
+        )
         for partition in range(topic.partitions):
             self._partitions[topic.name, partition] = Partition()
         self._effect("create_topic")

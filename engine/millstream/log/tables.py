@@ -149,7 +149,7 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     )
     assert row is not None
     zeros = (0,) * topic.partitions
-    made = replace(topic, id=str(row[0]))
+    made = replace(topic, id=str(row[0]), replicas=max(1, topic.replicas))
     stored = Stored(int(row[0]), made, (Segment(0, zeros),), zeros, zeros)
     cursor.execute(
         "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]))",
@@ -157,7 +157,7 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
             stored.id,
             topic.name,
             topic.partitions,
-            topic.replicas,
+            made.replicas,
             list(topic.config.keys()),
             list(topic.config.values()),
         ],

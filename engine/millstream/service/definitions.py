@@ -10,7 +10,7 @@ from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
 from millstream.catalog.properties import Form, read_properties
 from millstream.catalog.source import Source
 from millstream.formats.validate import check_formats
-from millstream.log.log import Topic
+from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.schema import SourceKind
 from millstream.plan import define
@@ -112,7 +112,7 @@ def _source_topic(
             )
         policy = "compact" if source.kind is SourceKind.TABLE else "delete"
         config = {"cleanup.policy": policy}
-        engine.log.create_topic(Topic(source.topic, partitions, replicas or 1, config))
+        engine.log.create_topic(Topic(source.topic, partitions, replicas or AS_THE_CLUSTER, config))
     elif partitions not in (None, topic.partitions):
         raise StatementError(
             f"A Kafka topic with the name '{source.topic}' already exists, with different "

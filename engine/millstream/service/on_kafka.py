@@ -10,7 +10,7 @@ from dataclasses import replace
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.kafka.log import KafkaLog
-from millstream.log.log import Topic
+from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import ConflictError, CorruptionError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine, with_functions
@@ -62,6 +62,7 @@ def _namespace(service_id: str) -> str:
 
 
 def _identity(log: KafkaLog, topic: str) -> str:
-    with suppress(ConflictError):
-        log.create_topic(Topic(topic, 1, config={"retention.ms": "-1"}))
+    if log.topic(topic) is None:
+        with suppress(ConflictError):
+            log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, {"retention.ms": "-1"}))
     return log.identity(topic)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
-from millstream.log.log import Topic, TopicPartition
+from millstream.log.log import AS_THE_CLUSTER, Topic, TopicPartition
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
@@ -73,7 +73,8 @@ def make_sink_topic(engine: Engine, planned: Planned) -> str | None:
     config = {"cleanup.policy": "compact" if table else "delete"}
     if wanted.retention_ms is not None:
         config["retention.ms"] = str(wanted.retention_ms)
-    engine.log.create_topic(Topic(wanted.name, partitions, wanted.replicas or 1, config))
+    replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
+    engine.log.create_topic(Topic(wanted.name, partitions, replicas, config))
     return wanted.name
 
 
@@ -210,7 +211,7 @@ def internal_topic(internal: InternalTopic) -> Topic:
     """The topic to make for a repartition or a changelog. Nothing in it expires: the engine
     itself truncates what is consumed, or replaced by a snapshot."""
     config = {"cleanup.policy": "delete", "retention.ms": "-1"}
-    return Topic(internal.name, internal.partitions, config=config)
+    return Topic(internal.name, internal.partitions, AS_THE_CLUSTER, config)
 
 
 def start_positions(
