@@ -128,6 +128,7 @@ class KafkaWriter:
         return self._producer
 
     def _fencing(self) -> FencedError:
+        self._fenced = True
         return FencedError(f"A newer writer of '{self.identity}' exists")
 
     def _send(
@@ -172,7 +173,7 @@ class KafkaWriter:
         try:
             _again(lambda: producer.commit_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
         except KafkaException as error:
-            fault: KafkaError = error.args[0]
+            fault = _cause(producer, error)
             if fault.txn_requires_abort() or fences(fault):
                 return self._given_up(producer, error)
             return Outcome.UNKNOWN
@@ -181,15 +182,15 @@ class KafkaWriter:
     def _given_up(self, producer: Producer, error: KafkaException) -> Outcome:
         """Nothing of a transaction that could not be sent or that the coordinator refused
         becomes visible."""
-        fault: KafkaError = error.args[0]
+        fault = _cause(producer, error)
         if fences(fault):
-            self._fenced = True
             raise self._fencing() from error
         if fault.txn_requires_abort():
             try:
                 _again(lambda: producer.abort_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
             except KafkaException as failed:
-                self._fenced = fences(failed.args[0])
+                if fences(_cause(producer, failed)):
+                    raise self._fencing() from failed
                 return Outcome.UNKNOWN
             return Outcome.ABORTED
         failure: MillstreamError = translated(error, f"write as '{self.identity}'")
@@ -199,12 +200,26 @@ class KafkaWriter:
 
 
 def _again(call: Callable[[], object], seconds: float) -> None:
-    """Call until it succeeds, fails for good, or `seconds` have passed."""
+    """Call until it succeeds, fails for good, or `seconds` have passed. Then once more: if this
+    process itself was stopped so long, only a call made after that hears of a newer writer."""
     deadline = time.monotonic() + seconds
+    last = False
     while True:
         try:
             call()
             return
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline:
+            if last or not error.args[0].retriable():
                 raise
+        last = time.monotonic() > deadline
+
+
+def _cause(producer: Producer, error: KafkaException) -> KafkaError:
+    """What has happened; after a fatal error some calls say no more than that there was one."""
+    fault: KafkaError = error.args[0]
+    if fault.code() == KafkaError._FATAL:
+        try:
+            producer.begin_transaction()
+        except KafkaException as named:
+            fault = named.args[0]
+    return fault
