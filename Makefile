@@ -71,9 +71,13 @@ kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its o
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
 
-crash: $(STAMP)  ## SIGKILL a real process on the embedded log: KILLS=n
-	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS)
-	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS)
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [SEED=n]
+ifeq ($(LOG),kafka)
+	@$(BIN)/python -m tests.crash.kafka_crash --kills $(KILLS) --seed $(SEED)
+else
+	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS) --seed $(SEED)
+	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS) --seed $(SEED)
+endif
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
 	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)

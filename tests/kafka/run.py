@@ -12,7 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 TOOL = Path(__file__).with_name("kafka-local")
@@ -26,6 +27,20 @@ def tool(environment: dict[str, str], *arguments: str) -> str:
         raise SystemExit(f"FAILED: no Kafka broker: 'kafka-local {arguments[0]}' did not succeed")
     lines = done.stdout.strip().splitlines()
     return lines[-1] if lines else ""
+
+
+@contextmanager
+def cluster(brokers: int = 1) -> Iterator[tuple[str, dict[str, str]]]:
+    """Brokers of one's own, with their data in a temporary folder: their addresses, and the
+    environment in which kafka-local knows them."""
+    with tempfile.TemporaryDirectory(prefix="millstream-kafka-") as folder:
+        environment = {**os.environ, "KAFKA_LOCAL_DATA": folder}
+        tool(environment, "install")
+        servers = tool(environment, "start", "--brokers", str(brokers), "--port", "0")
+        try:
+            yield servers, environment
+        finally:
+            tool(environment, "stop", "--wipe")
 
 
 def checks(servers: str, cases: str, sample: int) -> tuple[tuple[str, Sequence[str]], ...]:
@@ -46,19 +61,13 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=200, help="conformance cases")
     options = parser.parse_args()
     failed = []
-    with tempfile.TemporaryDirectory(prefix="millstream-kafka-") as folder:
-        environment = {**os.environ, "KAFKA_LOCAL_DATA": folder}
-        tool(environment, "install")
-        servers = tool(environment, "start", "--port", "0")
+    with cluster() as (servers, environment):
         environment |= {"MILLSTREAM_KAFKA": servers, "SEQUENCES": str(options.sequences)}
-        try:
-            for title, arguments in checks(servers, options.cases, options.sample):
-                print(f"== {title} on Kafka at {servers}", flush=True)
-                command = [sys.executable, "-m", *arguments]
-                if subprocess.run(command, env=environment, check=False).returncode:
-                    failed.append(title)
-        finally:
-            tool(environment, "stop", "--wipe")
+        for title, arguments in checks(servers, options.cases, options.sample):
+            print(f"== {title} on Kafka at {servers}", flush=True)
+            command = [sys.executable, "-m", *arguments]
+            if subprocess.run(command, env=environment, check=False).returncode:
+                failed.append(title)
     print(f"FAILED on Kafka: {', '.join(failed)}" if failed else "All is well on Kafka.")
     return 1 if failed else 0
 

@@ -1,0 +1,236 @@
+"""Whether the topics of a crash run hold what they must; shares no code with the engine.
+
+    python -m tests.crash.kafka_checker SERVERS SERVICE ACKS
+
+Reads `numbers`, `copies`, `moved` and `counts` with a consumer of its own, committed records only,
+up to the end. Prints a line for each violation and a summary; exit status 1 when there is any.
+What the brokers hold of the input is the truth the output is checked against, and must itself
+hold every acknowledged record at its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+TOPICS = ("numbers", "copies", "moved", "counts")
+SETTLE_SECONDS = 90.0
+"""Longer than a coordinator waits for a silent owner of a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it was read; `value` without case in its names."""
+
+    partition: int
+    offset: int
+    key: str
+    value: Mapping[str, object]
+
+    def number(self, name: str) -> int:
+        """A whole number in the value, -1 when there is none."""
+        found = self.value.get(name)
+        return found if isinstance(found, int) else -1
+
+
+Topics = Mapping[str, list[Record]]
+"""Records by topic, each partition's in order of offset."""
+
+
+def parsed(partition: int, offset: int, key: bytes | None, value: bytes | None) -> Record:
+    """A record of the client."""
+    try:
+        fields = {name.upper(): item for name, item in json.loads(value or b"{}").items()}
+    except (ValueError, AttributeError):
+        fields = {}
+    return Record(partition, offset, (key or b"").decode(errors="replace"), fields)
+
+
+def check_input(topics: Topics, acks: Mapping[int, tuple[int, int]]) -> list[str]:
+    """Every acknowledged number is at its place, and no number is there twice."""
+    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for record in topics["numbers"]:
+        places[record.number("N")].append((record.partition, record.offset))
+    problems = [
+        f"number {number} was acknowledged at {place} and is lost"
+        for number, place in acks.items()
+        if place not in places[number]
+    ]
+    problems += [f"number {n} is in the input at {at}" for n, at in places.items() if len(at) > 1]
+    return problems
+
+
+def check_once(name: str, wanted: Iterable[int], got: Iterable[int]) -> list[str]:
+    """Lost, doubled and invented numbers."""
+    expected, counted = set(wanted), Counter(got)
+    problems = [f"{name}: lost {number}" for number in sorted(expected - counted.keys())]
+    problems += [f"{name}: invented {number}" for number in sorted(counted.keys() - expected)]
+    problems += [f"{name}: {count} times {n}" for n, count in counted.items() if count > 1]
+    return problems
+
+
+def check_order(
+    name: str, sequences: Mapping[object, list[int]], places: Mapping[int, tuple[int, int]]
+) -> list[str]:
+    """In each sequence, the numbers of one source partition are in the order of the source."""
+    problems = []
+    for owner, numbers in sequences.items():
+        last: dict[int, tuple[int, int]] = {}
+        for number in numbers:
+            partition, offset = places.get(number, (-1, -1))
+            before, of = last.get(partition, (-1, -1))
+            if offset < before:
+                problems.append(f"{name}: {owner} reordered, {number} after {of}")
+            last[partition] = (offset, number)
+    return problems
+
+
+def check_stream(
+    topics: Topics, name: str, key: str, kept: Iterable[Record], source_keys: Mapping[int, str]
+) -> list[str]:
+    """A stream with the numbers of `kept`, each under its `key`, in the order of the input."""
+    expected = {record.number("N"): record for record in kept}
+    sequences: dict[object, list[int]] = defaultdict(list)
+    problems = []
+    for record in topics[name]:
+        number = record.number("N")
+        sequences[record.key].append(number)
+        source = expected.get(number)
+        if source is None:
+            continue
+        wanted = source_keys[number] if key == "K" else source.value.get(key)
+        if record.key != wanted:
+            problems.append(f"{name}: {number} has key {record.key} instead of {wanted}")
+    problems += check_once(name, expected, (r.number("N") for r in topics[name]))
+    homes = {(record.key, record.partition) for record in topics[name]}
+    homes_of = Counter(owner for owner, _ in homes)
+    problems += [f"{name}: {k} is in {many} partitions" for k, many in homes_of.items() if many > 1]
+    places = {n: (record.partition, record.offset) for n, record in expected.items()}
+    return problems + check_order(name, sequences, places)
+
+
+def check_counts(topics: Topics) -> list[str]:
+    """Each change of a group adds one more record of `moved` to it: all of them, each once, those
+    of one partition in their order."""
+    problems = []
+    group_of = {record.number("N"): record.value.get("H") for record in topics["moved"]}
+    added: dict[object, list[int]] = defaultdict(list)
+    count: dict[str, int] = defaultdict(int)
+    total: dict[str, int] = defaultdict(int)
+    for record in topics["counts"]:
+        group, c, s = record.key, record.number("C"), record.number("S")
+        if c != count[group] + 1:
+            problems.append(f"counts: {group} goes from {count[group]} to {c}")
+        number = s - total[group]
+        if group_of.get(number) != group:
+            problems.append(f"counts: {group} at {c} has sum {s}, which is {number} more")
+        added[group].append(number)
+        count[group], total[group] = c, s
+    problems += check_once("counts", group_of, (n for numbers in added.values() for n in numbers))
+    places = {record.number("N"): (record.partition, record.offset) for record in topics["moved"]}
+    return problems + check_order("counts", added, places)
+
+
+def check(topics: Topics, acks: Mapping[int, tuple[int, int]]) -> list[str]:
+    """All violations."""
+    source = topics["numbers"]
+    keys = {record.number("N"): record.key for record in source}
+    kept = [record for record in source if record.number("N") % 3]
+    return [
+        *check_input(topics, acks),
+        *check_stream(topics, "copies", "K", kept, keys),
+        *check_stream(topics, "moved", "G", source, keys),
+        *check_counts(topics),
+    ]
+
+
+def read_acks(path: Path) -> dict[int, tuple[int, int]]:
+    """Number to (partition, offset)."""
+    lines = (line.split() for line in path.read_text().splitlines())
+    return {int(number): (int(partition), int(offset)) for number, partition, offset in lines}
+
+
+def ends_of(servers: str, names: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The ends of all partitions, once no transaction is open on any of them."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
+    deadline = time.monotonic() + SETTLE_SECONDS
+    listed = admin.list_topics(timeout=30).topics
+    places = [TopicPartition(name, part) for name in names for part in listed[name].partitions]
+    wanted = {place: OffsetSpec.latest() for place in places}
+    while True:
+        committed, written = (
+            {(at.topic, at.partition): f.result().offset for at, f in futures.items()}
+            for futures in (
+                admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED),
+                admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED),
+            )
+        )
+        if committed == written:
+            return written
+        if time.monotonic() > deadline:
+            raise SystemExit(f"VIOLATION a transaction stays open: {committed} of {written}")
+        time.sleep(0.2)
+
+
+def read(servers: str, names: Iterable[str]) -> dict[str, list[Record]]:
+    """All committed records."""
+    names = tuple(names)
+    ends = ends_of(servers, names)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "crash-checker",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "log_level": 2,
+        }
+    )
+    found: dict[str, list[Record]] = {name: [] for name in names}
+    open_places = {place for place, end in ends.items() if end}
+    consumer.assign([TopicPartition(*place, 0) for place in open_places])
+    while open_places:
+        for message in consumer.consume(5000, 1.0):
+            place = (message.topic() or "", message.partition() or 0)
+            error, offset = message.error(), message.offset() or 0
+            if error is None:
+                record = parsed(place[1], offset, message.key(), message.value())
+                found[place[0]].append(record)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            elif offset >= ends[place]:
+                open_places.discard(place)
+    consumer.close()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("servers")
+    parser.add_argument("service")
+    parser.add_argument("acks", type=Path)
+    given = parser.parse_args()
+    full = {name: f"{given.service}.{name}" for name in TOPICS}
+    records = read(given.servers, full.values())
+    topics = {name: records[full[name]] for name in TOPICS}
+    acks = read_acks(given.acks)
+    problems = check(topics, acks)
+    for problem in problems[:50]:
+        sys.stdout.write(f"VIOLATION {problem}\n")
+    sizes = {name: len(found) for name, found in topics.items()}
+    sys.stdout.write(json.dumps({"acknowledged": len(acks), **sizes}) + "\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

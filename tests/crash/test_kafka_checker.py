@@ -1,0 +1,136 @@
+"""The checker of Kafka runs is checked: each forged history must be flagged, the true one not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.crash.kafka_checker import Record, check, parsed
+from tests.crash.kafka_input import record
+
+History = dict[str, list[Record]]
+NUMBERS = 40
+PARTITIONS = 2
+
+
+def appended(records: list[Record], partition: int, key: str, value: dict[str, object]) -> None:
+    offset = sum(1 for other in records if other.partition == partition)
+    records.append(Record(partition, offset, key, value))
+
+
+def true_history() -> tuple[History, dict[int, tuple[int, int]]]:
+    """What an engine without faults leaves; keys choose partitions, groups too."""
+    history: History = {name: [] for name in ("numbers", "copies", "moved", "counts")}
+    counts: dict[str, tuple[int, int]] = {}
+    for number in range(NUMBERS):
+        key, value = record(number)
+        source = parsed(int(key) % PARTITIONS, len(history["numbers"]), key, value)
+        history["numbers"].append(source)
+        g, h = str(source.value["G"]), str(source.value["H"])
+        if number % 3:
+            appended(history["copies"], source.partition, source.key, {"N": number})
+        appended(history["moved"], int(g[1]) % PARTITIONS, g, {"N": number, "H": h})
+        count, total = counts.get(h, (0, 0))
+        counts[h] = count + 1, total + number
+        appended(history["counts"], 0, h, {"C": count + 1, "S": total + number})
+    acks = {r.number("N"): (r.partition, r.offset) for r in history["numbers"]}
+    return history, acks
+
+
+def lose(topic: str, index: int) -> Callable[[History], None]:
+    def fault(history: History) -> None:
+        del history[topic][index]
+
+    return fault
+
+
+def double(topic: str, index: int) -> Callable[[History], None]:
+    def fault(history: History) -> None:
+        twin = history[topic][index]
+        history[topic].append(replace(twin, offset=1_000))
+
+    return fault
+
+
+def swap(topic: str, key: str, other: int = 1) -> Callable[[History], None]:
+    """Exchange the values of the first and another record of a key."""
+
+    def fault(history: History) -> None:
+        places = [i for i, item in enumerate(history[topic]) if item.key == key]
+        first, second = places[0], places[other]
+        one, two = history[topic][first], history[topic][second]
+        history[topic][first] = replace(one, value=two.value)
+        history[topic][second] = replace(two, value=one.value)
+
+    return fault
+
+
+def alter(topic: str, index: int, **changed: object) -> Callable[[History], None]:
+    """Other fields of a record, or of its value (in capitals)."""
+
+    def fault(history: History) -> None:
+        item = history[topic][index]
+        values = {name: value for name, value in changed.items() if name.isupper()}
+        fields = {name: value for name, value in changed.items() if not name.isupper()}
+        history[topic][index] = replace(item, value={**item.value, **values}, **fields)  # type: ignore[arg-type]
+
+    return fault
+
+
+def recount(history: History) -> None:
+    """A count that takes one record twice and another never, its counts without a gap."""
+    changes = [i for i, item in enumerate(history["counts"]) if item.key == "h0"]
+    for index in changes[5:]:
+        item = history["counts"][index]
+        history["counts"][index] = replace(item, value={**item.value, "S": item.number("S") - 3})
+
+
+def count_out_of_order(history: History) -> None:
+    """A count that takes two records of one partition of `moved` the wrong way round."""
+    moved = [r for r in history["moved"] if r.value["H"] == "h1" and r.key == "g1"]
+    late, early = moved[1].number("N"), moved[0].number("N")
+    total = 0
+    numbers = [r.number("N") for r in history["moved"] if r.value["H"] == "h1"]
+    swapped = [late if n == early else early if n == late else n for n in numbers]
+    for index, item in enumerate(history["counts"]):
+        if item.key == "h1":
+            total += swapped.pop(0)
+            history["counts"][index] = replace(item, value={**item.value, "S": total})
+
+
+def test_a_true_history_passes() -> None:
+    assert check(*true_history()) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lose("numbers", 3), "number 3 was acknowledged at (1, 3) and is lost"),
+        (double("numbers", 4), "number 4 is in the input at"),
+        (lose("copies", 2), "copies: lost 4"),
+        (lose("copies", -1), "copies: lost 38"),
+        (double("copies", 2), "copies: 2 times 4"),
+        (swap("copies", "1"), "copies: 1 reordered"),
+        (alter("copies", 0, N=3), "copies: invented 3"),
+        (alter("copies", 0, key="5"), "copies: 1 has key 5 instead of 1"),
+        (alter("copies", 7, partition=7), "is in 2 partitions"),
+        (lose("moved", 9), "moved: lost 9"),
+        (double("moved", 9), "moved: 2 times 9"),
+        (swap("moved", "g0", 7), "moved: g0 reordered"),
+        (alter("moved", 9, key="g0"), "moved: 9 has key g0 instead of g4"),
+        (lose("counts", -1), "counts: lost 39"),
+        (lose("counts", 20), "counts: h2 goes from 6 to 8"),
+        (double("counts", -1), "counts: h0 goes from 14 to 14"),
+        (alter("counts", 20, S=1), "counts: h2 at 7 has sum 1"),
+        (recount, "counts: 2 times 12"),
+        (recount, "counts: lost 15"),
+        (count_out_of_order, "counts: h1 reordered"),
+    ],
+)
+def test_planted_faults_are_found(fault: Callable[[History], None], message: str) -> None:
+    history, acks = true_history()
+    fault(history)
+    problems = check(history, acks)
+    assert any(message in problem for problem in problems), problems
