@@ -36,6 +36,9 @@ COMMIT_SECONDS = 30.0
 """How long a commit is tried again before its outcome counts as unknown; well below the time
 after which the coordinator gives the transaction up."""
 
+_FAILURES = (KafkaException, SystemError)
+"""The latter when the client has raised a fatal error just before it calls back (2.16)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -111,7 +114,7 @@ class KafkaWriter:
             self._send(producer, appended, ends)
             if group is not None:
                 self._send_positions(producer, group, positions)
-        except KafkaException as error:
+        except _FAILURES as error:
             return self._given_up(producer, error)
         outcome = self._committed(producer)
         if outcome is Outcome.COMMITTED:
@@ -172,14 +175,14 @@ class KafkaWriter:
     def _committed(self, producer: Producer) -> Outcome:
         try:
             _again(lambda: producer.commit_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
-        except KafkaException as error:
+        except _FAILURES as error:
             fault = _cause(producer, error)
             if fault.txn_requires_abort() or fences(fault):
                 return self._given_up(producer, error)
             return Outcome.UNKNOWN
         return Outcome.COMMITTED
 
-    def _given_up(self, producer: Producer, error: KafkaException) -> Outcome:
+    def _given_up(self, producer: Producer, error: KafkaException | SystemError) -> Outcome:
         """Nothing of a transaction that could not be sent or that the coordinator refused
         becomes visible."""
         fault = _cause(producer, error)
@@ -188,12 +191,12 @@ class KafkaWriter:
         if fault.txn_requires_abort():
             try:
                 _again(lambda: producer.abort_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
-            except KafkaException as failed:
+            except _FAILURES as failed:
                 if fences(_cause(producer, failed)):
                     raise self._fencing() from failed
                 return Outcome.UNKNOWN
             return Outcome.ABORTED
-        failure: MillstreamError = translated(error, f"write as '{self.identity}'")
+        failure: MillstreamError = translated(fault, f"write as '{self.identity}'")
         if fault.fatal():
             return Outcome.UNKNOWN
         raise failure from error
@@ -214,12 +217,14 @@ def _again(call: Callable[[], object], seconds: float) -> None:
         last = time.monotonic() > deadline
 
 
-def _cause(producer: Producer, error: KafkaException) -> KafkaError:
+def _cause(producer: Producer, error: KafkaException | SystemError) -> KafkaError:
     """What has happened; after a fatal error some calls say no more than that there was one."""
-    fault: KafkaError = error.args[0]
-    if fault.code() == KafkaError._FATAL:
-        try:
-            producer.begin_transaction()
-        except KafkaException as named:
-            fault = named.args[0]
-    return fault
+    fault: KafkaError | None = error.args[0] if isinstance(error, KafkaException) else None
+    if fault is not None and fault.code() != KafkaError._FATAL:
+        return fault
+    try:
+        producer.begin_transaction()
+    except KafkaException as named:
+        cause: KafkaError = named.args[0]
+        return cause
+    raise error
