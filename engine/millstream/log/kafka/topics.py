@@ -115,10 +115,15 @@ class Topics:
     def identity(self, name: str) -> str:
         """What no other topic has, also not a later one of this name."""
         wanted = TopicCollection([name])
-        try:
-            return str(_result(lambda: self._admin.describe_topics(wanted)[name]).topic_id)
-        except KafkaException as error:
-            raise translated(error, f"identify topic '{name}'") from error
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while True:
+            try:
+                return str(_result(lambda: self._admin.describe_topics(wanted)[name]).topic_id)
+            except KafkaException as error:
+                # The broker that was asked may not have heard yet of what another one knows.
+                late = error.args[0].code() in _ABSENT and time.monotonic() < deadline
+                if not late or self._metadata(name) is None:
+                    raise translated(error, f"identify topic '{name}'") from error
 
     def names(self) -> tuple[str, ...]:
         """All topics but the cluster's own."""
