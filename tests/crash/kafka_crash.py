@@ -34,6 +34,8 @@ PARTITIONS = 4
 BROKERS = 3
 MARKS = 12
 """At most so many marks are waited for before a kill."""
+DELAYS = {"begin": 0.01, "commit": 0.005, "done": 0.25}
+"""Seconds that a kill comes after a mark at most; half of the kills come at once."""
 QUERIES = 3
 ZOMBIE_EVERY = 8
 """Every so many kills one is of a zombie."""
@@ -81,7 +83,7 @@ def kill_once(run: Run) -> None:
         engine.await_ready()
         mark = kind if kind in ("begin", "commit") else "done"
         engine.await_marks(mark, run.rng.randint(1, MARKS))
-        time.sleep(run.rng.uniform(0.0, 0.25 if mark == "done" else 0.008))
+        time.sleep(run.rng.choice((0.0, run.rng.uniform(0.0, DELAYS[mark]))))
     where = run.engine.kill()
     run.engine = None
     run.seen["kills"] += 1
