@@ -55,7 +55,7 @@ class Run:
     """The environment of kafka-local, when the brokers are ours to kill."""
     engine: EngineProcess | None = None
     bounce: threading.Thread | None = None
-    lives: int = 0
+    started: list[EngineProcess] = field(default_factory=list)
     state: int = 0
     seen: Counter[str] = field(default_factory=Counter)
 
@@ -67,15 +67,16 @@ def start(run: Run, *more: str) -> EngineProcess:
         for file in run.folder.glob(f"{state.name}*"):
             file.unlink()
         run.seen["states wiped"] += 1
-    run.lives += 1
     arguments = (run.servers, run.service, str(state), *more)
-    return EngineProcess(arguments, run.folder / f"engine{run.lives}.err")
+    started = EngineProcess(arguments, run.folder / f"engine{len(run.started)}.err")
+    run.started.append(started)
+    return started
 
 
 def kill_once(run: Run) -> None:
     """Kill the engine: while it opens, around the steps of a commit, or at any time."""
     kind = run.rng.choices(("opening", "begin", "commit", "any"), (2, 2, 4, 2))[0]
-    if kind == "opening" and run.lives > 1:
+    if kind == "opening" and len(run.started) > 1:
         run.engine = run.engine or start(run)
         time.sleep(run.rng.uniform(0.2, 3.0))
     else:
@@ -191,8 +192,8 @@ def campaign(
         status, found = 1, str(failure)
     finally:
         settle_brokers(run)
-        if run.engine is not None:
-            run.engine.end()
+        for engine in run.started:
+            engine.end()
     seen = ", ".join(f"{count} {what}" for what, count in sorted(run.seen.items()))
     minutes, seconds = divmod(int(time.monotonic() - began), 60)
     report = f"kafka: seed {seed}, {seen}, {minutes}:{seconds:02}\n{found}"
