@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
 from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, translated
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import ConflictError, CorruptionError, StatementError
+from millstream.model.errors import ConflictError, CorruptionError, StatementError, UnavailableError
 
 Result = TypeVar("Result")
 _ABSENT = frozenset(
@@ -147,11 +147,17 @@ class Topics:
         self.check(place)
         wanted = TopicPartition(*place)
         spec = OffsetSpec.latest() if end else OffsetSpec.earliest()
+        attempt = f"find the offsets of topic '{place[0]}', partition {place[1]}"
+        deadline = time.monotonic() + REQUEST_SECONDS
         try:
-            return int(_result(lambda: self._list_offsets({wanted: spec})[wanted]).offset)
+            # Without a leader, the client may answer that all is well and the offset not valid.
+            while (found := _result(lambda: self._list_offsets({wanted: spec})[wanted])).offset < 0:
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"Could not {attempt}: it has no leader")
+                time.sleep(_PAUSE)
         except KafkaException as error:
-            attempt = f"find the offsets of topic '{place[0]}', partition {place[1]}"
             raise translated(error, attempt) from error
+        return int(found.offset)
 
     def out_of_range(self, place: Place, offset: int) -> CorruptionError:
         """What is wrong with a position that no record can be read from."""
@@ -176,7 +182,9 @@ class Topics:
         ends = {}
         for wanted, answer in found.items():
             with suppress(KafkaException):
-                ends[wanted.topic, wanted.partition] = answer.result(REQUEST_SECONDS * 2).offset
+                offset = answer.result(REQUEST_SECONDS * 2).offset
+                if offset >= 0:
+                    ends[wanted.topic, wanted.partition] = offset
         return ends
 
     def _list_offsets(
