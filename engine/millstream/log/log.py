@@ -101,6 +101,11 @@ class Reader(Protocol[Batch]):
     """The reading side of one who goes through partitions in their order. What he will ask for
     next may have been fetched already; where he holds records back, he asks for them again."""
 
+    def begin(self) -> None:
+        """What is read from here on is taken together, in the order of time: the end of a
+        partition is reported only if it was still one when all that was read of the others had
+        come."""
+
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """As `Log.read`, but without waiting: what is not here yet is `awaited`."""
 
@@ -113,6 +118,9 @@ class DirectReader(Generic[Batch]):
     """The reader of a log that fetches nothing ahead."""
 
     log: Log[Batch]
+
+    def begin(self) -> None:
+        """Each read is of what is there now."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """As `Log.read`."""

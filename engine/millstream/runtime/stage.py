@@ -111,6 +111,7 @@ class Stage(Generic[Batch]):
             self.buffer.clear()
         gained = 0
         self.awaiting = False
+        reader.begin()
         for place in self._places():
             known = self.buffer.get(place)
             if (known is not None and known.count) or gained > room:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 
 import numpy as np
@@ -25,6 +26,7 @@ class Feed:
         self.count = 0
         self.bytes = 0
         self._pieces: deque[pa.Table] = deque()
+        self._stuck = (-1, 0.0)
 
     def add(self, piece: pa.Table) -> None:
         """Records that follow; `next` moves behind them."""
@@ -39,6 +41,16 @@ class Feed:
         self.awaited = None
         self.next = max(self.next, end)
 
+    def stuck(self, seconds: float) -> bool:
+        """Whether nothing has come for so long since this was asked first; to be asked while it
+        is known that there is more."""
+        now = time.monotonic()
+        at, since = self._stuck
+        if at != self.next:
+            self._stuck = (self.next, now)
+            return False
+        return now >= since + seconds
+
     def pass_to(self, offset: int) -> None:
         """Let go of what lies before `offset`."""
         self.start = offset
@@ -51,15 +63,18 @@ class Feed:
             self._pieces.appendleft(rest)
             self._count(rest, 1)
 
-    def first(self, count: int) -> pa.Table:
-        """At most so many records from `start` on."""
+    def first(self, count: int, before: int | None = None) -> pa.Table:
+        """At most so many records from `start` on, with offsets below `before`."""
         taken: list[pa.Table] = []
         for piece in self._pieces:
             if count <= 0:
                 break
             taken.append(piece.slice(0, count))
             count -= piece.num_rows
-        return pa.concat_tables(taken) if taken else RAW_SCHEMA.empty_table()
+        found = pa.concat_tables(taken) if taken else RAW_SCHEMA.empty_table()
+        if before is None or before >= self.next:
+            return found
+        return found.slice(0, int(np.searchsorted(found["offset"].to_numpy(), before)))
 
     def _count(self, piece: pa.Table, sign: int) -> None:
         self.count += sign * piece.num_rows

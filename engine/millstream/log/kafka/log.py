@@ -42,7 +42,7 @@ class KafkaLog:
         self._watchers = Watchers()
         self._reading = consumer_config(servers, "_millstream_reader", extra)
         self._readers: WeakSet[KafkaReader] = WeakSet()
-        self._reader = self._new_reader()
+        self._reader = self._new_reader(_never)
         """For reads here and there."""
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
@@ -86,7 +86,7 @@ class KafkaLog:
 
     def reader(self) -> Reader[pa.Table]:
         """A consumer of one's own, which fetches ahead."""
-        return self._new_reader()
+        return self._new_reader(self._shared)
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """Committed records from `offset` on."""
@@ -147,12 +147,17 @@ class KafkaLog:
             for reader in tuple(self._readers):
                 reader.close()
 
-    def _new_reader(self) -> KafkaReader:
+    def _new_reader(self, shared: Callable[[Place], bool]) -> KafkaReader:
         made = KafkaReader(
-            self._reading, self._topics, self._written, self._watchers.call, self._room
+            self._reading, self._topics, self._written, self._watchers.call, self._room, shared
         )
         self._readers.add(made)
         return made
+
+    def _shared(self, place: Place) -> bool:
+        """Whether others write to a topic, or only this process: then what it has written tells
+        where a partition ends."""
+        return not self._namespace or not place[0].startswith(self._namespace)
 
     def _room(self) -> int:
         reading = sum(reader.reading for reader in tuple(self._readers))
@@ -166,3 +171,7 @@ class KafkaLog:
 
     def _committed(self, group: str, places: Collection[Place]) -> None:
         self._moved.setdefault(group, set()).update(places)
+
+
+def _never(_place: Place) -> bool:
+    return False

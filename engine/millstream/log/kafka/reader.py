@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.kafka.feed import Feed
+from millstream.log.kafka.horizon import Ends, Horizon
 from millstream.log.kafka.messages import table_of
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
@@ -42,16 +43,19 @@ class KafkaReader:
         written: Mapping[Place, int],
         arrived: Callable[[], None],
         room: Callable[[], int],
+        shared: Callable[[Place], bool],
     ) -> None:
         """`written`: the offsets after the last records written by this process, which reads
         must show. `arrived` is called from the polling thread when there is something to read.
-        `room`: bytes to hold for all partitions."""
+        `room`: bytes to hold for all partitions. `shared` says of which ones the order between
+        them matters and is not this process's."""
         self._config = config
         self._topics = topics
         self._written = written
         self._arrived = arrived
         self._room = room
         self._feeds: dict[Place, Feed] = {}
+        self._horizon = Horizon(self._look, shared)
         self._assigned: set[Place] = set()
         self._retired: set[Place] = set()
         """Places that the consumer of now was assigned and is no more."""
@@ -61,6 +65,11 @@ class KafkaReader:
         self._stopping = False
         self._failure: MillstreamError | None = None
         self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """What is read from here on is taken together."""
+        with self._news:
+            self._horizon.begin(self._feeds)
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """At most `max_records` from `offset` on, of those that have come."""
@@ -109,12 +118,6 @@ class KafkaReader:
         feed = self._feed(place, offset)
         if seconds:
             self._news.wait_for(lambda: self._complete(place, feed, max_records), seconds)
-        if not self._ready(place, feed):
-            now = time.monotonic()
-            feed.awaited = now - seconds if feed.awaited is None else feed.awaited
-            if now - feed.awaited >= REQUEST_SECONDS:
-                raise _silence(place, offset)
-            return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
         if self._failure is not None:
             # The thread is gone; who tries again starts another one.
             failure, self._failure, self._thread = self._failure, None, None
@@ -122,10 +125,32 @@ class KafkaReader:
         if not feed.count and feed.fault is not None:
             del self._feeds[place]
             raise feed.fault
-        batch = feed.first(max_records)
+        batch = feed.first(max_records, self._horizon.bound(place, feed))
         at_end = self._ended(place, feed) and batch.num_rows == feed.count
+        at_end = at_end and self._horizon.at_end(place, feed)
+        if not at_end and not batch.num_rows:
+            return self._nothing_yet(place, feed, offset, seconds)
+        feed.awaited = None
         following = feed.next if at_end else batch["offset"][-1].as_py() + 1
         return Fetched(*place, batch, batch.num_rows, following, at_end, int(batch.nbytes))
+
+    def _nothing_yet(
+        self, place: Place, feed: Feed, offset: int, seconds: float
+    ) -> Fetched[pa.Table]:
+        if feed.count or feed.end is not None:
+            self._horizon.ask(self._feeds)
+        now = time.monotonic()
+        feed.awaited = now - seconds if feed.awaited is None else feed.awaited
+        if now - feed.awaited >= REQUEST_SECONDS:
+            raise _silence(place, offset)
+        return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
+
+    def _look(self, places: Sequence[Place], answered: Callable[[Ends], None]) -> None:
+        def told(ends: Ends) -> None:
+            answered(ends)
+            self._arrived()
+
+        self._topics.look(places, told)
 
     def _start(self) -> None:
         if self._thread is None:
@@ -142,11 +167,6 @@ class KafkaReader:
             self._anew = True
         self._feeds[place] = feed = Feed(offset)
         return feed
-
-    def _ready(self, place: Place, feed: Feed) -> bool:
-        if feed.count or feed.fault is not None or self._failure is not None:
-            return True
-        return self._ended(place, feed)
 
     def _complete(self, place: Place, feed: Feed, max_records: int) -> bool:
         if feed.fault is not None or self._failure is not None:

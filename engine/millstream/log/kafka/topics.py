@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import (
@@ -53,6 +54,7 @@ _UNSETTLED = frozenset(
 _LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 """The broker that was asked has gone, and may have done what it was asked for."""
 _PAUSE = 0.01
+_LOOK_SECONDS = 2.0
 
 
 class Topics:
@@ -186,6 +188,25 @@ class Topics:
                 if offset >= 0:
                     ends[wanted.topic, wanted.partition] = offset
         return ends
+
+    def look(self, places: Collection[Place], answered: Callable[[dict[Place, int]], None]) -> None:
+        """Ask for the ends of what is written, committed or not. `answered` is called from
+        another thread, with those that could be told."""
+        found: dict[Place, int | None] = {}
+
+        def done(place: Place, answer: Future[ListOffsetsResultInfo]) -> None:
+            found[place] = None if answer.exception() else answer.result().offset
+            if len(found) == len(places):
+                answered({at: end for at, end in found.items() if end is not None})
+
+        wanted = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        asked = self._admin.list_offsets(
+            wanted,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=_LOOK_SECONDS,
+        )
+        for item, answer in asked.items():
+            answer.add_done_callback(partial(done, (item.topic, item.partition)))
 
     def _list_offsets(
         self, wanted: dict[TopicPartition, OffsetSpec]

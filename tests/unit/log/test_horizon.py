@@ -1,0 +1,131 @@
+"""Partitions that others write are read together only up to what cannot be preceded any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from millstream.log.kafka.feed import Feed
+from millstream.log.kafka.horizon import Horizon
+from millstream.log.log import TopicPartition
+from millstream.model.batch import raw_batch
+
+LEFT, RIGHT = ("t", 0), ("t", 1)
+Ends = Mapping[TopicPartition, int]
+
+
+class Brokers:
+    """Holds back the answers to looks until they are told."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[Ends], None]] = []
+
+    def look(self, _: tuple[TopicPartition, ...], answered: Callable[[Ends], None]) -> None:
+        self.asked.append(answered)
+
+    def answer(self, left: int, right: int) -> None:
+        self.asked.pop()({LEFT: left, RIGHT: right})
+
+
+def filled(first: int, count: int) -> Feed:
+    feed = Feed(first)
+    add(feed, count)
+    return feed
+
+
+def add(feed: Feed, count: int) -> None:
+    batch = raw_batch([(None, b"", 0)] * count)
+    offsets = [feed.next + number for number in range(count)]
+    feed.add(batch.set_column(0, "offset", [offsets]))
+
+
+def ended(at: int) -> Feed:
+    feed = Feed(at)
+    feed.reach(at)
+    return feed
+
+
+def opened() -> tuple[Brokers, Horizon]:
+    brokers = Brokers()
+    return brokers, Horizon(brokers.look, lambda place: True)
+
+
+def test_without_an_end_nothing_is_asked_and_all_may_be_read() -> None:
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: filled(0, 5)}
+    horizon.begin(feeds)
+    assert [horizon.bound(place, feed) for place, feed in feeds.items()] == [None, None]
+    assert not brokers.asked
+
+
+def test_an_end_counts_after_a_look_and_for_what_had_come_before_it() -> None:
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    horizon.begin(feeds)
+    assert horizon.bound(LEFT, feeds[LEFT]) == 0
+    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    horizon.ask(feeds)
+    add(feeds[LEFT], 2)
+    brokers.answer(7, 3)
+    horizon.begin(feeds)
+    assert horizon.bound(LEFT, feeds[LEFT]) == 5
+    assert horizon.at_end(RIGHT, feeds[RIGHT])
+
+
+def test_an_end_does_not_count_once_more_was_read_of_another_partition() -> None:
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: filled(0, 3)}
+    horizon.begin(feeds)
+    assert horizon.bound(LEFT, feeds[LEFT]) is None
+    feeds[RIGHT].pass_to(3)
+    feeds[RIGHT].reach(3)
+    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    horizon.ask(feeds)
+    assert len(brokers.asked) == 1
+
+
+def test_what_is_written_but_has_not_come_is_waited_for() -> None:
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    horizon.ask(feeds)
+    brokers.answer(5, 4)
+    horizon.begin(feeds)
+    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    horizon.ask(feeds)
+    assert not brokers.asked
+    add(feeds[RIGHT], 1)
+    feeds[RIGHT].reach(4)
+    horizon.begin(feeds)
+    assert horizon.at_end(RIGHT, feeds[RIGHT])
+
+
+def test_an_answer_counts_from_the_next_beginning_on() -> None:
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    horizon.begin(feeds)
+    horizon.ask(feeds)
+    brokers.answer(5, 3)
+    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    assert horizon.bound(LEFT, feeds[LEFT]) == 0
+
+
+def test_one_look_at_a_time_and_none_while_nothing_comes() -> None:
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    horizon.ask(feeds)
+    horizon.ask(feeds)
+    assert len(brokers.asked) == 1
+    brokers.answer(5, 3)
+    horizon.begin(feeds)
+    horizon.ask(feeds)
+    assert not brokers.asked
+
+
+def test_partitions_of_this_process_are_left_alone() -> None:
+    brokers = Brokers()
+    horizon = Horizon(brokers.look, lambda place: False)
+    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    horizon.begin(feeds)
+    assert horizon.bound(LEFT, feeds[LEFT]) is None
+    assert horizon.at_end(RIGHT, feeds[RIGHT])
+    horizon.ask(feeds)
+    assert not brokers.asked
