@@ -153,6 +153,10 @@ class EmbeddedLog:
             self._require_open()
             return self._contents.listed()
 
+    def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
+        """See `Log`."""
+        return {name: self.topic(name) for name in names}
+
     # Reading
 
     def _stored(self, name: str, partition: int) -> Stored:

@@ -156,6 +156,10 @@ class Log(Protocol[Batch]):
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
 
+    def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
+        """Topics as they were a few seconds ago at most, None for one that is not there; told
+        without waiting, so those that are not known are left out. Without their settings."""
+
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """Committed records from `offset` on, ascending; StatementError for an unknown topic,
         CorruptionError (code E-GAP) when `offset` lies before the first retained record."""

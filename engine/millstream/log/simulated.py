@@ -96,6 +96,10 @@ class SimulatedLog(Generic[Batch]):
         """See `Log`."""
         return tuple(self._topics[name] for name in sorted(self._topics))
 
+    def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
+        """See `Log`."""
+        return {name: self.topic(name) for name in names}
+
     # Reading
 
     def _partition(self, name: str, partition: int) -> Partition[Batch]:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic
 
+from millstream.log.identity import cause, check_seen, check_topics
 from millstream.log.log import (
     Appended,
     Batch,
@@ -62,6 +63,7 @@ class Execution(Generic[Batch]):
         self.trouble = Trouble()
         self.outbox = Outbox(spec, log)
         self.committed: dict[TopicPartition, int] = {}
+        self.topics = {topic.name: topic for topic in spec.topics}
         self.dirty = False
         self.dirty_since = 0
         self.last_commit = 0
@@ -88,7 +90,7 @@ class Execution(Generic[Batch]):
         except UnavailableError as error:
             self._retry(now, error)
         except Exception as error:
-            self._stop(QueryState.ERROR, error)
+            self._stop(QueryState.ERROR, cause(self.log, self.spec.topics, error))
         return True
 
     def _advance(self, now: int) -> bool:
@@ -98,6 +100,7 @@ class Execution(Generic[Batch]):
         if self.state is QueryState.OPENING:
             self._open(now)
             return True
+        check_seen(self.log, self.topics)
         if self.state is QueryState.RESTORING:
             return self._restore()
         if self.dirty and now >= self._commit_due():
@@ -109,6 +112,7 @@ class Execution(Generic[Batch]):
         could still move after it was read."""
         if not self.spec.transient or self.spec.repartitions:
             self.outbox.open()
+        check_topics(self.log, self.spec.topics)
         self.reader = self.log.reader()
         self.committed = {} if self.spec.transient else self.log.positions(self.spec.group)
         for stage in self.stages:

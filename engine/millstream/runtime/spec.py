@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, TopicPartition
+from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
 from millstream.runtime.ports import Kernel
 from millstream.runtime.tasks import TaskId, TaskState
@@ -42,6 +42,8 @@ class QuerySpec(Generic[Batch]):
       first retained record. A transient query always starts there.
     * `repartitions`: the query's own repartition topics. Records on them are deleted once the
       query has committed behind them.
+    * `topics`: those it reads and writes as they were when it was made; it stops with an error
+      when one of them is another one.
     * `transient`: nothing is committed, and outputs to all but repartition topics are handed to
       `on_outputs` as soon as they are made (push queries).
     * `on_error`: called when the query stops with an error that it does not recover from by
@@ -54,6 +56,7 @@ class QuerySpec(Generic[Batch]):
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     repartitions: frozenset[str] = frozenset()
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topics: tuple[Topic, ...] = ()
     transient: bool = False
     commit_interval_ms: int | None = None
     """How often to commit; None: as the instance's settings say."""

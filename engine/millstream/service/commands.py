@@ -30,6 +30,8 @@ class Command:
     properties: Mapping[str, str] = field(default_factory=dict)
     deletes: tuple[str, str] | None = None
     """Name and id of the topic that the statement deletes after it is written."""
+    topics: Mapping[str, tuple[Topic, ...]] = field(default_factory=dict)
+    """The topics of the queries that the statement starts, without their settings."""
 
 
 class Write(Protocol):
@@ -60,6 +62,11 @@ class CommandLog:
         entry["properties"] = dict(command.properties)
         if command.deletes is not None:
             entry["deletes"] = command.deletes
+        if command.topics:
+            entry["topics"] = {
+                query_id: {topic.name: (topic.id, topic.partitions) for topic in topics}
+                for query_id, topics in command.topics.items()
+            }
         value = json.dumps(entry).encode()
         batch = raw_batch([(None, value, now)])
         self._writer.append([Appended(self._topic, 0, batch, 1, len(value))])
@@ -106,4 +113,8 @@ def _command(row: dict[str, Any]) -> Command:
             code="E-CMD-VERSION",
         )
     deletes = entry.get("deletes")
-    return Command(text, properties, None if deletes is None else (deletes[0], deletes[1]))
+    topics = {
+        query_id: tuple(Topic(name, item[1], id=item[0]) for name, item in noted.items())
+        for query_id, noted in entry.get("topics", {}).items()
+    }
+    return Command(text, properties, None if deletes is None else (deletes[0], deletes[1]), topics)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.log import WatchedLog, Writer
+from millstream.log.log import Topic, WatchedLog, Writer
 from millstream.model.errors import ConflictError, FencedError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
@@ -62,6 +62,8 @@ class Engine:
         self.closed = False
         self.queries_file = ""
         """The file that the catalog comes from, where statements must not change it."""
+        self.topics: dict[str, tuple[Topic, ...]] = {}
+        """The topics of the queries, as they were when these were made."""
         self.failed: dict[str, str] = {}
         """Why queries of the catalog could not be started when the file was opened."""
         self.driver.on_failure = self._fail_pushes

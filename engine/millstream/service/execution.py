@@ -73,6 +73,7 @@ def resume_engine(
     deleted = []
     for offset, command in engine.commands.read():
         deleted.append(command.deletes)
+        engine.topics.update(command.topics)
         for piece in parse_text(command.text):
             session = Session(dict(command.properties))
             definitions.apply(piece, engine, session, offset, replaying=True)
@@ -153,7 +154,9 @@ def _define(engine: Engine, piece: Piece, session: Session) -> Result:
 
         def write(*, deleting: Topic | None = None) -> None:
             deletes = None if deleting is None else (deleting.name, deleting.id)
-            command = Command(piece.text, dict(session.properties), deletes)
+            new = engine.catalog.queries.keys() - before.queries.keys()
+            topics = {query_id: engine.topics[query_id] for query_id in new}
+            command = Command(piece.text, dict(session.properties), deletes, topics)
             engine.commands.append(command, engine.clock())
 
         done, unwritten = definitions.apply(piece, engine, session, offset, write=write)

@@ -11,7 +11,12 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import AS_THE_CLUSTER, Topic
-from millstream.model.errors import ConflictError, CorruptionError, StatementError
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    StatementError,
+    UnavailableError,
+)
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
@@ -65,4 +70,7 @@ def _identity(log: KafkaLog, topic: str) -> str:
     if log.topic(topic) is None:
         with suppress(ConflictError):
             log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, {"retention.ms": "-1"}))
-    return log.identity(topic)
+    found = log.topic(topic)
+    if found is None:
+        raise UnavailableError(f"The command topic '{topic}' cannot be found")
+    return found.id

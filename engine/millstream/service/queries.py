@@ -11,6 +11,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
+from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Topic, TopicPartition
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.expressions import ColumnRef
@@ -83,10 +84,12 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     and its start is written down."""
     record = engine.catalog.queries[query_id]
     planned = engine.plans[query_id]
+    check_topics(engine.log, engine.topics.get(query_id, ()))
     topology = topology_of(engine, query_id, planned)
     for internal in topology.internal_topics:
         if engine.log.topic(internal.name) is None:
             engine.log.create_topic(internal_topic(internal))
+    engine.topics.setdefault(query_id, _topics_of(engine, topology))
     if fresh:
         _remember_start(engine, query_id, topology, record.properties)
     cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
@@ -100,11 +103,21 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             kernels(engine, topology, record.properties, cached=cached, delivering=False),
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
+            topics=engine.topics[query_id],
             commit_interval_ms=None if interval is None else int(interval),
         ),
     )
     if query_id in engine.paused:
         engine.instance.pause(query_id)
+
+
+def _topics_of(engine: Engine, topology: Topology) -> tuple[Topic, ...]:
+    """All topics that a query reads or writes, its own ones included, as they are now."""
+    names = {item.name for item in topology.internal_topics}
+    for sub in topology.subtopologies:
+        names |= {item.topic for item in sub.inputs} | ({sub.output} if sub.output else set())
+    found = (engine.log.topic(name) for name in sorted(names))
+    return tuple(topic for topic in found if topic is not None)
 
 
 def start_new(engine: Engine, query_id: str, before: Catalog, *, fresh: bool = True) -> None:
@@ -123,6 +136,7 @@ def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
     """End a persistent query for good: its state, positions and internal topics go too."""
     engine.plans.pop(query_id, None)
     engine.paused.discard(query_id)
+    engine.topics.pop(query_id, None)
     engine.failed.pop(query_id, None)
     if replaying:
         return

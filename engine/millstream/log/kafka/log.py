@@ -75,14 +75,14 @@ class KafkaLog:
         """Describe one topic."""
         return self._topics.describe(name)
 
-    def identity(self, name: str) -> str:
-        """The id of a topic, which a later one of the same name does not have."""
-        return self._topics.identity(name)
-
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
         described = (self._topics.describe(name) for name in self._topics.names())
         return tuple(topic for topic in described if topic is not None)
+
+    def seen(self, names: Collection[str]) -> dict[str, Topic | None]:
+        """Topics as they were when the cluster was last asked."""
+        return self._topics.sightings.seen(names)
 
     def reader(self) -> Reader[pa.Table]:
         """A consumer of one's own, which fetches ahead."""

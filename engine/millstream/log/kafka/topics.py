@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ from confluent_kafka.admin import (
 )
 
 from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, translated
+from millstream.log.kafka.sightings import Sightings, absent, described
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import ConflictError, CorruptionError, StatementError, UnavailableError
@@ -62,6 +64,7 @@ class Topics:
 
     def __init__(self, servers: str, extra: Mapping[str, str]) -> None:
         self._admin = AdminClient(admin_config(servers, extra))
+        self.sightings = Sightings(self._admin)
         self._partitions: dict[str, int] = {}
 
     def create(self, topic: Topic) -> None:
@@ -99,10 +102,9 @@ class Topics:
 
     def describe(self, name: str) -> Topic | None:
         """A topic with the settings that differ from the cluster's."""
-        found = self._metadata(name)
+        found = self._described(name)
         if found is None:
             return None
-        partitions, replicas = found
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
             settings = _result(lambda: self._admin.describe_configs([resource])[resource])
@@ -112,20 +114,20 @@ class Topics:
             raise translated(error, f"describe topic '{name}'") from error
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         config = {key: item.value for key, item in settings.items() if item.source == own}
-        return Topic(name, partitions, replicas, config)
+        return replace(found, config=config)
 
-    def identity(self, name: str) -> str:
-        """What no other topic has, also not a later one of this name."""
-        wanted = TopicCollection([name])
+    def _described(self, name: str) -> Topic | None:
+        asked = TopicCollection([name])
         deadline = time.monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return str(_result(lambda: self._admin.describe_topics(wanted)[name]).topic_id)
+                return described(_result(lambda: self._admin.describe_topics(asked)[name]))
             except KafkaException as error:
+                if not absent(error):
+                    raise translated(error, f"describe topic '{name}'") from error
                 # The broker that was asked may not have heard yet of what another one knows.
-                late = error.args[0].code() in _ABSENT and time.monotonic() < deadline
-                if not late or self._metadata(name) is None:
-                    raise translated(error, f"identify topic '{name}'") from error
+                if self._metadata(name) is None or time.monotonic() > deadline:
+                    return None
 
     def names(self) -> tuple[str, ...]:
         """All topics but the cluster's own."""
