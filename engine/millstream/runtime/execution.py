@@ -237,7 +237,7 @@ class Execution(Generic[Batch]):
 
     def positions(self) -> dict[TopicPartition, int]:
         """How far each input partition is processed."""
-        return {place: at for stage in self.stages for place, at in stage.positions.items()}
+        return {place: at for stage in self.stages for place, at in dict(stage.positions).items()}
 
     def _forget_consumed(self) -> None:
         """Delete consumed repartition records and changelogs behind snapshots. It can be done at

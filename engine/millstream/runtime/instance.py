@@ -7,10 +7,10 @@ the methods may be called while another one runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic
 
-from millstream.log.log import Batch, Log
+from millstream.log.log import Batch, Log, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.execution import Execution
@@ -98,11 +98,15 @@ class Instance(Generic[Batch]):
             )
         execution.resume()
 
-    def status(self) -> tuple[QueryStatus, ...]:
-        """All queries in the order in which they were added."""
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the queries read."""
         executions = tuple(self._queries.values())
-        ends = self._log.end_offsets([place for query in executions for place in query.positions()])
-        return tuple(status_of(execution, ends) for execution in executions)
+        return tuple(place for query in executions for place in query.positions())
+
+    def status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
+        """All queries in the order in which they were added. `ends`: of their inputs, as far as
+        they are known."""
+        return tuple(status_of(execution, ends) for execution in tuple(self._queries.values()))
 
     def query_status(self, query_id: str) -> QueryStatus:
         """One query; StatementError if it is not here."""

@@ -13,7 +13,10 @@ from millstream.runtime.tasks import Task
 
 
 def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -> QueryStatus:
-    """A snapshot of a query. `ends`: of its inputs, as far as the log could tell them."""
+    """A snapshot of a query. `ends`: of its inputs, as far as the log could tell them.
+
+    It may be taken while the query is at work in another thread: each figure is then one of that
+    time, though not of the same instant."""
     positions = execution.positions()
     lag = {
         place: max(0, ends[place] - position) if place in ends else -1
@@ -38,7 +41,7 @@ def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -
 
 
 def _stage(stage: Stage[Batch], lag: Mapping[TopicPartition, int]) -> StageStatus:
-    own = [lag[place] for place in stage.positions]
+    own = [lag.get(place, -1) for place in tuple(stage.positions)]
     return StageStatus(
         stage.index,
         stage.spec.inputs,

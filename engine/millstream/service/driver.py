@@ -7,7 +7,9 @@ statement waits for one batch at most.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from millstream.runtime.instance import Instance
@@ -33,6 +35,26 @@ class TurnLock:
                 self._held.acquire()
             self._owner = threading.get_ident()
         self._depth += 1
+
+    @contextmanager
+    def tried(self, seconds: float) -> Iterator[None]:
+        """The lock, or nothing when it cannot be had so soon: for those who only look."""
+        if self._owner == threading.get_ident():
+            yield
+            return
+        until = time.monotonic() + seconds
+        if not self._turn.acquire(timeout=seconds):
+            yield
+            return
+        try:
+            had = self._held.acquire(timeout=max(0.0, until - time.monotonic()))
+        finally:
+            self._turn.release()
+        try:
+            yield
+        finally:
+            if had:
+                self._held.release()
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1

@@ -22,6 +22,7 @@ from millstream.service.results import Stream
 from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"
+PATIENCE_SECONDS = 0.2
 
 
 class Engine:
@@ -77,9 +78,13 @@ class Engine:
         self.driver.start()
 
     def statuses(self) -> tuple[QueryStatus, ...]:
-        """What every running query is doing."""
-        with self.driver.lock:
-            return self.instance.status()
+        """What every running query is doing, told within a second. Where a log does not answer,
+        what the queries lack is unknown; where that has them wait, they are looked at beside it."""
+        with self.driver.lock.tried(PATIENCE_SECONDS):
+            inputs = self.instance.inputs()
+        ends = self.log.end_offsets(inputs)
+        with self.driver.lock.tried(PATIENCE_SECONDS):
+            return self.instance.status(ends)
 
     def _fail_pushes(self, failure: BaseException) -> None:
         """The engine thread has died: nobody will ever feed the push queries again."""

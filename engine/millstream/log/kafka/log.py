@@ -67,7 +67,7 @@ class KafkaLog:
         deadline = time.monotonic() + REQUEST_SECONDS
         for group, places in self._moved.items():
             self._moved[group] = {place for place in places if place[0] != name}
-            while any(topic == name for topic, _ in self._topics.positions(group)):
+            while any(topic == name for topic, _ in self._topics.groups.positions(group)):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Positions of '{group}' on topic '{name}' remain")
 
@@ -120,12 +120,12 @@ class KafkaLog:
     def positions(self, group: str) -> dict[Place, int]:
         """The committed positions of a group."""
         group = self._namespace + group
-        return self._topics.positions(group, self._moved.get(group, ()))
+        return self._topics.groups.positions(group, self._moved.get(group, ()))
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions."""
         self._moved.pop(self._namespace + group, None)
-        self._topics.forget_group(self._namespace + group)
+        self._topics.groups.forget(self._namespace + group)
 
     def writer(self, identity: str) -> Writer[pa.Table]:
         """Open the appending side of `identity`, fencing earlier ones."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -28,35 +26,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from millstream.log.kafka.asking import ABSENT, PAUSE, answer_to
 from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, translated
+from millstream.log.kafka.groups import Groups
 from millstream.log.kafka.sightings import Sightings, absent, described
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import ConflictError, CorruptionError, StatementError, UnavailableError
 
 Result = TypeVar("Result")
-_ABSENT = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.GROUP_ID_NOT_FOUND,
-    }
-)
-_UNSETTLED = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-_LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
-"""The broker that was asked has gone, and may have done what it was asked for."""
-_PAUSE = 0.01
 _LOOK_SECONDS = 2.0
+_SOON_SECONDS = 0.5
 
 
 class Topics:
@@ -65,7 +45,10 @@ class Topics:
     def __init__(self, servers: str, extra: Mapping[str, str]) -> None:
         self._admin = AdminClient(admin_config(servers, extra))
         self.sightings = Sightings(self._admin)
+        self.groups = Groups(self._admin)
         self._partitions: dict[str, int] = {}
+        self._ends: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
+        """The last answers to `ends`."""
 
     def create(self, topic: Topic) -> None:
         """Make a topic and wait until it can be used."""
@@ -78,7 +61,7 @@ class Topics:
             config=dict(topic.config),
         )
         try:
-            _result(lambda: self._admin.create_topics([wanted])[topic.name], repeatable=False)
+            answer_to(lambda: self._admin.create_topics([wanted])[topic.name], repeatable=False)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConflictError(f"A topic named '{topic.name}' exists already") from error
@@ -93,9 +76,9 @@ class Topics:
         """Remove a topic and wait until it is gone; no error when there is none."""
         self._partitions.pop(name, None)
         try:
-            _result(lambda: self._admin.delete_topics([name])[name])
+            answer_to(lambda: self._admin.delete_topics([name])[name])
         except KafkaException as error:
-            if error.args[0].code() in _ABSENT:
+            if error.args[0].code() in ABSENT:
                 return
             raise translated(error, f"delete topic '{name}'") from error
         self._until(name, 0)
@@ -107,9 +90,9 @@ class Topics:
             return None
         resource = ConfigResource(ResourceType.TOPIC, name)
         try:
-            settings = _result(lambda: self._admin.describe_configs([resource])[resource])
+            settings = answer_to(lambda: self._admin.describe_configs([resource])[resource])
         except KafkaException as error:
-            if error.args[0].code() in _ABSENT:
+            if error.args[0].code() in ABSENT:
                 return None
             raise translated(error, f"describe topic '{name}'") from error
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -121,7 +104,7 @@ class Topics:
         deadline = time.monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return described(_result(lambda: self._admin.describe_topics(asked)[name]))
+                return described(answer_to(lambda: self._admin.describe_topics(asked)[name]))
             except KafkaException as error:
                 if not absent(error):
                     raise translated(error, f"describe topic '{name}'") from error
@@ -155,10 +138,12 @@ class Topics:
         deadline = time.monotonic() + REQUEST_SECONDS
         try:
             # Without a leader, the client may answer that all is well and the offset not valid.
-            while (found := _result(lambda: self._list_offsets({wanted: spec})[wanted])).offset < 0:
+            while (
+                found := answer_to(lambda: self._list_offsets({wanted: spec})[wanted])
+            ).offset < 0:
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Could not {attempt}: it has no leader")
-                time.sleep(_PAUSE)
+                time.sleep(PAUSE)
         except KafkaException as error:
             raise translated(error, attempt) from error
         return int(found.offset)
@@ -179,17 +164,20 @@ class Topics:
         )
 
     def ends(self, places: Collection[Place]) -> dict[Place, int]:
-        """The offsets after the last committed records, of those partitions that have answered."""
-        found = self._list_offsets(
+        """The offsets after the last committed records, of those partitions whose brokers answer
+        soon; none while an earlier question is still without an answer."""
+        if not places or not all(answer.done() for answer in self._ends.values()):
+            return {}
+        self._ends = self._list_offsets(
             {TopicPartition(*place): OffsetSpec.latest() for place in places}
         )
-        ends = {}
-        for wanted, answer in found.items():
-            with suppress(KafkaException):
-                offset = answer.result(REQUEST_SECONDS * 2).offset
-                if offset >= 0:
-                    ends[wanted.topic, wanted.partition] = offset
-        return ends
+        done, _ = wait(self._ends.values(), _SOON_SECONDS)
+        ends = {
+            (wanted.topic, wanted.partition): answer.result().offset
+            for wanted, answer in self._ends.items()
+            if answer in done and answer.exception() is None
+        }
+        return {place: end for place, end in ends.items() if end >= 0}
 
     def look(self, places: Collection[Place], answered: Callable[[dict[Place, int]], None]) -> None:
         """Ask for the ends of what is written, committed or not. `answered` is called from
@@ -223,56 +211,10 @@ class Topics:
         """Delete the records below an offset."""
         wanted = TopicPartition(*place, before)
         try:
-            _result(lambda: self._admin.delete_records([wanted])[wanted])
+            answer_to(lambda: self._admin.delete_records([wanted])[wanted])
         except KafkaException as error:
             attempt = f"truncate topic '{place[0]}', partition {place[1]}"
             raise translated(error, attempt) from error
-
-    def positions(self, group: str, moved: Collection[Place] = ()) -> dict[Place, int]:
-        """What a group has committed, once no transaction that moves it is being completed.
-
-        `moved`: places that this process has committed positions for. Where a group has none yet,
-        a broker that is asked for all of them does not tell that some are on their way.
-        """
-        if moved:
-            self._settled(group, [TopicPartition(*place) for place in moved])
-        found = self._settled(group, None)
-        return {(item.topic, item.partition): item.offset for item in found if item.offset >= 0}
-
-    def _settled(self, group: str, wanted: list[TopicPartition] | None) -> list[TopicPartition]:
-        deadline = time.monotonic() + REQUEST_SECONDS
-        while True:
-            found = self._group_offsets(group, wanted)
-            unsettled = next((item.error for item in found if item.error is not None), None)
-            if unsettled is None:
-                return found
-            if unsettled.code() not in _UNSETTLED or time.monotonic() > deadline:
-                raise translated(unsettled, f"read the positions of '{group}'")
-            time.sleep(_PAUSE)
-
-    def _group_offsets(
-        self, group: str, wanted: list[TopicPartition] | None
-    ) -> list[TopicPartition]:
-        def ask() -> Future[ConsumerGroupTopicPartitions]:
-            asked = [ConsumerGroupTopicPartitions(group, wanted)]
-            return self._admin.list_consumer_group_offsets(
-                asked, require_stable=True, request_timeout=REQUEST_SECONDS
-            )[group]
-
-        try:
-            return list(_result(ask).topic_partitions or ())
-        except KafkaException as error:
-            if error.args[0].code() in _ABSENT:
-                return []
-            raise translated(error, f"read the positions of '{group}'") from error
-
-    def forget_group(self, group: str) -> None:
-        """Drop a group's positions."""
-        try:
-            _result(lambda: self._admin.delete_consumer_groups([group])[group])
-        except KafkaException as error:
-            if error.args[0].code() not in _ABSENT:
-                raise translated(error, f"forget the positions of '{group}'") from error
 
     def _metadata(self, name: str) -> tuple[int, int] | None:
         """Partitions and replicas; asking for a topic by name may have the broker make it, so all
@@ -296,17 +238,3 @@ class Topics:
             return call()
         except KafkaException as error:
             raise translated(error, "ask the Kafka cluster for its topics") from error
-
-
-def _result(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> Result:
-    """The answer to a request, asked again while the cluster elects who is to answer, and after
-    the loss of the one who was asked if doing it twice is no harm."""
-    passing = _UNSETTLED | _LOST if repeatable else _UNSETTLED
-    deadline = time.monotonic() + REQUEST_SECONDS
-    while True:
-        try:
-            return ask().result(REQUEST_SECONDS * 2)
-        except KafkaException as error:
-            if error.args[0].code() not in passing or time.monotonic() > deadline:
-                raise
-        time.sleep(_PAUSE)

@@ -1,0 +1,49 @@
+"""Requests to the cluster that are asked again while it elects who is to answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from millstream.log.kafka.client import REQUEST_SECONDS
+
+Result = TypeVar("Result")
+ABSENT = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.GROUP_ID_NOT_FOUND,
+    }
+)
+UNSETTLED = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
+"""The broker that was asked has gone, and may have done what it was asked for."""
+PAUSE = 0.01
+
+
+def answer_to(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> Result:
+    """The answer to a request, asked again while the cluster elects who is to answer, and after
+    the loss of the one who was asked if doing it twice is no harm."""
+    passing = UNSETTLED | LOST if repeatable else UNSETTLED
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while True:
+        try:
+            return ask().result(REQUEST_SECONDS * 2)
+        except KafkaException as error:
+            if error.args[0].code() not in passing or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE)
