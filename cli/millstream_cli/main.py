@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
             options.database,
             kafka=options.kafka,
             service_id=options.service_id,
+            kafka_settings=dict(options.kafka_setting),
             queries_file=options.queries_file,
         )
     except MillstreamError as error:
@@ -91,6 +92,14 @@ def _definition(text: str) -> tuple[str, str]:
     return name.strip().upper(), value
 
 
+def _setting(text: str) -> tuple[str, str]:
+    """The text is not repeated in the error: it may be a password."""
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError("expected name=value")
+    return name.strip(), value
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="millstream", description="A streaming database: ksqlDB's SQL over one local file."
@@ -105,6 +114,11 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--service-id", default="default", metavar="ID",
         help="with --kafka: whose streams, tables and queries these are (default: default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka-setting", action="append", default=[], type=_setting, metavar="NAME=VALUE",
+        help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
+        " may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--queries-file", metavar="FILE.sql",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -86,6 +86,7 @@ def connect(
     *,
     kafka: str | None = None,
     service_id: str = "default",
+    kafka_settings: Mapping[str, str] | None = None,
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
     functions: Sequence[UserFunction] = (),
@@ -95,18 +96,21 @@ def connect(
 
     With `kafka` (host:port of brokers, comma separated) the records lie in a Kafka cluster and
     `path` holds the state only, which ":memory:" makes anew from the changelogs at each start;
-    services of different `service_id` live side by side in one cluster.
+    services of different `service_id` live side by side in one cluster. `kafka_settings` go to
+    each of its clients as they are, e.g. {"security.protocol": "ssl"}.
     `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"};
     `functions` are functions in Python that statements may call, see `millstream.udf`. With a
     `queries_file` its statements make the streams, tables and queries, and no others can.
     Raises UnavailableError (code E-LOG-LOCKED) while another process has the file open,
     ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no database,
-    StatementError for a property that is unknown.
+    StatementError for a property that is unknown or a setting that the Kafka client refuses.
     """
     session = Session()
     for name, value in (properties or {}).items():
         session.set(name, value)
-    engine = _open(path, kafka, service_id, settings or EngineSettings(), functions)
+    if kafka_settings and kafka is None:
+        raise StatementError("kafka_settings are given, but no kafka")
+    engine = _open(path, kafka, service_id, kafka_settings, settings or EngineSettings(), functions)
     try:
         if queries_file is not None:
             run_queries_file(engine, queries_file, session)
@@ -121,6 +125,7 @@ def _open(
     path: str,
     kafka: str | None,
     service_id: str,
+    kafka_settings: Mapping[str, str] | None,
     settings: EngineSettings,
     functions: Sequence[UserFunction],
 ) -> Engine:
@@ -132,4 +137,6 @@ def _open(
         raise StatementError(
             "The Kafka client is not installed", hint="pip install 'millstream[kafka]'"
         ) from error
-    return open_kafka_engine(kafka, service_id, path, settings, now_ms, functions)
+    return open_kafka_engine(
+        kafka, service_id, path, settings, now_ms, functions, client=kafka_settings
+    )

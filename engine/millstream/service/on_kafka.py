@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -30,18 +30,20 @@ def open_kafka_engine(
     settings: EngineSettings,
     clock: Callable[[], int],
     functions: Sequence[UserFunction] = (),
+    client: Mapping[str, str] | None = None,
 ) -> Engine:
     """An engine over the cluster at `servers`, running the queries of its service's command topic.
 
     `service_id` begins the names of all that is the service's own in the cluster.
     `state`: the file of the state, or ":memory:" for one that is made from the changelogs at
-    each start. Raises UnavailableError when the cluster does not answer, CorruptionError for a
-    state that belongs to another command topic.
+    each start. `client`: further settings of the Kafka client, StatementError when it refuses
+    them. Raises UnavailableError when the cluster does not answer, CorruptionError for a state
+    that belongs to another command topic.
     """
     namespace = _namespace(service_id)
     settings = replace(settings, command_topic=f"{namespace}commands", internal_prefix=namespace)
     catalogue = with_functions(builtin_catalogue(), functions)
-    log = KafkaLog(servers, namespace=namespace)
+    log = KafkaLog(servers, namespace=namespace, settings=client)
     try:
         identity = _identity(log, settings.command_topic)
         store = Store.open(state, threads=settings.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
@@ -61,6 +62,33 @@ _PRODUCER: Settings = {
     "request.timeout.ms": 4000,
     "transaction.timeout.ms": int(TRANSACTION_SECONDS * 1000),
 }
+_OWN = frozenset(
+    {
+        "acks",
+        "auto.commit.enable",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "check.crcs",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "isolation.level",
+        "metadata.broker.list",
+        "metadata.recovery.strategy",
+        "plugin.library.paths",
+        "request.required.acks",
+        "sasl.kerberos.kinit.cmd",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
+"""What users cannot set."""
+_SECRET = re.compile(r"password|secret|key|pem|token|jaas|credential|oauthbearer|username")
+"""What the names of settings contain whose values are not repeated to anybody."""
 _FENCING = frozenset(
     {
         KafkaError._FENCED,
@@ -71,6 +99,27 @@ _FENCING = frozenset(
         KafkaError.FENCED_INSTANCE_ID,
     }
 )
+
+
+def checked(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a user for every client; StatementError for one that is not his to make. What
+    the client itself refuses shows when the first one is made."""
+    for name in given:
+        if name in _OWN or name.startswith("test.mock."):
+            raise StatementError(
+                f"The Kafka setting '{name}' cannot be changed",
+                hint="Millstream's own guarantees depend on it, or it loads programs.",
+            )
+    return dict(given)
+
+
+def refused(error: KafkaException, given: Mapping[str, str]) -> StatementError:
+    """Our error for settings that the client does not take, without the secrets among them."""
+    text = str(error.args[0].str())
+    for name, value in given.items():
+        if value and _SECRET.search(name):
+            text = text.replace(value, "***")
+    return StatementError(f"The Kafka client refuses its settings: {text}")
 
 
 def admin_config(servers: str, extra: Mapping[str, str]) -> Settings:

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from millstream.log.kafka.client import REQUEST_SECONDS, consumer_config
+from millstream.log.kafka.client import REQUEST_SECONDS, checked, consumer_config
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Surroundings
@@ -33,10 +33,10 @@ class KafkaLog:
         self, servers: str, *, namespace: str = "", settings: Mapping[str, str] | None = None
     ) -> None:
         """`servers`: host:port, comma separated. `namespace` begins the names of all groups and
-        writers, which belong to the whole cluster. `settings`: further ones of the client, as
-        `security.protocol`."""
+        writers, which belong to the whole cluster. `settings`: further ones of every client, as
+        `security.protocol`; StatementError when they cannot be used."""
         self._namespace = namespace
-        extra = dict(settings or {})
+        extra = checked(settings or {})
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
         self._watchers = Watchers()

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 )
 
 from millstream.log.kafka.asking import ABSENT, PAUSE, answer_to
-from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, translated
+from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, refused, translated
 from millstream.log.kafka.groups import Groups
 from millstream.log.kafka.sightings import Sightings, absent, described
 from millstream.log.log import Topic
@@ -43,7 +43,10 @@ class Topics:
     """The administrative side of a cluster. Calls wait for their answer."""
 
     def __init__(self, servers: str, extra: Mapping[str, str]) -> None:
-        self._admin = AdminClient(admin_config(servers, extra))
+        try:
+            self._admin = AdminClient(admin_config(servers, extra))
+        except KafkaException as error:
+            raise refused(error, extra) from None
         self.sightings = Sightings(self._admin)
         self.groups = Groups(self._admin)
         self._partitions: dict[str, int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from confluent_kafka import (
@@ -48,7 +48,7 @@ class Surroundings:
 
     servers: str
     namespace: str
-    extra: Mapping[str, str]
+    extra: Mapping[str, str] = field(repr=False)
     check: Callable[[Place], None]
     committed: Callable[[str, Collection[Place]], None]
     appended: Callable[[Mapping[Place, int]], None]
