@@ -159,4 +159,6 @@ def translated(error: KafkaError | KafkaException, attempt: str) -> MillstreamEr
         case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError.CLUSTER_AUTHORIZATION_FAILED:
             return StatementError(text, hint="Ask for access to the topic on the Kafka cluster.")
         case _:
-            return UnavailableError(text, hint="Is the Kafka cluster up and reachable?")
+            return UnavailableError(
+                text, hint="Is the Kafka cluster up and reachable, and do the security settings fit?"
+            )
