@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BUILT_FROM := pyproject.toml hatch_build.py engine/millstream/log/kafka/batches.c
 CASES ?= ../shared/qtt/cases
 BATCH ?= all
 SEEDS ?= 200
@@ -21,7 +22,7 @@ MEMORY ?=
 help:  ## Print the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml
+$(STAMP): $(BUILT_FROM)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]'
 	@touch $(STAMP)
@@ -54,7 +55,7 @@ recovery: $(STAMP)  ## The same cases killed on the way: CASES=dir [LOG=simulate
 	@$(BIN)/python -m tests.conformance.recovery --cases '$(CASES)' $(if $(LOG),--log '$(LOG)') \
 		$(if $(ONLY),--only '$(ONLY)') $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report '$(REPORT)')
 
-$(BENCH_VENV)/.installed: pyproject.toml
+$(BENCH_VENV)/.installed: $(BUILT_FROM)
 	@test -d $(BENCH_VENV) || $(PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@

@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
+from millstream.log.kafka.compiled import open_intake
 from millstream.log.kafka.feed import Feed
 from millstream.log.kafka.horizon import Ends, Horizon
-from millstream.log.kafka.messages import table_of
+from millstream.log.kafka.intake import Intake, News, Piece
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
-_AT_ONCE = 2_000
-"""Messages taken from the client's queue in one call; more cost more each, and stay in memory."""
 _POLL_SECONDS = 0.02
 """How long an idle poll waits, and thus how soon a partition asked for anew is assigned."""
 
@@ -184,43 +182,41 @@ class KafkaReader:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                consumer = Consumer(self._config)
+                intake = open_intake(self._config)
                 try:
                     with self._news:
                         self._assigned, self._retired, self._paused = set(), set(), set()
                         self._anew = False
-                    self._poll(consumer)
+                    self._poll(intake)
                 finally:
-                    consumer.close()
+                    intake.close()
         except KafkaException as error:
             with self._news:
                 self._failure = translated(error, "read from Kafka")
                 self._news.notify_all()
 
-    def _poll(self, consumer: Consumer) -> None:
+    def _poll(self, intake: Intake) -> None:
         """Poll until told to stop, or to start with a new consumer: one that is assigned a
         partition again, from another offset, may still hand out records of the old place."""
         while not self._stopping:
             with self._news:
                 if self._anew:
                     return
-                self._assign(consumer)
-                if not self._make_room(consumer):
+                self._assign(intake)
+                if not self._make_room(intake.consumer):
                     self._news.wait(_POLL_SECONDS)
                     continue
-            first = consumer.poll(_POLL_SECONDS)
-            if first is not None:
-                self._take([first, *consumer.consume(_AT_ONCE, 0)])
+            pieces = intake.take(_POLL_SECONDS)
+            if pieces:
+                self._take(pieces)
 
-    def _assign(self, consumer: Consumer) -> None:
+    def _assign(self, intake: Intake) -> None:
         gone = self._assigned - self._feeds.keys()
         if gone:
-            consumer.incremental_unassign([TopicPartition(*place) for place in gone])
+            intake.consumer.incremental_unassign([TopicPartition(*place) for place in gone])
         new = self._feeds.keys() - self._assigned
         if new:
-            consumer.incremental_assign(
-                [TopicPartition(*place, self._feeds[place].next) for place in new]
-            )
+            intake.assign([TopicPartition(*place, self._feeds[place].next) for place in new])
         self._assigned = (self._assigned - gone) | new
         self._retired |= gone
 
@@ -240,41 +236,26 @@ class KafkaReader:
         self._paused = (fill - again) | full
         return True
 
-    def _take(self, messages: Sequence[Message]) -> None:
-        pieces = list(_pieces(messages))
+    def _take(self, pieces: Sequence[Piece]) -> None:
         with self._news:
             if self._anew:
                 return
             for place, piece in pieces:
                 feed = self._feeds.get(place)
                 if feed is not None and place in self._assigned:
-                    _add(piece, feed)
+                    _add(place, piece, feed)
             self._news.notify_all()
         self._arrived()
 
 
-def _pieces(messages: Sequence[Message]) -> Iterator[tuple[Place, pa.Table | Message]]:
-    """Records of one partition each as a table; what is an error, or the news that the end of a
-    partition is reached, as it is."""
-    for place, group in groupby(messages, lambda message: (message.topic(), message.partition())):
-        for has_error, run in groupby(group, lambda message: message.error() is not None):
-            if has_error:
-                yield from ((place, message) for message in run)
-            else:
-                yield place, table_of(list(run))
-
-
-def _add(piece: pa.Table | Message, feed: Feed) -> None:
+def _add(place: Place, piece: pa.Table | News, feed: Feed) -> None:
     if isinstance(piece, pa.Table):
         feed.add(piece)
-        return
-    error = piece.error()
-    assert error is not None
-    if error.code() == KafkaError._PARTITION_EOF:
-        feed.reach(piece.offset() or 0)
+    elif piece.error.code() == KafkaError._PARTITION_EOF:
+        feed.reach(piece.offset)
     else:
-        attempt = f"read topic '{piece.topic()}', partition {piece.partition()}"
-        feed.fault = translated(error, attempt)
+        attempt = f"read topic '{place[0]}', partition {place[1]}"
+        feed.fault = translated(piece.error, attempt)
 
 
 def _silence(place: Place, offset: int) -> UnavailableError:

@@ -1,0 +1,89 @@
+"""Where a consumer's messages become batches, in one of two ways that give the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from millstream.log.kafka.client import Settings
+from millstream.log.kafka.messages import table_of
+from millstream.log.log import TopicPartition as Place
+
+_AT_ONCE = 2_000
+"""Messages taken from the client's queue in one call; more cost more each, and stay in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the client says of a partition instead of a record: an error, or that its end is
+    reached, at `offset`."""
+
+    error: KafkaError
+    offset: int
+
+
+Piece = tuple[Place, pa.Table | News]
+"""Records of one partition that came in a row, as a raw batch; or news of it. News of no
+partition has a topic without a name."""
+
+
+class Intake(Protocol):
+    """A consumer and what takes its messages; for one thread."""
+
+    consumer: Consumer
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        """Read these too, each from its offset on; at most once in the life of the consumer."""
+        ...
+
+    def take(self, seconds: float) -> Sequence[Piece]:
+        """What has come, in the order in which the client tells it; waits only for the first."""
+        ...
+
+    def close(self) -> None:
+        """Close the consumer too."""
+        ...
+
+
+class MessageIntake:
+    """By the client's `Message` objects: needs nothing that is compiled here."""
+
+    def __init__(self, config: Settings) -> None:
+        self.consumer = Consumer(config)
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        """See `Intake`."""
+        self.consumer.incremental_assign(list(places))
+
+    def take(self, seconds: float) -> Sequence[Piece]:
+        """See `Intake`."""
+        first = self.consumer.poll(seconds)
+        if first is None:
+            return ()
+        return list(pieces_of([first, *self.consumer.consume(_AT_ONCE, 0)]))
+
+    def close(self) -> None:
+        """See `Intake`."""
+        self.consumer.close()
+
+
+def pieces_of(messages: Sequence[Message]) -> Iterator[Piece]:
+    """Messages as pieces, in their order."""
+    for (topic, partition), group in groupby(messages, lambda m: (m.topic(), m.partition())):
+        place = (topic or "", partition or 0)
+        for has_news, run in groupby(group, lambda message: message.error() is not None):
+            if has_news:
+                yield from ((place, _news(message)) for message in run)
+            else:
+                yield place, table_of(list(run))
+
+
+def _news(message: Message) -> News:
+    error = message.error()
+    assert error is not None
+    return News(error, message.offset() or 0)

@@ -1,0 +1,56 @@
+"""Compiles what reads Kafka fastest, where there is a C compiler; without one, nothing is missing
+but speed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_FOLDER = Path("engine/millstream/log/kafka")
+_SOURCE = _FOLDER / "batches.c"
+_LIBRARY = _FOLDER / "libmillstream_kafka.so"
+_COMMAND = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared")
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Puts the library beside its source, where an editable installation finds it too."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile; the wheel is of this platform (but of every Python 3) if that succeeded."""
+        root = Path(self.root)
+        library = root / _LIBRARY
+        library.unlink(missing_ok=True)
+        problem = _compile(root / _SOURCE, library)
+        if problem:
+            self.app.display_warning(f"Kafka will be read by plain Python: {problem}")
+            return
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{platform}"
+        if version != "editable":
+            inside = _LIBRARY.relative_to("engine").as_posix()
+            build_data["force_include"][str(library)] = inside
+
+
+def _compile(source: Path, library: Path) -> str:
+    """Why it could not be compiled; nothing if it was."""
+    if sys.platform != "linux":
+        return f"not tried on {sys.platform}"
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    more = shlex.split(os.environ.get("CFLAGS", ""))
+    command = [*compiler, *_COMMAND, *more, str(source), "-o", str(library), "-ldl"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"no C compiler ({error})"
+    if done.returncode:
+        library.unlink(missing_ok=True)
+        return f"'{shlex.join(command)}' failed: {done.stderr.strip()}"
+    return ""
