@@ -31,12 +31,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if problem:
             self.app.display_warning(f"Kafka will be read by plain Python: {problem}")
             return
+        if version == "editable":
+            return
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        if version != "editable":
-            inside = _LIBRARY.relative_to("engine").as_posix()
-            build_data["force_include"][str(library)] = inside
+        build_data["force_include"][str(library)] = _LIBRARY.relative_to("engine").as_posix()
 
 
 def _compile(source: Path, library: Path) -> str:

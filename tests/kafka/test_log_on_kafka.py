@@ -13,9 +13,11 @@ import pytest
 
 from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
+from millstream.log.kafka.compiled import SWITCH, compiled_reader
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Log, Topic, Writer
 from millstream.log.simulated import SimulatedLog
+from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from tests.unit.log.suite import CHECKS, Subject, numbers_of_table, table_of
 
@@ -23,11 +25,16 @@ SEQUENCES = int(os.environ.get("SEQUENCES", "20"))
 OPERATIONS = 12
 
 
-@pytest.fixture(scope="module")
-def kafka(servers: str) -> Iterator[KafkaLog]:
-    log = KafkaLog(servers)
-    yield log
-    log.close()
+@pytest.fixture(scope="module", params=["plain", "compiled"])
+def kafka(servers: str, request: pytest.FixtureRequest) -> Iterator[KafkaLog]:
+    """A log whose readers, like those of all others in this test, are of one kind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SWITCH, request.param)
+        if request.param == "compiled" and compiled_reader() is None:
+            pytest.skip("the compiled reader was not built: see CONTRIBUTING")
+        log = KafkaLog(servers)
+        yield log
+        log.close()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -44,6 +51,21 @@ def test_suite(kafka: KafkaLog, check: Callable[[Subject, Log[Any]], None], serv
     check(subject, log)
     log.close()
     log.close()
+
+
+def test_large_records(kafka: KafkaLog) -> None:
+    kafka.delete_topic("large")
+    kafka.create_topic(Topic("large", 1, config={"max.message.bytes": "10000000"}))
+    values = [bytes([row]) * size for row, size in enumerate((8_000_000, 1, 8_000_000, 0, 999_999))]
+    batch = raw_batch([(b"k", value, 1) for value in values])
+    writer = kafka.writer("large")
+    writer.append([Appended("large", 0, batch, len(values))])
+    writer.close()
+    found: list[bytes] = []
+    while len(found) < len(values):
+        found += kafka.read("large", 0, len(found), 10).batch["value"].to_pylist()
+    assert found == values
+    kafka.delete_topic("large")
 
 
 @dataclass

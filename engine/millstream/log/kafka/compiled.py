@@ -21,7 +21,7 @@ from millstream.model.errors import UnavailableError
 SWITCH = "MILLSTREAM_KAFKA_READER"
 """The variable of the environment which, if it is `plain`, makes every intake a plain one."""
 LIBRARY = Path(__file__).with_name("libmillstream_kafka.so")
-_AT_ONCE = 2_000
+_AT_ONCE = 10_000
 _VERSIONS = range(0x02_10_00_00, 0x03_00_00_00)
 """Of librdkafka: from the oldest that was tried up to the next change of its ABI."""
 _PLUGINS = "plugin.library.paths"
