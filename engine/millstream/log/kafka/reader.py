@@ -190,9 +190,10 @@ class KafkaReader:
                     self._poll(intake)
                 finally:
                     intake.close()
-        except KafkaException as error:
+        except (KafkaException, MillstreamError) as error:
             with self._news:
-                self._failure = translated(error, "read from Kafka")
+                ours = isinstance(error, MillstreamError)
+                self._failure = error if ours else translated(error, "read from Kafka")
                 self._news.notify_all()
 
     def _poll(self, intake: Intake) -> None:
