@@ -174,6 +174,13 @@ def test_closing_with_unread_messages(intake: Intake, producer: Producer) -> Non
     intake.close()
 
 
+def test_a_closed_one_refuses(intake: Intake) -> None:
+    intake.close()
+    for call in (lambda: intake.take(0.02), lambda: intake.assign([TopicPartition("t", 0, 0)])):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+
+
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(compiled.SWITCH, "plain")
     made = open_intake({"group.id": "g", "log_level": 2})

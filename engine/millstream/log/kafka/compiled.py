@@ -58,12 +58,12 @@ class BatchIntake:
     @property
     def name(self) -> str:
         """What the client that is read calls itself."""
-        return str(self._library.ms_name(self._handle).decode())
+        return str(self._library.ms_name(self._opened()).decode())
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
         """See `Intake`."""
         for place in places:
-            if self._library.ms_expect(self._handle, place.topic.encode(), place.partition):
+            if self._library.ms_expect(self._opened(), place.topic.encode(), place.partition):
                 raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
         self.consumer.incremental_assign(list(places))
 
@@ -72,9 +72,9 @@ class BatchIntake:
         pieces: list[Piece] = []
         while (message := self.consumer.poll(0)) is not None:
             pieces += pieces_of([message])
-        self._library.ms_take(self._handle, 0 if pieces else int(seconds * 1000))
+        self._library.ms_take(self._opened(), 0 if pieces else int(seconds * 1000))
         run, following = self._run, ctypes.byref(self._run)
-        while (found := self._library.ms_next(self._handle, following)) > 0:
+        while (found := self._library.ms_next(self._opened(), following)) > 0:
             place = run.topic.decode(), run.partition
             if run.error:
                 error = KafkaError(run.error, run.text.decode(errors="replace"))
@@ -92,6 +92,11 @@ class BatchIntake:
             self._library.ms_close(self._handle)
             self._handle = None
         self.consumer.close()
+
+    def _opened(self) -> int:
+        if self._handle is None:
+            raise RuntimeError("Consumer closed")
+        return self._handle
 
 
 def open_intake(config: Settings) -> Intake:
