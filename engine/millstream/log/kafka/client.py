@@ -160,5 +160,6 @@ def translated(error: KafkaError | KafkaException, attempt: str) -> MillstreamEr
             return StatementError(text, hint="Ask for access to the topic on the Kafka cluster.")
         case _:
             return UnavailableError(
-                text, hint="Is the Kafka cluster up and reachable, and do the security settings fit?"
+                text,
+                hint="Is the Kafka cluster up and reachable, and do the security settings fit?",
             )

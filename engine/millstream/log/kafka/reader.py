@@ -190,11 +190,15 @@ class KafkaReader:
                     self._poll(intake)
                 finally:
                     intake.close()
-        except (KafkaException, MillstreamError) as error:
-            with self._news:
-                ours = isinstance(error, MillstreamError)
-                self._failure = error if ours else translated(error, "read from Kafka")
-                self._news.notify_all()
+        except KafkaException as error:
+            self._fail(translated(error, "read from Kafka"))
+        except MillstreamError as error:
+            self._fail(error)
+
+    def _fail(self, failure: MillstreamError) -> None:
+        with self._news:
+            self._failure = failure
+            self._news.notify_all()
 
     def _poll(self, intake: Intake) -> None:
         """Poll until told to stop, or to start with a new consumer: one that is assigned a
