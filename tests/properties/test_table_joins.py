@@ -102,19 +102,21 @@ class Foreign:
     fields = ("F", "X", "Y")
 
     def changes(self, record: Record) -> Iterator[Change]:
-        """Deletions of left rows also where no row is shown."""
-        for key, _, after, time in self.left.changes(record):
-            yield from self._renewed(key, time, gone=after is None)
+        """Deletions of left rows also where no row is shown, at the time of the right row if that
+        is later."""
+        for key, before, after, time in self.left.changes(record):
+            asking = before if after is None else after
+            yield from self._renewed(key, time, asking, gone=after is None)
         for changed, _, _, time in self.right.changes(record):
             for key in sorted(self.left.rows, key=str):
                 row, at = self.left.rows[key]
                 if row["F"] == changed:
-                    yield from self._renewed(key, max(time, at))
+                    yield from self._renewed(key, max(time, at), row)
 
-    def _renewed(self, key: int, time: int, *, gone: bool = False) -> Iterator[Change]:
+    def _renewed(self, key: int, time: int, asking: Row, *, gone: bool = False) -> Iterator[Change]:
         before, _ = self.rows.pop(key, (None, 0))
         left, _ = self.left.rows.get(key, (None, 0))
-        right, at = self.right.rows.get(left["F"], (None, 0)) if left else (None, 0)
+        right, at = self.right.rows.get(asking["F"], (None, 0)) if asking else (None, 0)
         if left is not None and (right is not None or self.kind == "LEFT"):
             self.rows[key] = (left | {"Y": right["Y"] if right else None}, max(time, at))
         after, _ = self.rows.get(key, (None, 0))
