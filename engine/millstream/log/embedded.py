@@ -170,11 +170,7 @@ class EmbeddedLog:
             end = stored.ends[partition]
             check_offset(topic, partition, offset, stored.starts[partition], end)
             stop = min(offset + max(max_records, 0), end)
-            batch = (
-                self._contents.tail.find((topic, partition), offset, stop)
-                if stop > offset
-                else None
-            )
+            batch = self._contents.recent(topic, partition, offset, stop)
         if batch is None:
             batch = self._read_tables(stored, partition, offset, stop)
         return Fetched(topic, partition, batch, stop - offset, stop, stop == end, batch.nbytes)
