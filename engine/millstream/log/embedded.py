@@ -36,6 +36,7 @@ from millstream.log.log import (
     ends_one_by_one,
 )
 from millstream.log.logfile import LogFile
+from millstream.log.membership import Member, SoleMember
 from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
 from millstream.model.batch import RAW_SCHEMA
@@ -205,6 +206,10 @@ class EmbeddedLog:
         """See `Log`."""
         return ends_one_by_one(self, places)
 
+    def written_end(self, topic: str, partition: int) -> int:
+        """See `Log`; what is written is committed."""
+        return self.end_offset(topic, partition)
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`. Space is given back by `maintain`, a segment at a time."""
         with self._lock:
@@ -234,6 +239,10 @@ class EmbeddedLog:
             with self._file.change() as cursor:
                 cursor.execute("DELETE FROM log.positions WHERE grp = ?", [group])
             del self._contents.positions[group]
+
+    def join(self, group: str, partitions: int) -> Member[pa.Table]:
+        """See `Log`; no other process can open the file."""
+        return SoleMember(self, group, partitions)
 
     def writer(self, identity: str) -> EmbeddedWriter:
         """See `Log`. Raises UnavailableError when the outcome of an earlier transaction is still

@@ -10,9 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from millstream.model.errors import MillstreamError
+
+if TYPE_CHECKING:
+    from millstream.log.membership import Member
 
 Batch = TypeVar("Batch")
 """What records travel as: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
@@ -177,6 +180,10 @@ class Log(Protocol[Batch]):
         """The ends of many partitions at once, as they are now; those that cannot be told are
         left out."""
 
+    def written_end(self, topic: str, partition: int) -> int:
+        """The offset after the last record of all, those of open transactions included: who has
+        read up to it has seen everything that was committed by now."""
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before` (consumed repartition records)."""
 
@@ -188,6 +195,11 @@ class Log(Protocol[Batch]):
 
     def writer(self, identity: str) -> Writer[Batch]:
         """Open the appending side of `identity`, fencing earlier ones."""
+
+    def join(self, group: str, partitions: int) -> Member[Batch]:
+        """Share the tasks of a query with the other instances that join the group: numbers below
+        `partitions`. Whoever joins closes the member. Without others, all of them are held from
+        the start, by the writer identity of the group's name."""
 
     def close(self) -> None:
         """Release everything; idempotent."""

@@ -30,6 +30,7 @@ from millstream.log.log import (
     TopicPartition,
     ends_one_by_one,
 )
+from millstream.log.membership import Member, SoleMember
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
@@ -146,6 +147,10 @@ class SimulatedLog(Generic[Batch]):
         """See `Log`."""
         return ends_one_by_one(self, places)
 
+    def written_end(self, topic: str, partition: int) -> int:
+        """See `Log`."""
+        return self._partition(topic, partition).next
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`."""
         self._request("truncate")
@@ -181,6 +186,10 @@ class SimulatedLog(Generic[Batch]):
             self._settle(opened, Fate.ABORTED)
         self._effect("writer")
         return SimulatedWriter(self, identity, epoch)
+
+    def join(self, group: str, partitions: int) -> Member[Batch]:
+        """See `Log`."""
+        return SoleMember(self, group, partitions)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every append; returns what ends the calls."""

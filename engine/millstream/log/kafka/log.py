@@ -15,6 +15,7 @@ from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Surroundings
 from millstream.log.log import Fetched, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
+from millstream.log.membership import Member, SoleMember
 from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
 
@@ -110,6 +111,10 @@ class KafkaLog:
         found = self._topics.ends(places)
         return {place: max(end, self._written.get(place, 0)) for place, end in found.items()}
 
+    def written_end(self, topic: str, partition: int) -> int:
+        """The offset after the last record of all, open transactions included."""
+        return self._topics.offset((topic, partition), end=True, committed=False)
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before`."""
         place = (topic, partition)
@@ -130,6 +135,10 @@ class KafkaLog:
     def writer(self, identity: str) -> Writer[pa.Table]:
         """Open the appending side of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._surroundings)
+
+    def join(self, group: str, partitions: int) -> Member[pa.Table]:
+        """Share the tasks of a query."""
+        return SoleMember(self, group, partitions)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when there is something new to read, from the thread that read it or

@@ -132,8 +132,9 @@ class Topics:
         if partition >= found[0]:
             raise StatementError(f"Topic '{name}' has no partition {partition}")
 
-    def offset(self, place: Place, *, end: bool) -> int:
-        """The first retained offset, or the one after the last that is committed."""
+    def offset(self, place: Place, *, end: bool, committed: bool = True) -> int:
+        """The first retained offset, or the one after the last: of those that are committed, or
+        of all."""
         self.check(place)
         wanted = TopicPartition(*place)
         spec = OffsetSpec.latest() if end else OffsetSpec.earliest()
@@ -142,7 +143,9 @@ class Topics:
         try:
             # Without a leader, the client may answer that all is well and the offset not valid.
             while (
-                found := answer_to(lambda: self._list_offsets({wanted: spec})[wanted])
+                found := answer_to(
+                    lambda: self._list_offsets({wanted: spec}, committed=committed)[wanted]
+                )
             ).offset < 0:
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Could not {attempt}: it has no leader")
@@ -202,11 +205,13 @@ class Topics:
             answer.add_done_callback(partial(done, (item.topic, item.partition)))
 
     def _list_offsets(
-        self, wanted: dict[TopicPartition, OffsetSpec]
+        self, wanted: dict[TopicPartition, OffsetSpec], *, committed: bool = True
     ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
         return self._admin.list_offsets(
             wanted,
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=(
+                IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+            ),
             request_timeout=REQUEST_SECONDS,
         )
 

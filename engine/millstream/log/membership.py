@@ -1,0 +1,73 @@
+"""Who holds which tasks of a query, when several instances share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from millstream.log.log import Batch, Writer
+
+if TYPE_CHECKING:
+    from millstream.log.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The tasks of a query that are one member's: partition p stands for task p of each of its
+    sub-topologies that has so many.
+
+    `epoch` grows with each change. What was held before the epoch `lost` may be somebody else's
+    already: it has to be dropped, not committed.
+    """
+
+    epoch: int
+    partitions: frozenset[int]
+    lost: int = 0
+
+
+class Member(Protocol[Batch]):
+    """One instance's part in a group whose members share the tasks of a query.
+
+    The claim is moved by others, at any time and in other threads; no call waits for them.
+    """
+
+    def claim(self) -> Claim:
+        """What this member is to hold now."""
+
+    def settled(self, epoch: int) -> None:
+        """Nothing is held any more that is not in the claim of `epoch`: committed or dropped.
+        Whoever is given it may be waiting for that."""
+
+    def writer(self, epoch: int) -> Writer[Batch]:
+        """The appending side of this member for what it claimed at `epoch`; opening it settles
+        (aborts) what its earlier writers left open. Once that claim is lost, `transact` returns
+        ABORTED and nothing of it becomes visible. FencedError when another one has taken this
+        member's identity."""
+
+    def close(self) -> None:
+        """Leave the group; what is held was settled before. Idempotent."""
+
+
+class SoleMember(Generic[Batch]):
+    """The member of a group of one, which holds all tasks for ever: where a log belongs to one
+    process, and for what a process runs for itself alone."""
+
+    def __init__(self, log: Log[Batch], identity: str, partitions: int) -> None:
+        """`identity`: of its writers; a newer one fences it."""
+        self._log = log
+        self._identity = identity
+        self._claim = Claim(1, frozenset(range(partitions)))
+
+    def claim(self) -> Claim:
+        """See `Member`."""
+        return self._claim
+
+    def settled(self, epoch: int) -> None:
+        """See `Member`; nobody waits."""
+
+    def writer(self, epoch: int) -> Writer[Batch]:
+        """See `Member`."""
+        return self._log.writer(self._identity)
+
+    def close(self) -> None:
+        """See `Member`; there is no group to leave."""
