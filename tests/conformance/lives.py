@@ -19,6 +19,7 @@ from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended, DirectReader, Outcome, TopicPartition, Writer
+from millstream.log.membership import SoleMember
 from millstream.log.simulated import SimulatedLog
 from millstream.service.commands import database_id
 from millstream.service.engine import Engine, with_functions
@@ -188,6 +189,10 @@ class MortalLog:
     def writer(self, identity: str) -> MortalWriter:
         """See `Log`."""
         return MortalWriter(self._log.writer(identity), self._effect)
+
+    def join(self, group: str, partitions: int) -> SoleMember[pa.Table]:
+        """See `Log`."""
+        return SoleMember(self, group, partitions)
 
 
 _REQUESTS = frozenset({"create_topic", "delete_topic", "forget_group", "read", "truncate"})

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
+from millstream.log.membership import Member, SoleMember
 from millstream.model.errors import FencedError, UnavailableError
-from millstream.runtime.execution import Execution
+from millstream.runtime.execution import STOPPED, Execution
 from millstream.runtime.ports import RunResult, Snapshots
-from millstream.runtime.spec import Guarantee
+from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.stage import Stage
 from tests.simulation.pure import PureKernel
 from tests.simulation.world import QUERY, Mutant, World
@@ -25,6 +26,12 @@ class Through:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+    def join(self, group: str, partitions: int) -> Member[Any]:
+        """The only member of a group writes through this log."""
+        if self.world.coordinator is not None:
+            return self.world.broker.join(group, partitions)
+        return SoleMember(self, group, partitions)  # type: ignore[arg-type]
 
 
 # ---- the log ------------------------------------------------------------------------------------
@@ -237,7 +244,7 @@ class AskedPosition(Execution[Any]):
         outcome = super()._transact(flushed, positions)
         for stage in self.stages:
             if stage.spec.changelog is not None and outcome is Outcome.COMMITTED:
-                for task in stage.tasks:
+                for task in stage.tasks.values():
                     end = self.log.end_offset(stage.spec.changelog, task.id.partition)
                     added = sum(
                         one.count
@@ -320,7 +327,7 @@ class ShortRestore(Execution[Any]):
     def _open(self, now: int) -> None:
         super()._open(now)
         for stage in self.stages:
-            for task in stage.tasks:
+            for task in stage.tasks.values():
                 task.target = max(task.restored, task.target - 3)
                 task.arrive()
 
@@ -330,10 +337,38 @@ class HastyRun(Execution[Any]):
 
     def _restore(self) -> None:
         for stage in self.stages:
-            for task in stage.tasks:
+            for task in stage.tasks.values():
                 task.restored = task.target
                 task.arrive()
         super()._restore()
+
+
+class SettledEarly(Execution[Any]):
+    """Lets go of tasks before their work is committed."""
+
+    def _follow(self, now: int) -> bool:
+        change = self.holding.change()
+        if change is not None:
+            self.holding.settle(change)
+            if self.dirty and not change.dropping and self.state not in STOPPED:
+                self._commit(now)
+            self.discard()
+            if self.state not in STOPPED:
+                self.state = QueryState.OPENING
+        return change is not None
+
+
+class LostCommitted(Execution[Any]):
+    """Commits what it has lost in the name of what it was given since."""
+
+    def _follow(self, now: int) -> bool:
+        change = self.holding.change()
+        if change is not None and change.dropping:
+            self.holding._claim = change.claim
+            self.outbox._writer = self.holding.writer()
+            if self.dirty and self.state not in STOPPED:
+                self._commit(now)
+        return super()._follow(now)
 
 
 class UndoneRun(Execution[Any]):
@@ -435,5 +470,7 @@ MUTANTS: dict[str, Mutant] = {
     "doubtful commit taken for undone": WithExecution(BlindRecovery),
     "running before the replay ends": WithExecution(HastyRun),
     "positions not committed without output": WithExecution(UndoneRun),
+    "tasks let go of before their commit": WithExecution(SettledEarly),
+    "lost tasks committed": WithExecution(LostCommitted),
 }
 """By name, what is wrong in each."""

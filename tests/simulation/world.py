@@ -17,6 +17,7 @@ from typing import Any
 from millstream.log.batches import Batches
 from millstream.log.log import Appended, Log, Topic
 from millstream.log.simulated import Fault, SimulatedCrash, SimulatedLog
+from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.runtime.execution import Execution
 from millstream.runtime.instance import (
     Guarantee,
@@ -52,6 +53,8 @@ RATES = {
     "old disk": 0.1,
     "twin": 0.02,
     "jump": 0.01,
+    "rebalance": 0.05,
+    "throw out": 0.02,
 }
 """The highest chance of each fault, per place where it can strike."""
 CALM_TURNS = 4000
@@ -77,6 +80,7 @@ class Host:
     number: int
     disks: list[Disk]
     instance: Instance[Any] | None = None
+    member: SimulatedMember[Any] | None = None
     backup: list[Disk] | None = None
 
 
@@ -121,10 +125,13 @@ class World:
             backoff_ms=2,
             max_backoff_ms=20,
         )
+        self.coordinator = Coordinator[Any](rnd, self.joined) if rnd.random() < 0.5 else None
         self.broker = self.make_broker(markers=rnd.random() < 0.5)
         for name in self.shape.topics:
             self.broker.create_topic(Topic(name, self.partitions))
         self.producer = self.broker.writer("producer")
+        self.gone: list[SimulatedMember[Any]] = []
+        """Members whose process has died."""
         self.hosts = [self.make_host(number) for number in range(rnd.randint(1, 3))]
 
     def choose_shape(self) -> Shape:
@@ -133,7 +140,17 @@ class World:
 
     def make_broker(self, *, markers: bool) -> SimulatedLog[Any]:
         """The log that all hosts share."""
-        return SimulatedLog(ROWS, effect=self.effect, fault=self.fault, markers=markers)
+        return SimulatedLog(
+            ROWS,
+            effect=self.effect,
+            fault=self.fault,
+            markers=markers,
+            coordinator=self.coordinator,
+        )
+
+    def joined(self, member: SimulatedMember[Any]) -> None:
+        """The host that is acting has joined the group."""
+        self.acting[-1].member = member
 
     def batch(self, key: int, payload: int) -> Any:
         """One record as it lies on the log."""
@@ -220,6 +237,9 @@ class World:
     def died(self, host: Host) -> None:
         """The process of a host is gone, with everything it had not made durable."""
         host.instance = None
+        if host.member is not None:
+            self.gone.append(host.member)
+            host.member = None
 
     def wiped(self, host: Host) -> None:
         """The disks of a host are empty again."""
@@ -234,14 +254,17 @@ class World:
         others_up = any(
             other.instance is not None for other in self.hosts if other not in self.acting
         )
-        if self.calm or self.hit("twin") or (not others_up and self.rnd.random() < 0.3):
+        alone = self.coordinator is None
+        many = not alone and self.rnd.random() < 0.1
+        if self.calm or self.hit("twin") or many or (not others_up and self.rnd.random() < 0.3):
             self.start(host)
         self.acting.pop()
 
     def _up(self, host: Host, instance: Instance[Any]) -> None:
         if self.hit("stop"):
             instance.close(self.now)
-            host.instance = None
+            # It may leave a transaction open whose outcome it does not know.
+            self.died(host)
             return
         if self.hit("pause"):
             instance.pause(QUERY)
@@ -249,6 +272,8 @@ class World:
             self._resume(instance)
         if self.hit("back up"):
             host.backup = [disk.copy() for disk in host.disks]
+        if host.member is not None and (self.calm or self.rnd.random() < 0.5):
+            host.member.hear()
         instance.step(self.now)
         status = instance.query_status(QUERY)
         if status.state is QueryState.FENCED:
@@ -271,9 +296,29 @@ class World:
         self.now += self.rnd.randint(1, 3) if self.rnd.random() > self.rates["jump"] else 500
         if self.sent < self.wanted and self.rnd.random() < 0.3:
             self._send()
+        self._coordinate()
         free = [host for host in self.hosts if host not in self.acting]
         if free:
             self.turn(self.rnd.choice(free))
+
+    def _coordinate(self) -> None:
+        """Tasks change hands; sessions and transactions of the dead end at last, of the living
+        now and then."""
+        if self.coordinator is None:
+            return
+        suspended, self.acting = self.acting, self.acting or [self.hosts[0]]
+        if self.gone and (self.calm or self.rnd.random() < 0.2):
+            member = self.gone.pop()
+            self.coordinator.throw_out(member)
+            self.broker.expire(member.identity)
+        if self.coordinator.members and self.hit("throw out"):
+            member = self.rnd.choice(self.coordinator.members)
+            self.coordinator.throw_out(member)
+            if self.rnd.random() < 0.5:
+                self.broker.expire(member.identity)
+        if self.calm or self.hit("rebalance") or self.rnd.random() < 0.05:
+            self.coordinator.rebalance()
+        self.acting = suspended
 
     def _send(self) -> None:
         suspended, self.acting = self.acting, []
@@ -306,6 +351,7 @@ class World:
             if self.found:
                 return
             self.now += 3
+            self._coordinate()
             self.turn(survivor)
             if turn % 10 == 9 and self._done(survivor):
                 return
@@ -317,6 +363,7 @@ class World:
         status = host.instance.query_status(QUERY)
         execution = host.instance._queries[QUERY]
         idle = status.state is QueryState.RUNNING and not execution.dirty
+        idle = idle and len(execution.holding.open) == self.partitions
         return idle and not any(status.lag.values())
 
     # ---- what is left ------------------------------------------------------------------------

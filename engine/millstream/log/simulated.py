@@ -31,6 +31,7 @@ from millstream.log.log import (
     ends_one_by_one,
 )
 from millstream.log.membership import Member, SoleMember
+from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import Watchers
 from millstream.model.errors import UnavailableError
@@ -42,7 +43,8 @@ class SimulatedLog(Generic[Batch]):
     `effect(name)` is called before and after everything durable ("append", "transact.write",
     "transact.commit", "transact.done", "writer", …) and may raise SimulatedCrash; the log itself
     outlives the crash, as a broker does. `fault(name)` decides what happens to each request.
-    With `markers`, the end of each transaction takes an offset, as on Kafka.
+    With `markers`, the end of each transaction takes an offset, as on Kafka. With a `coordinator`,
+    those who join a group share its tasks.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class SimulatedLog(Generic[Batch]):
         effect: Callable[[str], None] = no_effect,
         fault: Callable[[str], Fault] = no_fault,
         markers: bool = False,
+        coordinator: Coordinator[Batch] | None = None,
     ) -> None:
+        self._coordinator = coordinator
         self._batches = batches
         self._effect = effect
         self._fault = fault
@@ -177,18 +181,28 @@ class SimulatedLog(Generic[Batch]):
         self._positions.pop(group, None)
         self._effect("forget_group")
 
-    def writer(self, identity: str) -> SimulatedWriter[Batch]:
-        """See `Log`."""
+    def writer(
+        self, identity: str, admitted: Callable[[], bool] = lambda: True
+    ) -> SimulatedWriter[Batch]:
+        """See `Log`. `admitted`: whether the group still takes positions from the writer."""
         self._request("writer")
         epoch = self._epochs.get(identity, 0) + 1
         self._epochs[identity] = epoch
         for opened in [opened for opened in self._open if opened.identity == identity]:
             self._settle(opened, Fate.ABORTED)
         self._effect("writer")
-        return SimulatedWriter(self, identity, epoch)
+        return SimulatedWriter(self, identity, epoch, admitted)
+
+    def expire(self, identity: str) -> None:
+        """Abort what a writer has left open, as a broker does when its time is over."""
+        for opened in [opened for opened in self._open if opened.identity == identity]:
+            self._epochs[identity] += 1
+            self._settle(opened, Fate.ABORTED)
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """See `Log`."""
+        if self._coordinator is not None:
+            return self._coordinator.join(self, group, partitions)
         return SoleMember(self, group, partitions)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -230,6 +244,7 @@ class SimulatedLog(Generic[Batch]):
         group: str,
         appended: Sequence[Appended[Batch]],
         positions: Mapping[TopicPartition, int],
+        admitted: Callable[[], bool],
     ) -> Outcome:
         """Carry out a transaction, for `SimulatedWriter`."""
         for topic, partition in [*positions, *((a.topic, a.partition) for a in appended)]:
@@ -242,6 +257,11 @@ class SimulatedLog(Generic[Batch]):
         self._open.append(transaction)
         self._add(appended, transaction)
         self._effect("transact.write")
+        check_epoch(identity, epoch, self._epochs.get(identity, 0))
+        if positions and not admitted():
+            self._settle(transaction, Fate.ABORTED)
+            return Outcome.ABORTED
+        self._effect("transact.positions")
         fault = self._fault("transact.commit")
         if fault is Fault.REQUEST_LOST:
             return Outcome.UNKNOWN
@@ -278,8 +298,11 @@ class SimulatedLog(Generic[Batch]):
 class SimulatedWriter(Generic[Batch]):
     """`Writer` of one identity on a `SimulatedLog`."""
 
-    def __init__(self, log: SimulatedLog[Batch], identity: str, epoch: int) -> None:
+    def __init__(
+        self, log: SimulatedLog[Batch], identity: str, epoch: int, admitted: Callable[[], bool]
+    ) -> None:
         self._log = log
+        self._admitted = admitted
         self._identity = identity
         self._epoch = epoch
         self._closed = False
@@ -297,7 +320,9 @@ class SimulatedWriter(Generic[Batch]):
     ) -> Outcome:
         """See `Writer`."""
         self._require_open()
-        return self._log.transact(self._identity, self._epoch, group, appended, positions)
+        return self._log.transact(
+            self._identity, self._epoch, group, appended, positions, self._admitted
+        )
 
     def close(self) -> None:
         """See `Writer`."""

@@ -31,8 +31,9 @@ from millstream.log.log import (
     TopicPartition,
 )
 from millstream.model.errors import FencedError, UnavailableError
+from millstream.runtime.holding import Holding
 from millstream.runtime.outbox import Outbox
-from millstream.runtime.ports import RunResult
+from millstream.runtime.ports import Restorer, RunResult
 from millstream.runtime.spec import Metrics, ProblemSink, QuerySpec, QueryState, RuntimeSettings
 from millstream.runtime.stage import Stage
 from millstream.runtime.tasks import Task, TaskState
@@ -50,6 +51,7 @@ class Execution(Generic[Batch]):
         log: Log[Batch],
         settings: RuntimeSettings,
         report: ProblemSink,
+        restorer: Restorer,
     ) -> None:
         self.spec = spec
         self.log = log
@@ -61,7 +63,8 @@ class Execution(Generic[Batch]):
         self.metrics = Metrics()
         self.pause_wanted = False
         self.trouble = Trouble()
-        self.outbox = Outbox(spec, log)
+        self.holding = Holding(spec, log, restorer)
+        self.outbox = Outbox(spec, self.holding.writer)
         self.committed: dict[TopicPartition, int] = {}
         self.topics = {topic.name: topic for topic in spec.topics}
         self.dirty = False
@@ -72,8 +75,10 @@ class Execution(Generic[Batch]):
 
     def advance(self, now: int) -> bool:
         """Do one bounded piece of work; whether there was any."""
-        if self.state in STOPPED or (now < self.trouble.retry_at and not self.pause_wanted):
+        if self.state is QueryState.FENCED:
             return False
+        if self.state in STOPPED or (now < self.trouble.retry_at and not self.pause_wanted):
+            return self.holding.joined and self._guarded(now, self._follow)
         return self._guarded(now, self._advance)
 
     def commit_now(self, now: int) -> None:
@@ -93,7 +98,23 @@ class Execution(Generic[Batch]):
             self._stop(QueryState.ERROR, cause(self.log, self.spec.topics, error))
         return True
 
+    def _follow(self, now: int) -> bool:
+        """Hold what this instance is to hold now; whether that was something else. Others may be
+        waiting for what they are given, so not even a query that stands still keeps it."""
+        change = self.holding.change()
+        if change is None:
+            return False
+        if self.dirty and not change.dropping and self.state not in STOPPED:
+            self._commit(now)
+        self.discard()
+        self.holding.settle(change)
+        if self.state not in STOPPED:
+            self.state = QueryState.OPENING
+        return True
+
     def _advance(self, now: int) -> bool:
+        if self._follow(now):
+            return True
         if self.pause_wanted:
             self._pause(now)
             return True
@@ -110,15 +131,17 @@ class Execution(Generic[Batch]):
     def _open(self, now: int) -> None:
         """Settle and fence first, then read what is committed: the other way round, a position
         could still move after it was read."""
-        if not self.spec.transient or self.spec.repartitions:
+        owned = self.holding.open
+        if owned and (not self.spec.transient or self.spec.repartitions):
             self.outbox.open()
         check_topics(self.log, self.spec.topics)
         self.reader = self.log.reader()
         self.committed = {} if self.spec.transient else self.log.positions(self.spec.group)
         for stage in self.stages:
-            stage.open(self.log, self.committed, self.spec.start)
+            stage.open(self.log, self.committed, self.spec.start, owned)
         # A start that was handed in is kept by the first commit, records or none.
-        self.dirty = any(place not in self.committed for place in self.spec.start)
+        missing = self.spec.start.keys() - self.committed.keys()
+        self.dirty = not missing.isdisjoint(self.positions())
         self.dirty_since = self.last_commit = now
         self.state = QueryState.RESTORING
         self._settle_state()
@@ -145,7 +168,7 @@ class Execution(Generic[Batch]):
             self.trouble.over()
 
     def _tasks(self) -> list[Task]:
-        return [task for stage in self.stages for task in stage.tasks]
+        return [task for stage in self.stages for task in stage.tasks.values()]
 
     def _process(self, now: int) -> bool:
         """Run each sub-topology over what there is to read, those before it first: it finds what
@@ -291,6 +314,8 @@ class Execution(Generic[Batch]):
             self.discard()
         except Exception as second:
             self.trouble.also(second)
+        if state is QueryState.FENCED:
+            self.holding.close()
         self._tell(error)
 
     def _tell(self, error: Exception) -> None:
@@ -325,12 +350,15 @@ class Execution(Generic[Batch]):
         finally:
             for stage in self.stages:
                 stage.spec.kernel.close()
+            self.holding.close()
 
     @property
     def awaiting(self) -> bool:
         """Whether there is nothing to do only because records have not come yet."""
-        waits = self.state in (QueryState.RESTORING, QueryState.RUNNING)
-        return waits and not self.trouble.error and any(s.awaiting for s in self.stages)
+        waits = self.state not in STOPPED
+        if self.trouble.error:
+            return False
+        return waits and (self.holding.pending or any(stage.awaiting for stage in self.stages))
 
     def wake_at(self, now: int) -> int | None:
         """When there may be something to do without anything happening outside."""

@@ -14,6 +14,7 @@ from millstream.log.log import Batch, Log, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.execution import Execution
+from millstream.runtime.ports import NoRestorer, Restorer
 from millstream.runtime.spec import (
     Guarantee,
     KernelSpec,
@@ -52,11 +53,14 @@ class Instance(Generic[Batch]):
         log: Log[Batch],
         settings: RuntimeSettings | None = None,
         problems: ProblemSink = _ignore,
+        restorer: Restorer | None = None,
     ) -> None:
-        """`problems` gets the rows that could not be used, with the query they belong to."""
+        """`problems` gets the rows that could not be used, with the query they belong to.
+        `restorer`: who brings state up to date; by default each query does so by itself."""
         self._log = log
         self._settings = settings or RuntimeSettings()
         self._problems = problems
+        self._restorer = restorer or NoRestorer()
         self._queries: dict[str, Execution[Batch]] = {}
         self._next = 0
 
@@ -73,7 +77,9 @@ class Instance(Generic[Batch]):
                 f"Query {spec.query_id} reads topic {twice[0]} in two places",
                 hint="Copy the topic into a second stream and read that one in one of them.",
             )
-        self._queries[spec.query_id] = Execution(spec, self._log, self._settings, self._problems)
+        self._queries[spec.query_id] = Execution(
+            spec, self._log, self._settings, self._problems, self._restorer
+        )
 
     def remove_query(self, query_id: str, now: int = 0, *, commit: bool = True) -> None:
         """Stop a query and close its kernels, by default with a last commit (best effort). Its

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic
 
-from millstream.log.log import Appended, Batch, Log, Outcome, TopicPartition, Writer
+from millstream.log.log import Appended, Batch, Outcome, TopicPartition, Writer
 from millstream.model.errors import MillstreamError
 from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 
@@ -14,15 +14,15 @@ from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 class Outbox(Generic[Batch]):
     """The writer of one query, and the outputs that wait for its commit (exactly once)."""
 
-    def __init__(self, spec: QuerySpec[Batch], log: Log[Batch]) -> None:
+    def __init__(self, spec: QuerySpec[Batch], open_writer: Callable[[], Writer[Batch]]) -> None:
         self.spec = spec
-        self.log = log
+        self._open_writer = open_writer
         self.pending: list[Appended[Batch]] = []
         self._writer: Writer[Batch] | None = None
 
     def open(self) -> None:
-        """Settle what an earlier writer of the query left open, and fence it."""
-        self._writer = self.log.writer(self.spec.query_id)
+        """Settle what an earlier writer of the same identity left open, and fence it."""
+        self._writer = self._open_writer()
 
     @property
     def writer(self) -> Writer[Batch]:
@@ -55,12 +55,10 @@ class Outbox(Generic[Batch]):
     def transact(
         self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        """Make everything up to `positions` durable; at least once, outputs before positions."""
-        if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
-            return self.writer.transact(self.spec.group, (*self.pending, *flushed), positions)
-        if flushed:
-            self.writer.append(flushed)
-        return self.writer.transact(self.spec.group, (), positions)
+        """Make everything up to `positions` durable. At least once, the outputs of runs are so
+        already; changelogs go with the positions there too, or somebody who has lost his tasks
+        could still write over what their new owner wrote."""
+        return self.writer.transact(self.spec.group, (*self.pending, *flushed), positions)
 
     def full(self, settings: RuntimeSettings) -> bool:
         """Whether so much is waiting that the commit should not wait for its time."""

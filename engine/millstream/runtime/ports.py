@@ -1,4 +1,5 @@
-"""What the runtime needs from outside, besides the log: a kernel for each sub-topology.
+"""What the runtime needs from outside, besides the log: a kernel for each sub-topology, and who
+restores the state of tasks before they are opened.
 
 The runtime never looks into a batch. Production hands in DuckDB kernels and Arrow tables, most
 simulations hand in small pure-Python ones and lists.
@@ -84,3 +85,19 @@ class Kernel(Protocol[Batch]):
 
     def close(self) -> None:
         """Release resources; idempotent."""
+
+
+class Restorer(Protocol):
+    """Brings the state of tasks up to date before they run, beside the query's running ones."""
+
+    def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
+        """Those of the wanted partitions that may be open by now: their state needs at most a
+        short replay, and nobody else touches it. The others are being restored; ask again."""
+
+
+class NoRestorer:
+    """A query's own tasks replay their changelogs when they are opened."""
+
+    def prepare(self, _query_id: str, wanted: frozenset[int]) -> frozenset[int]:
+        """All of them."""
+        return wanted

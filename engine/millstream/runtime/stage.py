@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Generic
 
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
@@ -23,7 +23,8 @@ class Stage(Generic[Batch]):
     def __init__(self, index: int, spec: KernelSpec[Batch]) -> None:
         self.index = index
         self.spec = spec
-        self.tasks: tuple[Task, ...] = ()
+        self.tasks: dict[int, Task] = {}
+        """By partition."""
         self.positions: dict[TopicPartition, int] = {}
         self.buffer: dict[TopicPartition, Fetched[Batch]] = {}
         self.record_bytes: dict[TopicPartition, int] = {}
@@ -40,11 +41,14 @@ class Stage(Generic[Batch]):
         log: Log[Batch],
         committed: Mapping[TopicPartition, int],
         start: Mapping[TopicPartition, int],
+        owned: Collection[int],
     ) -> None:
-        """Open every task at its committed positions and find out what it has to replay."""
-        self.tasks = tuple(Task(TaskId(self.index, p)) for p in range(self.spec.partitions))
-        for task in self.tasks:
-            partition = task.id.partition
+        """Open the `owned` tasks at their committed positions and find out what they have to
+        replay."""
+        self.tasks = {
+            p: Task(TaskId(self.index, p)) for p in range(self.spec.partitions) if p in owned
+        }
+        for partition, task in self.tasks.items():
             for topic in self.spec.inputs:
                 place = (topic, partition)
                 position = committed.get(place, start.get(place))
@@ -53,7 +57,8 @@ class Stage(Generic[Batch]):
                 self.positions[place] = position
             task.restored = self.spec.kernel.open(partition)
             if self.spec.changelog is not None:
-                task.target = log.end_offset(self.spec.changelog, partition)
+                # Not only what is committed: an earlier owner's last transaction may still be open.
+                task.target = log.written_end(self.spec.changelog, partition)
                 self._check_target(task)
                 self._skip_truncated(log, task)
             task.move(TaskState.RESTORING)
@@ -84,7 +89,8 @@ class Stage(Generic[Batch]):
         """Replay one read of one task's changelog; the records replayed, None if no task waits
         or what it waits for is on its way."""
         self.awaiting = False
-        task = next((task for task in self.tasks if task.state is TaskState.RESTORING), None)
+        waiting = (task for task in self.tasks.values() if task.state is TaskState.RESTORING)
+        task = next(waiting, None)
         if task is None or self.spec.changelog is None:
             return None
         try:
@@ -96,7 +102,8 @@ class Stage(Generic[Batch]):
             if self._skip_truncated(log, task):
                 return 0
             raise
-        if fetched.awaited:
+        if fetched.awaited or fetched.next_offset == task.restored:
+            # In the latter case a transaction is open: its owner ends it, or time does.
             self.awaiting = True
             return None
         self.spec.kernel.restore(task.id.partition, fetched)
@@ -151,7 +158,7 @@ class Stage(Generic[Batch]):
     def _places(self) -> list[TopicPartition]:
         return [
             (topic, task.id.partition)
-            for task in self.tasks
+            for task in self.tasks.values()
             if task.state is TaskState.RUNNING
             for topic in self.spec.inputs
         ]
@@ -218,7 +225,7 @@ class Stage(Generic[Batch]):
 
     def changelog_positions(self) -> dict[int, int]:
         """The changelog position of each open task's state."""
-        return {task.id.partition: task.restored for task in self.tasks}
+        return {partition: task.restored for partition, task in self.tasks.items()}
 
     def begin_snapshots(self, log: Log[Batch]) -> None:
         """Note where the snapshots begin that the flush has begun: asked before the transaction,
@@ -260,9 +267,9 @@ class Stage(Generic[Batch]):
 
     def close_tasks(self) -> None:
         """Close all tasks and forget what was read; the kernel is left to the caller."""
-        for task in self.tasks:
+        for task in self.tasks.values():
             task.close()
-        self.tasks = ()
+        self.tasks = {}
         self.positions.clear()
         self.buffer.clear()
         self.awaiting = False

@@ -31,7 +31,7 @@ def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -
         tasks=tuple(
             TaskStatus(task.id, task.state, _to_restore(task))
             for stage in execution.stages
-            for task in stage.tasks
+            for task in tuple(stage.tasks.values())
         ),
         positions=positions,
         lag=lag,
@@ -48,7 +48,7 @@ def _stage(stage: Stage[Batch], lag: Mapping[TopicPartition, int]) -> StageStatu
         stage.spec.outputs,
         len(stage.tasks),
         -1 if -1 in own else sum(own),
-        sum(_to_restore(task) for task in stage.tasks),
+        sum(_to_restore(task) for task in tuple(stage.tasks.values())),
         replace(stage.metrics),
     )
 

@@ -1,0 +1,156 @@
+"""A group coordinator in memory, moved by whoever simulates: who joins, who is thrown out, who gets
+which tasks, and when a member hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Generic
+
+from millstream.log.log import Appended, Batch, Outcome, TopicPartition, Writer
+from millstream.log.membership import Claim
+from millstream.model.errors import FencedError, UnavailableError
+
+if TYPE_CHECKING:
+    from millstream.log.simulated import SimulatedLog
+
+
+class Coordinator(Generic[Batch]):
+    """Gives out the tasks of one group as a broker does: a task that is taken from a member goes to
+    another one only once the first has let go of it, or was thrown out."""
+
+    def __init__(self, rnd: Random, joined: Callable[[SimulatedMember[Batch]], None]) -> None:
+        """`joined` hears of every new member."""
+        self.rnd = rnd
+        self.members: list[SimulatedMember[Batch]] = []
+        self.owners: dict[int, SimulatedMember[Batch]] = {}
+        self.leaving: dict[int, SimulatedMember[Batch]] = {}
+        """Tasks that their owner has yet to let go of, and for whom."""
+        self._joined = joined
+        self._names = 0
+
+    def join(self, log: SimulatedLog[Batch], group: str, partitions: int) -> SimulatedMember[Batch]:
+        """A new member, which holds nothing yet."""
+        self._names += 1
+        member = SimulatedMember(self, log, f"{group}.{self._names}", partitions)
+        self.members.append(member)
+        self._joined(member)
+        return member
+
+    def rebalance(self) -> None:
+        """Give away what nobody owns, and move some of the rest."""
+        if not self.members:
+            return
+        for partition in range(max(member.partitions for member in self.members)):
+            target = self.rnd.choice(self.members)
+            owner = self.owners.get(partition)
+            if owner is None:
+                self.owners[partition] = target
+            elif target is not owner and partition not in self.leaving:
+                self.leaving[partition] = target
+
+    def throw_out(self, member: SimulatedMember[Batch]) -> None:
+        """Its session has ended: what it owned is nobody's now, whether it has heard or not."""
+        if member in self.members:
+            self.members.remove(member)
+        for partition in [p for p, owner in self.owners.items() if owner is member]:
+            del self.owners[partition]
+            self.leaving.pop(partition, None)
+        for partition in [p for p, target in self.leaving.items() if target is member]:
+            del self.leaving[partition]
+
+    def owned(self, member: SimulatedMember[Batch]) -> frozenset[int]:
+        """What a member may hold."""
+        own = (p for p, owner in self.owners.items() if owner is member)
+        return frozenset(p for p in own if p not in self.leaving)
+
+    def let_go(self, member: SimulatedMember[Batch], held: frozenset[int]) -> None:
+        """A member holds no more than `held`."""
+        for partition, target in list(self.leaving.items()):
+            if self.owners.get(partition) is member and partition not in held:
+                self.owners[partition] = target
+                del self.leaving[partition]
+
+
+class SimulatedMember(Generic[Batch]):
+    """`Member` of a `Coordinator`; it learns what was decided when it is told to `hear`."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator[Batch],
+        log: SimulatedLog[Batch],
+        identity: str,
+        partitions: int,
+    ) -> None:
+        self.identity = identity
+        self.partitions = partitions
+        self._coordinator = coordinator
+        self._log = log
+        self._claim = Claim(0, frozenset())
+
+    @property
+    def in_group(self) -> bool:
+        """Whether the coordinator counts it among the members."""
+        return self in self._coordinator.members
+
+    def hear(self) -> None:
+        """Learn what was decided; who was thrown out joins again."""
+        epoch = self._claim.epoch + 1
+        if not self.in_group:
+            self._coordinator.members.append(self)
+            self._claim = Claim(epoch, frozenset(), lost=epoch)
+        elif self._coordinator.owned(self) != self._claim.partitions or epoch == 1:
+            owned = self._coordinator.owned(self)
+            self._claim = Claim(epoch, owned, self._claim.lost)
+
+    def claim(self) -> Claim:
+        """See `Member`."""
+        return self._claim
+
+    def settled(self, epoch: int) -> None:
+        """See `Member`."""
+        if epoch == self._claim.epoch and self.in_group:
+            self._coordinator.let_go(self, self._claim.partitions)
+
+    def writer(self, epoch: int) -> Writer[Batch]:
+        """See `Member`."""
+
+        def admitted() -> bool:
+            return self.in_group and self._claim.lost <= epoch
+
+        return MemberWriter(self._log.writer(self.identity, admitted))
+
+    def close(self) -> None:
+        """See `Member`."""
+        self._coordinator.throw_out(self)
+
+
+class MemberWriter(Generic[Batch]):
+    """`Writer` of a member. Nobody else goes by its name, so being fenced says no more than that
+    others took it for dead: it may open another one."""
+
+    def __init__(self, writer: Writer[Batch]) -> None:
+        self._writer = writer
+
+    def append(self, appended: Sequence[Appended[Batch]]) -> None:
+        """See `Writer`."""
+        try:
+            self._writer.append(appended)
+        except FencedError as error:
+            raise UnavailableError(str(error)) from error
+
+    def transact(
+        self,
+        group: str,
+        appended: Sequence[Appended[Batch]],
+        positions: Mapping[TopicPartition, int],
+    ) -> Outcome:
+        """See `Writer`."""
+        try:
+            return self._writer.transact(group, appended, positions)
+        except FencedError:
+            return Outcome.ABORTED
+
+    def close(self) -> None:
+        """See `Writer`."""
+        self._writer.close()

@@ -1,0 +1,85 @@
+"""Which tasks of a query are held here, and who else may be waiting for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic
+
+from millstream.log.log import Batch, Log, Writer
+from millstream.log.membership import Claim, Member, SoleMember
+from millstream.runtime.ports import Restorer
+from millstream.runtime.spec import QuerySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be open from now on. `dropping`: somebody else may have been given already what
+    is open now, which then must not be committed."""
+
+    claim: Claim
+    partitions: frozenset[int]
+    dropping: bool
+
+
+class Holding(Generic[Batch]):
+    """One query's part in its group, joined when first asked: that may fail, as any request."""
+
+    def __init__(self, spec: QuerySpec[Batch], log: Log[Batch], restorer: Restorer) -> None:
+        self._spec = spec
+        self._log = log
+        self._restorer = restorer
+        self._member: Member[Batch] | None = None
+        self._claim = Claim(0, frozenset())
+        self._open: frozenset[int] = frozenset()
+
+    def change(self) -> Change | None:
+        """What is to be different, if anything is. FencedError when another process goes by the
+        name of this one."""
+        claim = self._joined().claim()
+        ready = self._restorer.prepare(self._spec.query_id, claim.partitions)
+        if claim.epoch == self._claim.epoch and ready == self._open:
+            return None
+        return Change(claim, ready, claim.lost > self._claim.epoch)
+
+    def settle(self, change: Change) -> None:
+        """Nothing is open any more: `change.partitions` are those to open next."""
+        self._claim, self._open = change.claim, change.partitions
+        self._joined().settled(change.claim.epoch)
+
+    @property
+    def joined(self) -> bool:
+        """Whether this instance is a member of the group."""
+        return self._member is not None
+
+    @property
+    def open(self) -> frozenset[int]:
+        """The partitions whose tasks are to be open."""
+        return self._open
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be more to open soon: nobody has said yet which tasks are this
+        instance's, or their state is not restored yet."""
+        return self._claim.epoch == 0 or self._open != self._claim.partitions
+
+    def writer(self) -> Writer[Batch]:
+        """The appending side for what is held."""
+        return self._joined().writer(self._claim.epoch)
+
+    def close(self) -> None:
+        """Leave the group. Nothing may be open any more."""
+        self._restorer.prepare(self._spec.query_id, frozenset())
+        member, self._member = self._member, None
+        if member is not None:
+            member.close()
+
+    def _joined(self) -> Member[Batch]:
+        if self._member is None:
+            spec = self._spec
+            tasks = max((kernel.partitions for kernel in spec.kernels), default=0)
+            self._member = (
+                SoleMember(self._log, spec.query_id, tasks)
+                if spec.transient
+                else self._log.join(spec.group, tasks)
+            )
+        return self._member
