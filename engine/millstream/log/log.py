@@ -112,6 +112,10 @@ class Reader(Protocol[Batch]):
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """As `Log.read`, but without waiting: what is not here yet is `awaited`."""
 
+    def ready(self, positions: Mapping[TopicPartition, int]) -> int:
+        """About how many records `read` could give from these positions on. Told from any thread,
+        without waiting and without taking a lock."""
+
     def close(self) -> None:
         """Let go of what was fetched; idempotent."""
 
@@ -128,6 +132,11 @@ class DirectReader(Generic[Batch]):
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """As `Log.read`."""
         return self.log.read(topic, partition, offset, max_records)
+
+    def ready(self, positions: Mapping[TopicPartition, int]) -> int:
+        """What lies between the positions and the ends."""
+        ends = ends_one_by_one(self.log, positions)
+        return sum(max(0, end - positions[place]) for place, end in ends.items())
 
     def close(self) -> None:
         """Nothing was fetched."""

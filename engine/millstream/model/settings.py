@@ -118,6 +118,19 @@ PROPERTIES: tuple[Property, ...] = (
         "false",
         "Let a key be left out of the projection; keys follow projection order.",
     ),
+    Property(
+        "ksql.query.priority",
+        "int",
+        "0",
+        "Among queries that have as much to do, those of a higher priority are worked on sooner.",
+    ),
+    Property(
+        "num.stream.threads",
+        "int",
+        "2",
+        "How many threads process queries; given to `connect`, as it counts for the whole engine. "
+        "Also called `processing.threads`.",
+    ),
     Property("ksql.variable.substitution.enable", "bool", "true", "Replace ${name} in statements."),
     Property(
         "ksql.lambdas.enabled",
@@ -198,7 +211,10 @@ PROPERTIES: tuple[Property, ...] = (
     ),
 )
 _BY_NAME = {item.name: item for item in PROPERTIES}
-_ALIASES = {"statestore.cache.max.bytes": "cache.max.bytes.buffering"}
+_ALIASES = {
+    "statestore.cache.max.bytes": "cache.max.bytes.buffering",
+    "processing.threads": "num.stream.threads",
+}
 _PREFIX = "ksql.streams."
 
 
@@ -210,6 +226,8 @@ class EngineSettings:
     """DuckDB's threads for batch work."""
     memory_limit: str = "1GB"
     """What DuckDB may use before it spills to disk."""
+    processing_threads: int = 2
+    """Threads that work on queries; each query is worked on by one of them at a time."""
     max_batch_records: int = 200_000
     """Records handed to one run of a query, over all partitions."""
     commit_interval_ms: int = 200

@@ -262,6 +262,11 @@ class Execution(Generic[Batch]):
         """How far each input partition is processed."""
         return {place: at for stage in self.stages for place, at in dict(stage.positions).items()}
 
+    @property
+    def buffered(self) -> int:
+        """About how many records it could process at once; asked from any thread."""
+        return self.reader.ready(self.positions()) if self.state is QueryState.RUNNING else 0
+
     def _forget_consumed(self) -> None:
         """Delete consumed repartition records and changelogs behind snapshots. It can be done at
         any later time as well, so a log that is busy now is no reason to fail."""
@@ -317,6 +322,10 @@ class Execution(Generic[Batch]):
         if state is QueryState.FENCED:
             self.holding.close()
         self._tell(error)
+
+    def fail(self, error: Exception) -> None:
+        """Stop it for an error that its own rules did not foresee."""
+        self._stop(QueryState.ERROR, error)
 
     def _tell(self, error: Exception) -> None:
         if self.spec.on_error is not None:

@@ -1,13 +1,15 @@
-"""The runtime: a state machine over queries, driven by `step(now)`.
+"""The runtime: a state machine over queries, driven by `step(now)` or query by query.
 
-It has no thread, clock, randomness or I/O of its own. Production puts a thread around it that
-sleeps until `wake_at` or until somebody appends; tests put a seeded scheduler around it. None of
-the methods may be called while another one runs.
+It has no thread, clock, randomness or I/O of its own. Tests put a seeded scheduler around it and
+call `step`. Production puts threads around it that ask for `candidates` and `advance` one query
+each: of the methods that name a query, no two may run at once for the same one, and no other
+method while any runs, but for those that only tell something (`candidates`, `inputs`, `status`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Generic
 
 from millstream.log.log import Batch, Log, TopicPartition
@@ -15,6 +17,7 @@ from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.execution import Execution
 from millstream.runtime.ports import NoRestorer, Restorer
+from millstream.runtime.scheduling import Candidate, next_batch
 from millstream.runtime.spec import (
     Guarantee,
     KernelSpec,
@@ -131,6 +134,70 @@ class Instance(Generic[Batch]):
         wakes = [wake for query in executions if (wake := query.wake_at(now)) is not None]
         awaiting = any(query.awaiting for query in executions)
         return Step(False, min(wakes, default=None), awaiting)
+
+    # ---- query by query ----------------------------------------------------------------------
+
+    def query_ids(self) -> tuple[str, ...]:
+        """The queries in the order in which they were added."""
+        return tuple(self._queries)
+
+    def candidates(self, waited: Mapping[str, int], now: int) -> tuple[Candidate, ...]:
+        """What there is to know of queries that nobody works on, to choose among them. `waited`:
+        for how many ms each has been waiting."""
+        known = ((query_id, self._queries.get(query_id)) for query_id in waited)
+        return tuple(
+            Candidate(
+                query_id,
+                execution.buffered,
+                execution.spec.priority,
+                waited[query_id],
+                execution.dirty and execution.wake_at(now) == now,
+            )
+            for query_id, execution in known
+            if execution is not None
+        )
+
+    def advance(self, query_id: str, now: int) -> Step:
+        """As `step`, for one query; one that is not there has nothing to do."""
+        execution = self._queries.get(query_id)
+        if execution is None:
+            return Step(False, None)
+        before = execution.metrics.records_in
+        if execution.advance(now):
+            return Step(True, now, records=execution.metrics.records_in - before)
+        return Step(False, execution.wake_at(now), execution.awaiting)
+
+    def pace(self, query_id: str, records: int, took_ms: int) -> None:
+        """Fit the size of a query's next runs to how long one over `records` took."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            size, full = execution.settings.max_batch_records, self._settings.max_batch_records
+            wanted = next_batch(size, full, records, took_ms)
+            if wanted != size:
+                execution.settings = replace(execution.settings, max_batch_records=wanted)
+
+    def commit_query(self, query_id: str, now: int) -> None:
+        """Commit what one query has to commit, without waiting for its interval."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            execution.commit_now(now)
+
+    def fail(self, query_id: str, error: Exception, *, again: bool = False) -> None:
+        """Stop one query for a fault in the program around or below it; `again`: have it start
+        over from what is committed."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            execution.fail(error)
+            if again and not execution.spec.transient:
+                execution.resume()
+
+    def detach(self, query_id: str) -> Callable[[int, bool], None]:
+        """Forget a query that is still at work; who sees it stop calls the result with the time
+        and whether to commit."""
+        execution = self._queries.pop(query_id)
+        return lambda now, commit: execution.close(now, commit=commit)
+
+    # ---- all queries -------------------------------------------------------------------------
 
     def commit(self, now: int) -> None:
         """Commit every query that has something to commit, without waiting for its interval."""

@@ -58,6 +58,8 @@ class QuerySpec(Generic[Batch]):
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
     topics: tuple[Topic, ...] = ()
     transient: bool = False
+    priority: int = 0
+    """Of queries that have as much to do, those of a higher priority are worked on sooner."""
     commit_interval_ms: int | None = None
     """How often to commit; None: as the instance's settings say."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
@@ -174,11 +176,13 @@ class QueryStatus:
 class Step:
     """`progress`: something was done, step again at once. Otherwise nothing will happen before
     `wake_at` (None: never) unless the log gets records or a query is added or resumed.
-    `awaiting`: records that are on the log have been asked for and are on their way."""
+    `awaiting`: records that are on the log have been asked for and are on their way. `records`:
+    how many were processed."""
 
     progress: bool
     wake_at: int | None
     awaiting: bool = False
+    records: int = 0
 
 
 ProblemSink = Callable[[str, Sequence[Problem]], None]

@@ -68,7 +68,7 @@ def control_query(
             case _:
                 engine.paused.discard(query_id)
                 if not replaying:
-                    engine.instance.resume(query_id)
+                    engine.driver.resume(query_id)
     done = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}[action]
     return Done(f"Query {done}: {', '.join(chosen) or 'none'}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -110,7 +111,8 @@ def connect(
         session.set(name, value)
     if kafka_settings and kafka is None:
         raise StatementError("kafka_settings are given, but no kafka")
-    engine = _open(path, kafka, service_id, kafka_settings, settings or EngineSettings(), functions)
+    settings = _with_threads(settings or EngineSettings(), session)
+    engine = _open(path, kafka, service_id, kafka_settings, settings, functions)
     try:
         if queries_file is not None:
             run_queries_file(engine, queries_file, session)
@@ -119,6 +121,16 @@ def connect(
         raise
     engine.start()
     return Database(engine, session)
+
+
+def _with_threads(settings: EngineSettings, session: Session) -> EngineSettings:
+    """The property that tells the engine its number of threads, where it is given."""
+    given = session.properties.get("num.stream.threads")
+    if given is None:
+        return settings
+    if int(given) < 1:
+        raise StatementError(f"There must be at least one processing thread, not {given}")
+    return replace(settings, processing_threads=int(given))
 
 
 def _open(

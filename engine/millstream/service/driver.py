@@ -1,156 +1,234 @@
-"""The thread around the runtime: calls `Instance.step` while there is work, sleeps while not.
+"""The threads around the runtime: N of them take queries that have something to do, in turn.
 
-Everything that touches the instance holds `lock`; one step is a bounded amount of work, so a
-statement waits for one batch at most.
+`lock` protects the set of queries and the catalog; statements hold it, the threads do not. A
+statement that touches one query waits for that one's turn, which is bounded unless a user's
+function hangs. Two threads never work on the same query (`service/turns.py`).
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.runtime.instance import Instance
+from millstream.runtime.spec import Step
+from millstream.service.turnlock import TurnLock
+from millstream.service.turns import Turns
 
-IDLE_WAIT_MS_MAX = 500
+SLICE_SECONDS = 0.05
+"""How long a thread stays with one query that has more to do, where others have, too."""
 AWAIT_S_MAX = 0.05
 """Asking again is cheap, and the log's word that something has come might be missed."""
-
-
-class TurnLock:
-    """A lock whose owner may take it again, and that goes to who has waited: without that, a
-    thread that lets go only to take it at once keeps everybody out."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-        self._held = threading.Lock()
-        self._owner = 0
-        self._depth = 0
-
-    def __enter__(self) -> None:
-        if self._owner != threading.get_ident():
-            with self._turn:
-                self._held.acquire()
-            self._owner = threading.get_ident()
-        self._depth += 1
-
-    @contextmanager
-    def tried(self, seconds: float) -> Iterator[None]:
-        """The lock, or nothing when it cannot be had so soon: for those who only look."""
-        if self._owner == threading.get_ident():
-            yield
-            return
-        until = time.monotonic() + seconds
-        if not self._turn.acquire(timeout=seconds):
-            yield
-            return
-        try:
-            had = self._held.acquire(timeout=max(0.0, until - time.monotonic()))
-        finally:
-            self._turn.release()
-        try:
-            yield
-        finally:
-            if had:
-                self._held.release()
-
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._owner = 0
-            self._held.release()
+REMOVE_SECONDS = 10.0
 
 
 class Driver:
-    """Runs an instance, either in a thread of its own or when asked to."""
+    """Runs an instance, either in threads of its own or when asked to."""
 
     def __init__(
-        self, instance: Instance[Any], clock: Callable[[], int], maintain: Callable[[], object]
+        self,
+        instance: Instance[Any],
+        clock: Callable[[], int],
+        maintain: Callable[[], object],
+        *,
+        threads: int = 2,
+        full: int = 200_000,
     ) -> None:
-        """`maintain` is called often, between steps: upkeep of the log, cheap when none is due."""
+        """`maintain` is called often, between steps: upkeep of the log, cheap when none is due.
+        `full`: how many records make a batch."""
         self.instance = instance
         self.lock = TurnLock()
         self.failure: BaseException | None = None
         self.on_failure: Callable[[BaseException], None] | None = None
-        """Called in the thread when it dies."""
+        """Called in a thread that dies, by a fault that is no query's."""
         self._clock = clock
         self._maintain = maintain
-        self._wake = threading.Event()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._turns = Turns(instance, clock, full)
+        self._news = threading.Event()
+        self._upkeep = threading.Lock()
+        self._count = threads
+        self._threads: list[threading.Thread] = []
+        self._left: list[str] = []
+        self._deadline = math.inf
 
     def start(self) -> None:
-        """Start the engine thread."""
-        self._thread = threading.Thread(target=self._run, name="millstream-engine", daemon=True)
-        self._thread.start()
+        """Start the processing threads."""
+        self._threads = [
+            threading.Thread(target=self._run, name=f"millstream-processing-{number}", daemon=True)
+            for number in range(self._count)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def wake(self) -> None:
         """There may be something to do now."""
-        self._wake.set()
-
-    def catch_up(self, limit_ms: int) -> None:
-        """Step until nothing is left to do and all is committed, or until `limit_ms` are over."""
-        until = self._clock() + limit_ms
-        with self.lock:
-            for _ in range(2):
-                while self._clock() < until and self._step_or_await():
-                    pass
-                self.instance.commit(self._clock())
-
-    def run_until_idle(self) -> bool:
-        """Step until nothing is left to do and all is committed; whether anything was done."""
-        worked = False
-        with self.lock:
-            while True:
-                worked |= self._step_until_idle()
-                self.instance.commit(self._clock())
-                if not self._step_until_idle():
-                    return worked
-                worked = True
-
-    def _step_until_idle(self) -> bool:
-        worked = False
-        while self._step_or_await():
-            worked = True
-        return worked
-
-    def _step_or_await(self) -> bool:
-        """Whether something was done, or waited for that is on its way."""
-        self._wake.clear()
-        step = self.instance.step(self._clock())
-        if step.awaiting and not step.progress:
-            self._wake.wait(AWAIT_S_MAX)
-        return step.progress or step.awaiting
-
-    def stop(self) -> None:
-        """Commit what was done and end the thread; idempotent."""
-        self._stopping = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._turns.wake()
+        self._news.set()
 
     @property
     def threaded(self) -> bool:
         """Whether the instance moves on its own."""
-        return self._thread is not None
+        return bool(self._threads)
+
+    # ---- statements --------------------------------------------------------------------------
+
+    def remove(self, query_id: str, *, commit: bool = True) -> None:
+        """Remove a query between two pieces of its work. Raises UnavailableError when it does not
+        come to the end of one in time: it is then forgotten, and closed when it does."""
+        until = min(time.monotonic() + REMOVE_SECONDS, self._deadline)
+        with self._turns.holding(query_id, until) as had:
+            if had:
+                self.instance.remove_query(query_id, self._clock(), commit=commit)
+                return
+        self._leave(query_id, commit=commit)
+        raise UnavailableError(
+            f"Query {query_id} did not stop: it is still at one piece of its work",
+            hint="Does a function in Python hang? The query ends when that returns; what it leaves"
+            " is dropped when the database is opened again.",
+            code="E-QUERY-BUSY",
+        )
+
+    def _leave(self, query_id: str, *, commit: bool) -> None:
+        """Have a query closed by the thread that is at work in it."""
+        if query_id in self.instance.query_ids():
+            self._left.append(query_id)
+            close = self.instance.detach(query_id)
+            if not self._turns.afterwards(query_id, lambda: close(self._clock(), commit)):
+                close(self._clock(), commit)
+
+    def resume(self, query_id: str) -> None:
+        """Let a query go on after a pause or an error."""
+        with self._turns.holding(query_id, time.monotonic() + REMOVE_SECONDS) as had:
+            if not had:
+                raise UnavailableError(f"Query {query_id} is busy", hint="Try again.")
+            self.instance.resume(query_id)
+        self.wake()
+
+    # ---- waiting for work to be done ---------------------------------------------------------
+
+    def catch_up(self, limit_ms: int) -> None:
+        """Work until nothing is left to do and all is committed, or until `limit_ms` are over."""
+        until = time.monotonic() + limit_ms / 1000
+        for _ in range(2):
+            while time.monotonic() < until and self._round(until)[1]:
+                pass
+            self._commit(until)
+
+    def run_until_idle(self) -> bool:
+        """Work until nothing is left to do and all is committed; whether anything was done."""
+        worked = False
+        while True:
+            worked |= self._work_until_idle()
+            self._commit(None)
+            if not self._work_until_idle():
+                return worked
+            worked = True
+
+    def _work_until_idle(self) -> bool:
+        worked = again = False
+        while True:
+            done, again = self._round(None)
+            worked |= done
+            if not again:
+                return worked
+
+    def _round(self, until: float | None) -> tuple[bool, bool]:
+        """Give each query a turn; whether anything was done, and whether there may be more to do:
+        where something was done or is on its way, or where others have."""
+        self._news.clear()
+        seen = self._turns.news
+        worked = awaiting = False
+        for query_id in self.instance.query_ids():
+            with self._turns.holding(query_id, until) as had:
+                if had:
+                    step = self._advance(query_id)
+                    worked |= step.progress
+                    awaiting |= step.awaiting
+        if awaiting and not worked:
+            self._news.wait(AWAIT_S_MAX)
+        return worked or awaiting, worked or awaiting or seen != self._turns.news
+
+    def _commit(self, until: float | None) -> None:
+        for query_id in self.instance.query_ids():
+            with self._turns.holding(query_id, until) as had:
+                if had:
+                    self.instance.commit_query(query_id, self._clock())
+
+    # ---- the threads -------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
-                self._wake.clear()
-                now = self._clock()
-                with self.lock:
-                    step = self.instance.step(now)
-                    self._maintain()
-                if step.progress:
-                    continue
-                until = IDLE_WAIT_MS_MAX if step.wake_at is None else step.wake_at - now
-                self._wake.wait(max(0, min(until, IDLE_WAIT_MS_MAX)) / 1000)
+            while (query_id := self._turns.take()) is not None:
+                self._work(query_id)
+                if self._upkeep.acquire(blocking=False):
+                    try:
+                        self._maintain()
+                    finally:
+                        self._upkeep.release()
         except BaseException as failure:
             self.failure = failure
             if self.on_failure is not None:
                 self.on_failure(failure)
             raise
+
+    def _work(self, query_id: str) -> None:
+        """One turn: until there is nothing left to do for the query, or its time is over."""
+        until = time.monotonic() + SLICE_SECONDS
+        step, seen = Step(False, None), self._turns.news
+        try:
+            while True:
+                seen = self._turns.news
+                step = self._advance(query_id)
+                over = time.monotonic() >= until or self._turns.wanted(query_id)
+                if not step.progress or over:
+                    return
+        finally:
+            self._turns.give_back(query_id, step, seen)
+
+    def _advance(self, query_id: str) -> Step:
+        """One piece of work. A fault that the runtime did not foresee stops this query only."""
+        started = time.monotonic()
+        try:
+            step = self.instance.advance(query_id, self._clock())
+        except BaseException as fault:
+            interrupted = threading.current_thread() not in self._threads and not isinstance(
+                fault, Exception
+            )
+            with suppress(Exception):
+                self.instance.fail(query_id, _as_error(fault), again=interrupted)
+            if interrupted:
+                raise
+            return Step(False, None)
+        self.instance.pace(query_id, step.records, round(1000 * (time.monotonic() - started)))
+        return step
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def end(self, seconds: float) -> None:
+        """Let the threads take nothing any more; all that is to stop has so long to do it."""
+        self._deadline = time.monotonic() + seconds
+        self._turns.end()
+
+    def stop(self) -> tuple[str, ...]:
+        """After `end`: commit and remove all queries, each as it comes to the end of its piece of
+        work. Gives those that did not in time; each is closed by its own thread when it does."""
+        for query_id in self.instance.query_ids():
+            with suppress(UnavailableError):
+                self.remove(query_id)
+        for thread in self._threads:
+            thread.join(max(0.0, self._deadline - time.monotonic()))
+        self._threads = []
+        return tuple(query_id for query_id in self._left if self._turns.taken(query_id))
+
+    def afterwards(self, query_id: str, action: Callable[[], None]) -> bool:
+        """Have something done when a query that did not stop has come back; False if it has."""
+        return self._turns.afterwards(query_id, action)
+
+
+def _as_error(fault: BaseException) -> Exception:
+    return fault if isinstance(fault, Exception) else MillstreamError(f"{type(fault).__name__}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -10,7 +12,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.log import Topic, WatchedLog, Writer
-from millstream.model.errors import ConflictError, FencedError
+from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
@@ -23,6 +25,7 @@ from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"
 PATIENCE_SECONDS = 0.2
+CLOSE_SECONDS = 20
 
 
 class Engine:
@@ -52,7 +55,13 @@ class Engine:
             max_batch_records=settings.max_batch_records,
         )
         self.instance: Instance[pa.Table] = Instance(log, runtime, self.processing_log.add)
-        self.driver = Driver(self.instance, clock, log.maintain)
+        self.driver = Driver(
+            self.instance,
+            clock,
+            log.maintain,
+            threads=settings.processing_threads,
+            full=settings.max_batch_records,
+        )
         self.commands = CommandLog(log, settings.command_topic)
         self.writer: Writer[pa.Table] = log.writer(CLIENT_IDENTITY)
         self.plans: dict[str, Planned] = {}
@@ -74,7 +83,7 @@ class Engine:
         self.functions = with_functions(self.functions, functions)
 
     def start(self) -> None:
-        """Let the queries run in a thread of their own."""
+        """Let the queries run in threads of their own."""
         self.driver.start()
 
     def statuses(self) -> tuple[QueryStatus, ...]:
@@ -87,7 +96,7 @@ class Engine:
             return self.instance.status(ends)
 
     def _fail_pushes(self, failure: BaseException) -> None:
-        """The engine thread has died: nobody will ever feed the push queries again."""
+        """A processing thread has died: nobody will ever feed the push queries again."""
         for stream in list(self.pushing.values()):
             stream.fail(FencedError("the engine has stopped", detail=str(failure)))
 
@@ -97,15 +106,47 @@ class Engine:
             pass
 
     def close(self) -> None:
-        """Stop, commit and release everything; idempotent."""
+        """Stop, commit and release everything; idempotent.
+
+        Raises UnavailableError when queries do not stop in time, because a user's function hangs:
+        all others are committed then, and the rest is released when they do stop.
+        """
         if self.closed:
             return
         self._cancel_wake()
+        self.driver.end(CLOSE_SECONDS)
         for stream in list(self.pushing.values()):
             stream.close()
-        self.driver.stop()
         self.closed = True
-        self.instance.close(self.clock())
+        left = self.driver.stop()
+        if not left:
+            self._release()
+            return
+        self._release_after(left)
+        raise UnavailableError(
+            f"The database is not quite closed: {', '.join(left)} did not stop within"
+            f" {CLOSE_SECONDS} seconds",
+            hint="Does a function in Python hang? The files are released when it returns, or with"
+            " the end of the process; what was committed stays.",
+            code="E-QUERY-BUSY",
+        )
+
+    def _release_after(self, left: Sequence[str]) -> None:
+        """Release everything when the last of these queries has come back."""
+        away, guard = set(left), threading.Lock()
+
+        def back(query_id: str) -> None:
+            with guard:
+                away.discard(query_id)
+                last = not away
+            if last:
+                self._release()
+
+        for query_id in left:
+            if not self.driver.afterwards(query_id, partial(back, query_id)):
+                back(query_id)
+
+    def _release(self) -> None:
         self.commands.close()
         self.writer.close()
         self.log.maintain()

@@ -140,7 +140,7 @@ def _replace(context: Context, catalog: Catalog, record: QueryRecord, planned: P
         return
     upgrade = upgrades.prepare(engine, record, running, planned)
     context.write()
-    engine.instance.remove_query(record.id, engine.clock())
+    engine.driver.remove(record.id)
     engine.catalog, engine.plans[record.id] = catalog, planned
     engine.failed.pop(record.id, None)
     upgrades.adapt_state(engine, upgrade)

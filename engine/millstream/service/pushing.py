@@ -9,6 +9,7 @@ import pyarrow as pa
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.settings import effective
 from millstream.plan.build import plan_query
 from millstream.plan.sinks import Client
 from millstream.runtime.spec import QuerySpec
@@ -78,6 +79,7 @@ def _start(engine: Engine, stream: Stream, topology: Topology, session: Session)
             repartitions=repartitions_of(topology),
             start=start_positions(engine, topology, session.properties),
             transient=True,
+            priority=int(effective(session.properties, "ksql.query.priority")),
             on_outputs=lambda outputs: _hand_over(stream, outputs),
             on_error=lambda error: _fail(stream, error),
         ),
@@ -116,7 +118,11 @@ def _end(engine: Engine, query_id: str, topology: Topology) -> None:
         engine.pushing.pop(query_id, None)
         if engine.closed:
             return
-        engine.instance.remove_query(query_id, engine.clock(), commit=False)
+        try:
+            engine.driver.remove(query_id, commit=False)
+        except UnavailableError:
+            # What it leaves is swept when the database is opened again.
+            return
         engine.store.drop_query(query_id)
         for internal in topology.internal_topics:
             engine.log.delete_topic(internal.name)

@@ -104,6 +104,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
             topics=engine.topics[query_id],
+            priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=None if interval is None else int(interval),
         ),
     )
@@ -140,7 +141,7 @@ def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
     engine.failed.pop(query_id, None)
     if replaying:
         return
-    engine.instance.remove_query(query_id, engine.clock())
+    engine.driver.remove(query_id)
     engine.log.forget_group(query_id)
     engine.store.drop_query(query_id)
     own = re.compile(f"{re.escape(engine.settings.internal_prefix + query_id)}-{INTERNAL_TOPIC}")

@@ -79,6 +79,10 @@ class KafkaReader:
         """`max_records` from `offset` on; fewer at the end, or if they are large."""
         return self._checked_read((topic, partition), offset, max_records, REQUEST_SECONDS)
 
+    def ready(self, positions: Mapping[Place, int]) -> int:
+        """What has come for all partitions, those read last included."""
+        return sum(feed.count for feed in tuple(self._feeds.values()))
+
     @property
     def reading(self) -> bool:
         """Whether records are held or waited for."""

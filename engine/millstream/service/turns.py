@@ -1,0 +1,185 @@
+"""Who works on which query: at most one thread at a time on each, the one with most to do first."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.runtime.instance import Instance
+from millstream.runtime.scheduling import choose
+from millstream.runtime.spec import Step
+
+IDLE_WAIT_MS_MAX = 500
+
+
+@dataclass(slots=True)
+class Turn:
+    """One query as the threads see it. Times in ms."""
+
+    taken: bool = False
+    wanted: int = 0
+    """How many wait for it by name; no thread of the pool takes it then."""
+    wake_at: int | None = 0
+    """When to look at it again if there is no news; None: never."""
+    seen: int = -1
+    """The news that there were when it was looked at last."""
+    free_since: int = 0
+    on_return: Callable[[], None] | None = None
+    """What is left to do by who has it, once he comes back."""
+
+
+class Turns:
+    """The turns of an instance's queries. Its lock is held for moments only, never while a query
+    is worked on, and nothing that may take another lock is called under it."""
+
+    def __init__(self, instance: Instance[Any], clock: Callable[[], int], full: int) -> None:
+        """`full`: how many records make a batch."""
+        self._instance = instance
+        self._clock = clock
+        self._full = full
+        self._turns: dict[str, Turn] = {}
+        lock = threading.Lock()
+        self._news_came = threading.Condition(lock)
+        self._freed = threading.Condition(lock)
+        self._guarded = False
+        """Whether one of the idle threads looks at the clock; the others wait for news only."""
+        self._ended = False
+        self.news = 0
+        """How often there has been news."""
+
+    def wake(self) -> None:
+        """There may be something to do for any query. May be called under any lock."""
+        with self._news_came:
+            self.news += 1
+            self._news_came.notify()
+
+    def end(self) -> None:
+        """Let `take` give nothing any more."""
+        with self._news_came:
+            self._ended = True
+            self._news_came.notify_all()
+
+    # ---- threads of the pool -----------------------------------------------------------------
+
+    def take(self) -> str | None:
+        """Wait for a query that has something to do, and take it; None when all is to end."""
+        with self._news_came:
+            while not self._ended:
+                now = self._clock()
+                chosen, others = self._choose(now)
+                if chosen is not None:
+                    self._turns[chosen].taken = True
+                    if others or not self._guarded:
+                        self._news_came.notify()
+                    return chosen
+                self._wait(now)
+        return None
+
+    def _choose(self, now: int) -> tuple[str | None, bool]:
+        """The query to take, and whether there are others."""
+        waited = {
+            query_id: now - turn.free_since
+            for query_id, turn in self._synchronised().items()
+            if not turn.taken and not turn.wanted and self._awake(turn, now)
+        }
+        if not waited:
+            return None, False
+        candidates = self._instance.candidates(waited, now)
+        return choose(candidates, self._full), len(waited) > 1
+
+    def _synchronised(self) -> dict[str, Turn]:
+        """The turns, with those of queries that have been added or removed."""
+        queries = self._instance.query_ids()
+        for query_id in queries:
+            if query_id not in self._turns:
+                self._turns[query_id] = Turn(free_since=self._clock())
+        if len(self._turns) > len(queries):
+            for query_id in self._turns.keys() - set(queries):
+                if not self._turns[query_id].taken and not self._turns[query_id].wanted:
+                    del self._turns[query_id]
+        return self._turns
+
+    def _awake(self, turn: Turn, now: int) -> bool:
+        return turn.seen != self.news or (turn.wake_at is not None and turn.wake_at <= now)
+
+    def _wait(self, now: int) -> None:
+        if self._guarded:
+            self._news_came.wait()
+            return
+        wakes = [turn.wake_at for turn in self._turns.values() if not turn.taken]
+        until = min((wake - now for wake in wakes if wake is not None), default=IDLE_WAIT_MS_MAX)
+        self._guarded = True
+        try:
+            self._news_came.wait(min(max(until, 1), IDLE_WAIT_MS_MAX) / 1000)
+        finally:
+            self._guarded = False
+
+    def wanted(self, query_id: str) -> bool:
+        """Whether somebody waits for this query by name, or for everything to end."""
+        turn = self._turns.get(query_id)
+        return self._ended or (turn is not None and turn.wanted > 0)
+
+    def taken(self, query_id: str) -> bool:
+        """Whether somebody works on the query."""
+        turn = self._turns.get(query_id)
+        return turn is not None and turn.taken
+
+    def give_back(self, query_id: str, step: Step, seen: int) -> None:
+        """End a turn. `step` was the last one, `seen` the news there were before it."""
+        with self._news_came:
+            turn = self._turns[query_id]
+            turn.seen, turn.wake_at = seen, step.wake_at
+            on_return, turn.on_return = turn.on_return, None
+        try:
+            if on_return is not None:
+                on_return()
+        finally:
+            self._free(turn)
+
+    def _free(self, turn: Turn) -> None:
+        with self._news_came:
+            turn.taken = False
+            turn.free_since = self._clock()
+            self._freed.notify_all()
+            self._news_came.notify()
+
+    # ---- those who want one query ------------------------------------------------------------
+
+    @contextmanager
+    def holding(self, query_id: str, until: float | None = None) -> Iterator[bool]:
+        """Nobody works on the query meanwhile; False when it could not be had until then, by the
+        monotonic clock."""
+        with self._freed:
+            turn = self._synchronised().setdefault(query_id, Turn())
+            turn.wanted += 1
+            left = None if until is None else max(0.0, until - time.monotonic())
+            had = self._freed.wait_for(lambda: not turn.taken, left)
+            turn.wanted -= 1
+            turn.taken = turn.taken or had
+        try:
+            yield had
+        finally:
+            if had:
+                turn.seen = -1
+                self._free(turn)
+
+    def afterwards(self, query_id: str, action: Callable[[], None]) -> bool:
+        """Have `action` done by who works on the query, when he comes back; False if nobody is
+        at work there."""
+        with self._news_came:
+            turn = self._turns.get(query_id)
+            if turn is None or not turn.taken:
+                return False
+            earlier = turn.on_return
+
+            def both() -> None:
+                if earlier is not None:
+                    earlier()
+                action()
+
+            turn.on_return = both
+            return True
