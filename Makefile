@@ -17,7 +17,7 @@ EVENTS ?= 2000000
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs conformance recovery kafka bench sim crash differential
+.PHONY: help setup demo test check golden docs conformance recovery kafka bench isolation sim crash differential
 
 help:  ## Print the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packag
 	@$(BENCH_VENV)/bin/python -m tests.bench.run --events $(EVENTS)
 	@$(BENCH_VENV)/bin/python -m tests.bench.latency
 	@$(BENCH_VENV)/bin/python -m tests.bench.memory $(if $(MEMORY),--memory)
+
+isolation: $(BENCH_VENV)/.installed  ## What a query with a slow Python function costs another one: EVENTS=n
+	@$(BENCH_VENV)/bin/python -m tests.bench.isolation --events $(EVENTS)
 
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
 	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)

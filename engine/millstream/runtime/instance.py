@@ -80,8 +80,12 @@ class Instance(Generic[Batch]):
                 f"Query {spec.query_id} reads topic {twice[0]} in two places",
                 hint="Copy the topic into a second stream and read that one in one of them.",
             )
+        settings = self._settings
+        if spec.first_batch is not None:
+            first = min(spec.first_batch, settings.max_batch_records)
+            settings = replace(settings, max_batch_records=first)
         self._queries[spec.query_id] = Execution(
-            spec, self._log, self._settings, self._problems, self._restorer
+            spec, self._log, settings, self._problems, self._restorer
         )
 
     def remove_query(self, query_id: str, now: int = 0, *, commit: bool = True) -> None:

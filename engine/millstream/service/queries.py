@@ -18,9 +18,11 @@ from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
+from millstream.operators.scalar import python_functions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read
+from millstream.runtime.scheduling import BATCH_MIN
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
 from millstream.topology.split import split
@@ -104,6 +106,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
             topics=engine.topics[query_id],
+            first_batch=first_batch(engine, topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=None if interval is None else int(interval),
         ),
@@ -203,6 +206,16 @@ def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:
         for item in spec.kernels:
             item.kernel.close()
         raise
+
+
+def first_batch(engine: Engine, topology: Topology) -> int | None:
+    """Functions in Python may be slow: a query that calls any begins with small batches."""
+    calls = any(
+        python_functions(expression, engine.functions)
+        for sub in topology.subtopologies
+        for expression in node_expressions(sub.root)
+    )
+    return BATCH_MIN if calls else None
 
 
 def register_plan(engine: Engine, topology: Topology) -> None:
