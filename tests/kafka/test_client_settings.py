@@ -10,7 +10,13 @@ pytest.importorskip("confluent_kafka")
 
 import millstream
 from millstream import StatementError
-from millstream.log.kafka.client import admin_config, consumer_config, producer_config
+from millstream.log.kafka.client import (
+    Membership,
+    admin_config,
+    consumer_config,
+    member_config,
+    producer_config,
+)
 from millstream_cli.main import main
 
 NOWHERE = "127.0.0.1:1"
@@ -56,7 +62,8 @@ def test_each_client_gets_them() -> None:
     for config in (
         admin_config(NOWHERE, given),
         consumer_config(NOWHERE, "g", given),
-        producer_config(NOWHERE, "w", given),
+        member_config(NOWHERE, "g", Membership(), given),
+        producer_config(NOWHERE, "w", given, 60.0),
     ):
         assert given.items() <= config.items()
 

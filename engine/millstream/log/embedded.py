@@ -225,7 +225,9 @@ class EmbeddedLog:
 
     # Positions and writers
 
-    def positions(self, group: str) -> dict[TopicPartition, int]:
+    def positions(
+        self, group: str, places: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
         """See `Log`."""
         with self._lock:
             self._require_open()

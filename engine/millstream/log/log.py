@@ -196,8 +196,11 @@ class Log(Protocol[Batch]):
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before` (consumed repartition records)."""
 
-    def positions(self, group: str) -> dict[TopicPartition, int]:
-        """The committed positions of a group."""
+    def positions(
+        self, group: str, places: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
+        """The committed positions of a group. Those that a transaction may still move are waited
+        for, but the first of a partition only where it is one of `places`."""
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""

@@ -165,7 +165,9 @@ class SimulatedLog(Generic[Batch]):
 
     # Positions and writers
 
-    def positions(self, group: str) -> dict[TopicPartition, int]:
+    def positions(
+        self, group: str, places: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
         """See `Log`. UnavailableError while an open transaction may still move them."""
         self._request("positions")
         if any(opened.group == group and opened.positions for opened in self._open):

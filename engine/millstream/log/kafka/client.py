@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -17,8 +20,8 @@ from millstream.model.errors import (
 
 REQUEST_SECONDS = 10.0
 """How long one request to the cluster may take before the caller hears that it is unavailable."""
-TRANSACTION_SECONDS = 60.0
-"""After so long the coordinator aborts a transaction whose owner is silent."""
+SETTLE_SECONDS = 30.0
+"""How long a member may go on with what it is asked to give up."""
 
 Settings = dict[str, str | int | float | bool]
 
@@ -60,7 +63,15 @@ _PRODUCER: Settings = {
     "message.max.bytes": 10_000_000,
     "queue.buffering.max.messages": 1_000_000,
     "request.timeout.ms": 4000,
-    "transaction.timeout.ms": int(TRANSACTION_SECONDS * 1000),
+}
+_MEMBER: Settings = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    # Others of the group wait so long for one that does not answer: longer than we wait ourselves.
+    "max.poll.interval.ms": int(SETTLE_SECONDS * 1500),
+    "topic.metadata.refresh.interval.ms": 5000,
+    "fetch.wait.max.ms": 5000,
 }
 _OWN = frozenset(
     {
@@ -76,12 +87,16 @@ _OWN = frozenset(
         "group.id",
         "group.instance.id",
         "group.protocol",
+        "heartbeat.interval.ms",
         "isolation.level",
+        "max.poll.interval.ms",
         "metadata.broker.list",
         "metadata.recovery.strategy",
+        "partition.assignment.strategy",
         "plugin.library.paths",
         "request.required.acks",
         "sasl.kerberos.kinit.cmd",
+        "session.timeout.ms",
         "transaction.timeout.ms",
         "transactional.id",
     }
@@ -94,11 +109,25 @@ _FENCING = frozenset(
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
         KafkaError.FENCED_INSTANCE_ID,
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How this process shares the tasks of its queries with others.
+
+    `instance`: a name that it keeps over restarts; one that is back within the session timeout
+    has its tasks as before. "" for none. `protocol`: "consumer" is KIP-848, where the brokers say
+    how long a session is; a group keeps to one of them. `incarnation`: of this process alone; its
+    writers' names end with it.
+    """
+
+    instance: str = ""
+    protocol: Literal["classic", "consumer"] = "classic"
+    session_timeout_ms: int = 10_000
+    incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 def checked(given: Mapping[str, str]) -> dict[str, str]:
@@ -132,9 +161,32 @@ def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> Setti
     return {"bootstrap.servers": servers, "group.id": group, **_COMMON, **_CONSUMER, **extra}
 
 
-def producer_config(servers: str, identity: str, extra: Mapping[str, str]) -> Settings:
-    """Of the only client that may write as `identity`."""
-    own: Settings = {"bootstrap.servers": servers, "transactional.id": identity}
+def member_config(
+    servers: str, group: str, membership: Membership, extra: Mapping[str, str]
+) -> Settings:
+    """Of a client that has a part in a group and reads nothing."""
+    own: Settings = {"bootstrap.servers": servers, "group.id": group}
+    if membership.instance:
+        own["group.instance.id"] = membership.instance
+    if membership.protocol == "consumer":
+        own["group.protocol"] = "consumer"
+    else:
+        own["partition.assignment.strategy"] = "cooperative-sticky"
+        own["session.timeout.ms"] = membership.session_timeout_ms
+        own["heartbeat.interval.ms"] = max(100, membership.session_timeout_ms // 10)
+    return {**_COMMON, **_MEMBER, **own, **extra}
+
+
+def producer_config(
+    servers: str, identity: str, extra: Mapping[str, str], transaction_seconds: float
+) -> Settings:
+    """Of the only client that may write as `identity`. After `transaction_seconds` the
+    coordinator aborts a transaction whose owner is silent."""
+    own: Settings = {
+        "bootstrap.servers": servers,
+        "transactional.id": identity,
+        "transaction.timeout.ms": int(transaction_seconds * 1000),
+    }
     return {**own, **_COMMON, **_PRODUCER, **extra}
 
 

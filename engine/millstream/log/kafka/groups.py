@@ -6,12 +6,21 @@ import time
 from collections.abc import Collection
 from concurrent.futures import Future
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from millstream.log.kafka.asking import ABSENT, PAUSE, UNSETTLED, answer_to
 from millstream.log.kafka.client import REQUEST_SECONDS, translated
 from millstream.log.log import TopicPartition as Place
+
+_LEAVE_SECONDS = 20.0
+"""How long the members of a group may take to leave it; the brokers give up a dead one sooner."""
+_LEAVE_PAUSE = 0.1
 
 
 class Groups:
@@ -59,9 +68,16 @@ class Groups:
             raise translated(error, f"read the positions of '{group}'") from error
 
     def forget(self, group: str) -> None:
-        """Drop a group's positions."""
-        try:
-            answer_to(lambda: self._admin.delete_consumer_groups([group])[group])
-        except KafkaException as error:
-            if error.args[0].code() not in ABSENT:
-                raise translated(error, f"forget the positions of '{group}'") from error
+        """Drop a group's positions. UnavailableError when it still has members after a while."""
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        while True:
+            try:
+                answer_to(lambda: self._admin.delete_consumer_groups([group])[group])
+                return
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code in ABSENT:
+                    return
+                if code != KafkaError.NON_EMPTY_GROUP or time.monotonic() > deadline:
+                    raise translated(error, f"forget the positions of '{group}'") from error
+            time.sleep(_LEAVE_PAUSE)

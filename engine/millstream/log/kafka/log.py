@@ -5,19 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from weakref import WeakSet
 
 import pyarrow as pa
 
-from millstream.log.kafka.client import REQUEST_SECONDS, checked, consumer_config
+from millstream.log.kafka.client import (
+    REQUEST_SECONDS,
+    Membership,
+    checked,
+    consumer_config,
+    member_config,
+)
+from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
-from millstream.log.kafka.writer import KafkaWriter, Surroundings
-from millstream.log.log import Fetched, Reader, Topic, Writer
+from millstream.log.kafka.writer import KafkaWriter, Seat, Surroundings
+from millstream.log.log import AS_THE_CLUSTER, Fetched, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import Member, SoleMember
 from millstream.log.watchers import Watchers
-from millstream.model.errors import UnavailableError
+from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 
 _ROOM = 128 << 20
 """Bytes of records that all readers together may hold ahead of their use."""
@@ -31,18 +39,28 @@ class KafkaLog:
     """
 
     def __init__(
-        self, servers: str, *, namespace: str = "", settings: Mapping[str, str] | None = None
+        self,
+        servers: str,
+        *,
+        namespace: str = "",
+        settings: Mapping[str, str] | None = None,
+        membership: Membership | None = None,
     ) -> None:
         """`servers`: host:port, comma separated. `namespace` begins the names of all groups and
         writers, which belong to the whole cluster. `settings`: further ones of every client, as
-        `security.protocol`; StatementError when they cannot be used."""
+        `security.protocol`; StatementError when they cannot be used.
+        `membership`: how the tasks of queries are shared with other processes; without it, this
+        one has them all, and nobody else may write to the topics of the namespace."""
         self._namespace = namespace
+        self._membership = membership
         extra = checked(settings or {})
+        self._servers, self._extra = servers, extra
         self._topics = Topics(servers, extra)
         self._written: dict[Place, int] = {}
         self._watchers = Watchers()
         self._reading = consumer_config(servers, "_millstream_reader", extra)
         self._readers: WeakSet[KafkaReader] = WeakSet()
+        self._members: WeakSet[KafkaMember] = WeakSet()
         self._reader = self._new_reader(_never)
         """For reads here and there."""
         self._moved: dict[str, set[Place]] = {}
@@ -122,23 +140,58 @@ class KafkaLog:
         if start < min(before, end):
             self._topics.truncate(place, min(before, end))
 
-    def positions(self, group: str) -> dict[Place, int]:
-        """The committed positions of a group."""
-        group = self._namespace + group
-        return self._topics.groups.positions(group, self._moved.get(group, ()))
+    def positions(self, group: str, places: Collection[Place] = ()) -> dict[Place, int]:
+        """The committed positions of a group. Those of `places` are settled, whoever moves them."""
+        name, leases = self._namespace + group, self._leases(group)
+        found = self._topics.groups.positions(name, {*places, *self._moved.get(name, ())})
+        return {place: offset for place, offset in found.items() if place[0] != leases}
 
     def forget_group(self, group: str) -> None:
-        """Drop a group's positions."""
-        self._moved.pop(self._namespace + group, None)
-        self._topics.groups.forget(self._namespace + group)
+        """Drop a group's positions, once its last members have left it."""
+        name = self._namespace + group
+        self._moved.pop(name, None)
+        self._topics.groups.forget(name)
+        self._topics.delete(self._leases(group))
 
     def writer(self, identity: str) -> Writer[pa.Table]:
         """Open the appending side of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._surroundings)
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
-        """Share the tasks of a query."""
-        return SoleMember(self, group, partitions)
+        """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when others count them
+        differently."""
+        membership = self._membership
+        if membership is None:
+            return SoleMember(self, group, partitions)
+        name, leases = self._namespace + group, self._leases(group)
+        self._make_leases(leases, partitions)
+        identity = f"{group}.{membership.incarnation}"
+
+        def open_writer(seat: Seat) -> KafkaWriter:
+            return KafkaWriter(identity, self._surroundings, seat)
+
+        config = member_config(self._servers, name, membership, self._extra)
+        made = KafkaMember(group, leases, config, open_writer, self._watchers.call)
+        self._members.add(made)
+        return made
+
+    def _leases(self, group: str) -> str:
+        return f"{self._namespace}{group}-leases"
+
+    def _make_leases(self, name: str, partitions: int) -> None:
+        if self._topics.describe(name) is None:
+            with suppress(ConflictError):
+                self._topics.create(Topic(name, partitions, AS_THE_CLUSTER))
+        found = self._topics.describe(name)
+        if found is None:
+            raise UnavailableError(f"The topic '{name}' cannot be found")
+        if found.partitions != partitions:
+            raise CorruptionError(
+                f"topic '{name}' shares {found.partitions} tasks between the instances, but here"
+                f" the query has {partitions}",
+                hint="Drop the query and create it again.",
+                code="E-PARTITIONS",
+            )
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when there is something new to read, from the thread that read it or
@@ -153,6 +206,8 @@ class KafkaLog:
         """Release everything; idempotent."""
         if not self._closed:
             self._closed = True
+            for member in tuple(self._members):
+                member.close()
             for reader in tuple(self._readers):
                 reader.close()
 
@@ -166,6 +221,8 @@ class KafkaLog:
     def _shared(self, place: Place) -> bool:
         """Whether others write to a topic, or only this process: then what it has written tells
         where a partition ends."""
+        if self._membership is not None:
+            return True
         return not self._namespace or not place[0].startswith(self._namespace)
 
     def _room(self) -> int:

@@ -32,9 +32,20 @@ from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import FencedError, MillstreamError, UnavailableError
 
-COMMIT_SECONDS = 30.0
-"""How long a commit is tried again before its outcome counts as unknown; well below the time
-after which the coordinator gives the transaction up."""
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """`commit_seconds`: how long a commit is tried again before its outcome counts as unknown;
+    well below `transaction_seconds`, after which the coordinator gives the transaction up."""
+
+    commit_seconds: float
+    transaction_seconds: float
+
+
+SOLE = Patience(30.0, 60.0)
+"""Of one whom nobody waits for: who comes after him opens his identity, which ends it."""
+SHARING = Patience(8.0, 15.0)
+"""Of one whose successors wait until the positions he may have moved are settled."""
 
 _FAILURES = (KafkaException, SystemError)
 """The latter when the client has raised a fatal error just before it calls back (2.16)."""
@@ -54,14 +65,33 @@ class Surroundings:
     appended: Callable[[Mapping[Place, int]], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A writer's place in a group with members, whose brokers refuse what is not a member's.
+
+    `credential`: what to show them at this moment, None for one that has none any more; the
+    writer then gives up its transaction. `lease`: a position that can always be moved, so that
+    they look at a transaction without other positions as well.
+    """
+
+    group: str
+    credential: Callable[[], object | None]
+    lease: Place
+
+
 class KafkaWriter:
     """One transactional producer; opening it has fenced the earlier ones of its identity."""
 
-    def __init__(self, identity: str, surroundings: Surroundings) -> None:
+    def __init__(self, identity: str, surroundings: Surroundings, seat: Seat | None = None) -> None:
+        """`seat`: of a group that has members; without, groups must have none."""
         self.identity = identity
         self._surroundings = surroundings
+        self._seat = seat
+        self._patience = SHARING if seat else SOLE
         name = surroundings.namespace + identity
-        config = producer_config(surroundings.servers, name, surroundings.extra)
+        config = producer_config(
+            surroundings.servers, name, surroundings.extra, self._patience.transaction_seconds
+        )
         self._producer: Producer | None = Producer(config)
         self._groups: dict[str, object] = {}
         """What a transaction is told of a group."""
@@ -108,12 +138,14 @@ class KafkaWriter:
         appended = [item for item in appended if item.batch.num_rows]
         if not appended and group is None:
             return Outcome.COMMITTED
+        if self._seat is not None:
+            group, positions = self._seat.group, positions or {self._seat.lease: 0}
         ends: dict[Place, int] = {}
         try:
             producer.begin_transaction()
             self._send(producer, appended, ends)
-            if group is not None:
-                self._send_positions(producer, group, positions)
+            if group is not None and not self._send_positions(producer, group, positions):
+                return self._abort(producer)
         except _FAILURES as error:
             return self._given_up(producer, error)
         outcome = self._committed(producer)
@@ -147,19 +179,28 @@ class KafkaWriter:
 
         for item in appended:
             produce(producer, item.topic, item.partition, item.batch, delivered)
-        producer.flush(COMMIT_SECONDS)
+        producer.flush(self._patience.commit_seconds)
 
     def _send_positions(
         self, producer: Producer, group: str, positions: Mapping[Place, int]
-    ) -> None:
-        if group not in self._groups:
-            self._groups[group] = self._metadata(group)
-        metadata = self._groups[group]
+    ) -> bool:
+        """Whether this writer may move them."""
+        metadata = self._credential(group)
+        if metadata is None:
+            return False
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
         _again(
             lambda: producer.send_offsets_to_transaction(offsets, metadata, REQUEST_SECONDS),
-            REQUEST_SECONDS,
+            min(REQUEST_SECONDS, self._patience.commit_seconds),
         )
+        return True
+
+    def _credential(self, group: str) -> object | None:
+        if self._seat is not None:
+            return self._seat.credential()
+        if group not in self._groups:
+            self._groups[group] = self._metadata(group)
+        return self._groups[group]
 
     def _metadata(self, group: str) -> object:
         """Of a group without members: it is the writer's epoch that fences. Only a consumer makes
@@ -174,7 +215,10 @@ class KafkaWriter:
 
     def _committed(self, producer: Producer) -> Outcome:
         try:
-            _again(lambda: producer.commit_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
+            _again(
+                lambda: producer.commit_transaction(REQUEST_SECONDS),
+                self._patience.commit_seconds,
+            )
         except _FAILURES as error:
             fault = _cause(producer, error)
             if fault.txn_requires_abort() or fences(fault):
@@ -189,17 +233,22 @@ class KafkaWriter:
         if fences(fault):
             raise self._fencing() from error
         if fault.txn_requires_abort():
-            try:
-                _again(lambda: producer.abort_transaction(REQUEST_SECONDS), COMMIT_SECONDS)
-            except _FAILURES as failed:
-                if fences(_cause(producer, failed)):
-                    raise self._fencing() from failed
-                return Outcome.UNKNOWN
-            return Outcome.ABORTED
+            return self._abort(producer)
         failure: MillstreamError = translated(fault, f"write as '{self.identity}'")
         if fault.fatal():
             return Outcome.UNKNOWN
         raise failure from error
+
+    def _abort(self, producer: Producer) -> Outcome:
+        try:
+            _again(
+                lambda: producer.abort_transaction(REQUEST_SECONDS), self._patience.commit_seconds
+            )
+        except _FAILURES as failed:
+            if fences(_cause(producer, failed)):
+                raise self._fencing() from failed
+            return Outcome.UNKNOWN
+        return Outcome.ABORTED
 
 
 def _again(call: Callable[[], object], seconds: float) -> None:

@@ -1,0 +1,296 @@
+"""A member of a query's group on Kafka: a consumer that reads nothing, of the lease topic.
+
+The broker that coordinates the group says who holds which partitions of that topic, and refuses
+positions that come with the credential of somebody who is not a member any more, or not since the
+last change. Three things make that enough:
+
+* the credential is taken for each transaction anew, by the thread that the callbacks run in, and
+  only after that is looked whether the claim was lost. The client joins again, with a new
+  identity, only when it has been told of the loss; so a credential that was taken before names
+  the old membership, which is refused;
+* a credential without a member (the client has just heard that it was thrown out) is never used:
+  with an empty one the broker takes the transaction for that of a group without members;
+* what is to be given up is given up only when it is settled, or counted as lost before.
+
+All calls into the consumer come from one thread: each makes the others wait (2.16).
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
+from millstream.log.kafka.writer import KafkaWriter, Seat
+from millstream.log.log import Appended, Outcome
+from millstream.log.log import TopicPartition as Place
+from millstream.log.membership import Claim
+from millstream.model.errors import FencedError, MillstreamError, StatementError, UnavailableError
+
+_LOOK_SECONDS = 0.05
+"""How soon a change of the group is noticed."""
+_CREDENTIAL_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
+_AGAIN_SECONDS = 1.0
+_RELEASE_SECONDS = 60.0
+"""How long a name that the broker believes in use may be that of an earlier process of ours."""
+_MAGIC = b"CGMDv2:"
+_GENERATION = struct.Struct("=i")
+_WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+
+class OpenWriter(Protocol):
+    """Opens a writer with a place in a group."""
+
+    def __call__(self, seat: Seat) -> KafkaWriter:
+        """Raises UnavailableError."""
+
+
+class KafkaMember:
+    """`Member` of one group; a thread of its own follows the group."""
+
+    def __init__(
+        self,
+        group: str,
+        leases: str,
+        config: Settings,
+        open_writer: OpenWriter,
+        moved: Callable[[], None],
+    ) -> None:
+        """`leases`: the topic. `moved` is called, from the thread, whenever the claim was."""
+        self._group = group
+        self._leases = leases
+        self._config = config
+        self._open_writer = open_writer
+        self._moved = moved
+        self._news = threading.Condition()
+        self._claim = Claim(0, frozenset())
+        self._settled = 0
+        self._asked = 0
+        self._answered = 0
+        self._credential: bytes | None = None
+        self._closing = False
+        self._leaving = False
+        """Nothing is waited for while a consumer is closed."""
+        self._fault: MillstreamError | None = None
+        self._unreleased_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name="millstream-member", daemon=True)
+        self._thread.start()
+
+    def claim(self) -> Claim:
+        """What this member is to hold now; FencedError when another process has its name."""
+        if self._fault is not None:
+            raise self._fault
+        return self._claim
+
+    def settled(self, epoch: int) -> None:
+        """Nothing is held any more that is not in the claim of `epoch`."""
+        with self._news:
+            self._settled = max(self._settled, epoch)
+            self._news.notify_all()
+
+    def writer(self, epoch: int) -> MemberWriter:
+        """The appending side for what was claimed at `epoch`."""
+        if self._fault is not None:
+            raise self._fault
+        seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
+        return MemberWriter(self, epoch, self._open_writer(seat))
+
+    def close(self) -> None:
+        """Leave the group; idempotent. Where the brokers do not answer, the thread is left to
+        itself after a while."""
+        with self._news:
+            self._closing = True
+            self._news.notify_all()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def holds(self, epoch: int) -> bool:
+        """Whether what was claimed at `epoch` has not been lost. FencedError as `claim`."""
+        return not self._closing and self.claim().lost <= epoch
+
+    def _credential_for(self, epoch: int) -> bytes | None:
+        """What shows now that this member may commit what it claimed at `epoch`."""
+        with self._news:
+            self._asked += 1
+            asked = self._asked
+            self._news.notify_all()
+            answered = self._news.wait_for(
+                lambda: self._answered >= asked or self._closing, _CREDENTIAL_SECONDS
+            )
+            found = self._credential
+        return found if answered and self._fault is None and self.holds(epoch) else None
+
+    # ---- the thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closing and not isinstance(self._fault, FencedError):
+            self._leaving = False
+            try:
+                consumer = Consumer(self._config)
+                try:
+                    self._follow(consumer)
+                except KafkaException as error:
+                    self._fail(error.args[0])
+                finally:
+                    self._leaving = True
+                    self._lose()
+                    consumer.close()
+            except KafkaException as error:
+                self._fail(error.args[0])
+            except StatementError as error:
+                self._fault = error
+            with self._news:
+                self._news.wait_for(lambda: self._closing, _AGAIN_SECONDS)
+
+    def _follow(self, consumer: Consumer) -> None:
+        """Until it is closed, or the client can do no more."""
+        consumer.subscribe(
+            [self._leases],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        while not self._closing:
+            message = consumer.poll(0)
+            if message is not None and (fault := message.error()) is not None:
+                if fault.fatal():
+                    raise KafkaException(fault)
+                if fault.code() in _WRONG:
+                    self._fail(fault)
+            if self._fault is not None and _names_member(consumer.consumer_group_metadata()):
+                self._fault = None
+            with self._news:
+                self._news.wait_for(self._wanted, _LOOK_SECONDS)
+            self._answer(consumer)
+
+    def _wanted(self) -> bool:
+        return self._closing or self._asked > self._answered
+
+    def _answer(self, consumer: Consumer) -> None:
+        asked = self._asked
+        if asked > self._answered:
+            shown = consumer.consumer_group_metadata()
+            with self._news:
+                self._credential = shown if _names_member(shown) else None
+                self._answered = asked
+                self._news.notify_all()
+
+    def _on_assign(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
+        self._unreleased_since = None
+        consumer.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in given])
+        if given:
+            consumer.pause(list(given))
+        self._move(self._claim.partitions | _numbers(given))
+
+    def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
+        """What is held is committed by others meanwhile, with credentials from here."""
+        epoch = self._move(self._claim.partitions - _numbers(taken))
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self._done(epoch) and time.monotonic() < deadline:
+            with self._news:
+                self._news.wait_for(lambda: self._done(epoch) or self._wanted(), _LOOK_SECONDS)
+            self._answer(consumer)
+        if self._settled < epoch:
+            self._move(self._claim.partitions, lost=True)
+        consumer.incremental_unassign(list(taken))
+
+    def _done(self, epoch: int) -> bool:
+        return self._leaving or self._closing or self._settled >= epoch
+
+    def _on_lost(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
+        self._lose()
+        consumer.incremental_unassign(list(taken))
+
+    def _lose(self) -> None:
+        if self._claim.partitions:
+            self._move(frozenset(), lost=True)
+
+    def _move(self, partitions: frozenset[int], *, lost: bool = False) -> int:
+        epoch = self._claim.epoch + 1
+        with self._news:
+            self._claim = Claim(epoch, partitions, epoch if lost else self._claim.lost)
+            self._news.notify_all()
+        self._moved()
+        return epoch
+
+    def _fail(self, fault: KafkaError) -> None:
+        """What the driver hears when it asks for the claim."""
+        unreleased = fault.code() == KafkaError.UNRELEASED_INSTANCE_ID
+        if unreleased and not self._unreleased_for_long():
+            return
+        failure = translated(fault, f"take part in the group '{self._group}'")
+        if unreleased or isinstance(failure, FencedError):
+            name = self._config.get("group.instance.id")
+            failure = FencedError(
+                f"Another process runs with instance id '{name}'",
+                hint="Give each process an instance id of its own, or none.",
+            )
+        self._fault = failure
+        self._moved()
+
+    def _unreleased_for_long(self) -> bool:
+        """The broker may not know yet that an earlier process of this name has ended."""
+        now = time.monotonic()
+        self._unreleased_since = self._unreleased_since or now
+        return now > self._unreleased_since + _RELEASE_SECONDS
+
+
+class MemberWriter:
+    """`Writer` for what a member claimed at one epoch."""
+
+    def __init__(self, member: KafkaMember, epoch: int, writer: KafkaWriter) -> None:
+        self._member = member
+        self._epoch = epoch
+        self._writer = writer
+
+    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """Durable and readable when this returns; UnavailableError when that is not known, or
+        when the claim was lost."""
+        try:
+            self._writer.append(appended)
+        except FencedError as error:
+            self._member.claim()
+            raise UnavailableError(str(error)) from error
+
+    def transact(
+        self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
+    ) -> Outcome:
+        """Records and positions, both or neither; ABORTED when the claim was lost.
+
+        The identity is this process's alone. That a newer writer has it means no more than that
+        somebody took this process for dead: who owns the tasks is what the group says.
+        """
+        if not self._member.holds(self._epoch):
+            return Outcome.ABORTED
+        try:
+            return self._writer.transact(group, appended, positions)
+        except FencedError:
+            self._member.claim()
+            return Outcome.UNKNOWN
+
+    def close(self) -> None:
+        """Give up the identity; idempotent."""
+        self._writer.close()
+
+
+def _numbers(places: Collection[TopicPartition]) -> frozenset[int]:
+    return frozenset(place.partition for place in places)
+
+
+def _names_member(credential: object) -> bool:
+    """Whether it is that of somebody who has joined. What else the broker would take for the
+    credential of a group without members."""
+    if not isinstance(credential, bytes) or not credential.startswith(_MAGIC):
+        raise StatementError(
+            "This version of confluent-kafka shows the credentials of members in another way",
+            hint="Install the version that Millstream names.",
+        )
+    (generation,) = _GENERATION.unpack_from(credential, len(_MAGIC))
+    _group, member, *_ = credential[len(_MAGIC) + _GENERATION.size :].split(b"\0")
+    return generation > 0 and member != b""
