@@ -159,8 +159,8 @@ class KafkaMember:
         while not self._closing:
             message = consumer.poll(0)
             if message is not None and (fault := message.error()) is not None:
-                if fault.fatal():
-                    raise KafkaException(fault)
+                if fault.code() == KafkaError._FATAL:
+                    raise KafkaException(_cause(fault))
                 if fault.code() in _WRONG:
                     self._fail(fault)
             if self._fault is not None and _names_member(consumer.consumer_group_metadata()):
@@ -186,19 +186,24 @@ class KafkaMember:
         consumer.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in given])
         if given:
             consumer.pause(list(given))
-        self._move(self._claim.partitions | _numbers(given))
+            self._move(self._claim.partitions | _numbers(given))
 
     def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         """What is held is committed by others meanwhile, with credentials from here."""
-        epoch = self._move(self._claim.partitions - _numbers(taken))
+        kept = self._claim.partitions - _numbers(taken)
+        if kept != self._claim.partitions:
+            self._give_up(consumer, kept)
+        consumer.incremental_unassign(list(taken))
+
+    def _give_up(self, consumer: Consumer, kept: frozenset[int]) -> None:
+        epoch = self._move(kept)
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._done(epoch) and time.monotonic() < deadline:
             with self._news:
                 self._news.wait_for(lambda: self._done(epoch) or self._wanted(), _LOOK_SECONDS)
             self._answer(consumer)
         if self._settled < epoch:
-            self._move(self._claim.partitions, lost=True)
-        consumer.incremental_unassign(list(taken))
+            self._move(kept, lost=True)
 
     def _done(self, epoch: int) -> bool:
         return self._leaving or self._closing or self._settled >= epoch
@@ -281,6 +286,14 @@ class MemberWriter:
 
 def _numbers(places: Collection[TopicPartition]) -> frozenset[int]:
     return frozenset(place.partition for place in places)
+
+
+def _cause(fault: KafkaError) -> KafkaError:
+    """The client says what was fatal in words only (2.16)."""
+    for code in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID):
+        if (named := KafkaError(code)).str() in fault.str():
+            return named
+    return fault
 
 
 def _names_member(credential: object) -> bool:

@@ -1,0 +1,262 @@
+"""Instances that share the tasks of a query through a group of the brokers."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from millstream.log.kafka import member as member_module
+from millstream.log.kafka.client import Membership
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.kafka.member import KafkaMember
+from millstream.log.log import Appended, Outcome, Topic
+from millstream.log.membership import Claim, Member, SoleMember
+from millstream.model.errors import CorruptionError, FencedError
+from tests.unit.log.suite import numbers_of_table, table_of
+
+Protocol = Literal["classic", "consumer"]
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+TASKS = 4
+ALL = frozenset(range(TASKS))
+GROUP = "query"
+A_WHILE = 20
+"""Looks at something that must not happen: together a second."""
+
+
+@dataclass
+class Party:
+    """Processes of one service, each with its log; they settle at once what they are asked to."""
+
+    servers: str
+    namespace: str = field(default_factory=lambda: f"members-{uuid.uuid4().hex[:8]}.")
+    logs: list[KafkaLog] = field(default_factory=list)
+
+    def log(self, protocol: Protocol, instance: str = "") -> KafkaLog:
+        membership = Membership(instance, protocol, session_timeout_ms=3000)
+        self.logs.append(KafkaLog(self.servers, namespace=self.namespace, membership=membership))
+        return self.logs[-1]
+
+    def join(self, protocol: Protocol, instance: str = "") -> KafkaMember:
+        made = self.log(protocol, instance).join(GROUP, TASKS)
+        assert isinstance(made, KafkaMember)
+        return made
+
+    def topic(self) -> str:
+        name = f"{self.namespace}real"
+        self.logs[0].create_topic(Topic(name, TASKS))
+        return name
+
+
+@pytest.fixture
+def party(servers: str) -> Iterator[Party]:
+    made = Party(servers)
+    yield made
+    for log in made.logs:
+        log.close()
+    last = KafkaLog(servers, namespace=made.namespace)
+    last.forget_group(GROUP)
+    last.delete_topic(f"{made.namespace}real")
+    last.close()
+
+
+def look() -> None:
+    threading.Event().wait(0.05)
+
+
+def until(holds: Callable[[], bool], *settling: Member[object]) -> None:
+    """Wait for it, while these give up what they are asked to."""
+    while not holds():
+        for one in settling:
+            one.settled(one.claim().epoch)
+        look()
+
+
+def claims(*members: Member[object]) -> list[frozenset[int]]:
+    return [one.claim().partitions for one in members]
+
+
+def shared(*members: Member[object]) -> bool:
+    """Whether each task is somebody's, and nobody has many more than others."""
+    held = claims(*members)
+    sizes = [len(partitions) for partitions in held]
+    disjoint = sum(sizes) == TASKS and frozenset().union(*held) == ALL
+    return disjoint and max(sizes) - min(sizes) <= 1
+
+
+def append(topic: str, number: int, partition: int = 0) -> Appended[object]:
+    return Appended(topic, partition, table_of([number]), 1)
+
+
+def numbers(log: KafkaLog, topic: str, partition: int = 0) -> list[int]:
+    return numbers_of_table(log.read(topic, partition, 0, 1000).batch)
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_what_is_taken_over_was_settled_before(party: Party, protocol: Protocol) -> None:
+    first = party.join(protocol)
+    until(lambda: claims(first) == [ALL])
+    before = first.claim()
+    second = party.join(protocol)
+    until(lambda: claims(first) != [ALL])
+    asked = first.claim()
+    assert (asked.epoch, asked.lost) == (before.epoch + 1, 0)
+    assert len(asked.partitions) == TASKS // 2
+    for _ in range(A_WHILE):
+        first.settled(before.epoch)
+        assert claims(first, second) == [asked.partitions, frozenset()]
+        look()
+    first.settled(asked.epoch)
+    until(lambda: shared(first, second))
+    assert first.claim() == asked
+    third = party.join(protocol)
+    until(lambda: shared(first, second, third), first, second)
+    second.close()
+    second.close()
+    until(lambda: shared(first, third), first, third)
+    assert not any(one.claim().lost for one in (first, third))
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
+    members = [party.join(protocol), party.join(protocol)]
+    topic = party.topic()
+    until(lambda: shared(*members), *members)
+    for number, one in enumerate(members):
+        claim = one.claim()
+        writer = one.writer(claim.epoch)
+        positions = {(topic, task): 10 + number for task in claim.partitions}
+        assert writer.transact(GROUP, [append(topic, number)], positions) is Outcome.COMMITTED
+        assert writer.transact(GROUP, [append(topic, number)], {}) is Outcome.COMMITTED
+        writer.append([append(topic, number)])
+    everywhere = {(topic, task) for task in ALL}
+    assert party.logs[0].positions(GROUP, everywhere) == {
+        (topic, task): 10 + number
+        for number, one in enumerate(members)
+        for task in one.claim().partitions
+    }
+    assert numbers(party.logs[0], topic) == [0, 0, 0, 1, 1, 1]
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_who_does_not_settle_loses_it(
+    party: Party, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_module, "SETTLE_SECONDS", 1.0)
+    slow = party.join(protocol)
+    until(lambda: claims(slow) == [ALL])
+    topic, held = party.topic(), slow.claim()
+    writer = slow.writer(held.epoch)
+    assert writer.transact(GROUP, [append(topic, 1)], {(topic, 0): 1}) is Outcome.COMMITTED
+    quick = party.join(protocol)
+    until(lambda: shared(slow, quick), quick)
+    assert slow.claim().lost > held.epoch
+    assert writer.transact(GROUP, [append(topic, 2)], {(topic, 0): 2}) is Outcome.ABORTED
+    assert numbers(party.logs[0], topic) == [1]
+    assert party.logs[1].positions(GROUP) == {(topic, 0): 1}
+    again = slow.writer(slow.claim().epoch)
+    assert again.transact(GROUP, [append(topic, 3)], {(topic, 1): 3}) is Outcome.COMMITTED
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_a_name_keeps_its_tasks_over_a_restart(party: Party, protocol: Protocol) -> None:
+    one, two = party.join(protocol, "one"), party.join(protocol, "two")
+    until(lambda: shared(one, two), one, two)
+    mine, others = one.claim().partitions, two.claim()
+    one.close()
+    again = party.join(protocol, "one")
+    until(lambda: claims(again) == [mine])
+    assert two.claim() == others
+
+
+@pytest.mark.timeout(90)
+def test_a_second_process_of_a_name_stops_the_first(party: Party) -> None:
+    first = party.join("classic", "one")
+    until(lambda: claims(first) == [ALL])
+    topic, epoch = party.topic(), first.claim().epoch
+    writer = first.writer(epoch)
+    second = party.join("classic", "one")
+    until(lambda: claims(second) == [ALL])
+    with suppress(FencedError):
+        assert writer.transact(GROUP, [append(topic, 1)], {(topic, 0): 1}) is not Outcome.COMMITTED
+    with pytest.raises(FencedError, match="instance id 'one'"):
+        until(lambda: False, first)
+    assert party.logs[1].positions(GROUP, {(topic, 0)}) == {}
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_commits_go_on_while_others_come_and_go(party: Party, protocol: Protocol) -> None:
+    steady = party.join(protocol)
+    until(lambda: claims(steady) == [ALL])
+    topic, done, held = party.topic(), [], steady.claim()
+    writer = steady.writer(held.epoch)
+
+    def commit() -> None:
+        nonlocal held, writer
+        if (claim := steady.claim()) != held:
+            steady.settled(claim.epoch)
+            held, writer = claim, steady.writer(claim.epoch)
+        number = len(done) + 1
+        if writer.transact(GROUP, [append(topic, number)], {(topic, 0): number}) is (
+            Outcome.COMMITTED
+        ):
+            done.append(number)
+        else:
+            writer = steady.writer(held.epoch)
+
+    for _ in range(2):
+        other = party.join(protocol)
+        until(lambda other=other: commit() or shared(steady, other), other)
+        other.close()
+        until(lambda: commit() or claims(steady) == [ALL])
+    before = len(done)
+    until(lambda: commit() or len(done) > before)
+    assert numbers(party.logs[0], topic) == done
+    assert party.logs[0].positions(GROUP) == {(topic, 0): len(done)}
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_a_group_is_forgotten_when_its_last_member_has_left(
+    party: Party, protocol: Protocol
+) -> None:
+    member = party.join(protocol)
+    until(lambda: claims(member) == [ALL])
+    topic = party.topic()
+    member.writer(member.claim().epoch).transact(GROUP, [], {(topic, 0): 1})
+    leaving = threading.Timer(1.0, member.close)
+    leaving.start()
+    other = party.log(protocol)
+    other.forget_group(GROUP)
+    leaving.join()
+    assert other.positions(GROUP) == {}
+    assert other.topic(f"{party.namespace}{GROUP}-leases") is None
+    assert party.logs[0].positions(GROUP) == {}
+
+
+@pytest.mark.timeout(30)
+def test_all_count_the_tasks_alike(party: Party) -> None:
+    party.join("classic")
+    with pytest.raises(CorruptionError, match=r"shares 4 tasks .* has 3") as raised:
+        party.log("classic").join(GROUP, 3)
+    assert raised.value.code == "E-PARTITIONS"
+
+
+def test_without_a_membership_all_is_held_at_once(servers: str) -> None:
+    log = KafkaLog(servers)
+    alone = log.join(GROUP, TASKS)
+    assert isinstance(alone, SoleMember)
+    assert alone.claim() == Claim(1, ALL)
+    log.close()
