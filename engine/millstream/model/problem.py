@@ -10,7 +10,8 @@ class Problem:
     """One row (or `count` rows) refused or changed, with where it came from.
 
     `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY, or
-    STATE for a state database that had to be put aside (no query, no topic).
+    STATE for a state database that had to be put aside, COMMAND for a statement that failed when it
+    was carried out again (no query, no topic).
     `offset` is -1 where only the number of rows is known.
     """
 

@@ -1,37 +1,34 @@
 """The command log: every statement that changed the catalog, in order, on a topic of its own.
 
-Opening a database replays it; the offset of a command numbers the query it starts.
+Opening a database replays it. On a log that other instances of the service write to as well, a
+command is appended in a *turn*: opening the topic's writer fences whoever was about to append, the
+turn is written down, what others wrote before it is read, and only then is the command prepared
+and appended. So nobody appends without having seen everything that is before his command.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
 
 import pyarrow as pa
 
 from millstream.log.log import Appended, Log, Topic, Writer
 from millstream.model.batch import raw_batch
-from millstream.model.errors import CorruptionError
+from millstream.model.errors import FencedError, UnavailableError
+from millstream.service.entries import Command, Entry, command_value, entry_of, turn_value
 
-VERSION = 1
 READ_MAX = 10_000
+UNKNOWN = "E-LOG-UNKNOWN"
+"""The code of the error after which a command may be on the log, or not."""
 _IDENTITY = "millstream.database"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A statement with the session properties it was given under."""
-
-    text: str
-    properties: Mapping[str, str] = field(default_factory=dict)
-    deletes: tuple[str, str] | None = None
-    """Name and id of the topic that the statement deletes after it is written."""
-    topics: Mapping[str, tuple[Topic, ...]] = field(default_factory=dict)
-    """The topics of the queries that the statement starts, without their settings."""
+class LostTurnError(FencedError):
+    """Another instance has taken its turn: what was prepared was not written."""
 
 
 class Write(Protocol):
@@ -45,46 +42,113 @@ class Write(Protocol):
 class CommandLog:
     """Appends commands and reads them all back."""
 
-    def __init__(self, log: Log[pa.Table], topic: str) -> None:
+    def __init__(self, log: Log[pa.Table], topic: str, *, shared: bool = False) -> None:
+        """`shared`: other instances append to the topic too."""
+        self.shared = shared
         self._log = log
         self._topic = topic
         database_id(log, topic)
-        self._writer: Writer[pa.Table] = log.writer(topic)
+        self._writer: Writer[pa.Table] | None = None if shared else log.writer(topic)
 
     @property
     def next_offset(self) -> int:
-        """The offset the next command will get."""
+        """The offset after the last command."""
         return self._log.end_offset(self._topic, 0)
 
-    def append(self, command: Command, now: int) -> None:
-        """Write a command; durable when this returns."""
-        entry: dict[str, Any] = {"version": VERSION, "text": command.text}
-        entry["properties"] = dict(command.properties)
-        if command.deletes is not None:
-            entry["deletes"] = command.deletes
-        if command.topics:
-            entry["topics"] = {
-                query_id: {topic.name: (topic.id, topic.partitions) for topic in topics}
-                for query_id, topics in command.topics.items()
-            }
-        value = json.dumps(entry).encode()
-        batch = raw_batch([(None, value, now)])
-        self._writer.append([Appended(self._topic, 0, batch, 1, len(value))])
+    @contextmanager
+    def turn(self, now: int) -> Iterator[Turn]:
+        """Be the one who appends, until somebody else is. LostTurnError where that is at once."""
+        token = uuid.uuid4().hex if self.shared else ""
+        turn = Turn(self, token, self._writer or self._open())
+        try:
+            if token:
+                turn.write(self._topic, turn_value(token), now)
+            yield turn
+        finally:
+            if self.shared:
+                turn.writer.close()
 
-    def read(self) -> Iterator[tuple[int, Command]]:
-        """All commands with their offsets."""
-        position = self._log.start_offset(self._topic, 0)
+    def _open(self) -> Writer[pa.Table]:
+        try:
+            return self._log.writer(self._topic)
+        except FencedError as error:
+            raise LostTurnError(error.message) from error
+
+    def since(self, position: int) -> Iterator[Entry]:
+        """All entries from an offset on; -1 for the first that there is."""
+        if position < 0:
+            position = self._log.start_offset(self._topic, 0)
         while True:
             fetched = self._log.read(self._topic, 0, position, READ_MAX)
             for row in fetched.batch.to_pylist():
-                yield row["offset"], _command(row)
+                yield entry_of(row["offset"], row["value"])
             if fetched.end:
                 return
             position = fetched.next_offset
 
+    def read(self) -> Iterator[tuple[int, Command]]:
+        """All commands with their offsets."""
+        for entry in self.since(-1):
+            if entry.command is not None:
+                yield entry.offset, entry.command
+
+    def append(self, turn: Turn, value: bytes, now: int, position: int) -> None:
+        """Write a command; durable when this returns. LostTurnError when it is not written as the
+        turn is over; UnavailableError when it is not written for other reasons, or (code
+        E-LOG-UNKNOWN) when nobody knows. `position`: up to where the topic has been read."""
+        try:
+            turn.write(self._topic, value, now)
+        except UnavailableError as error:
+            if not self._landed(turn, value, position):
+                raise error
+
+    def _landed(self, turn: Turn, value: bytes, position: int) -> bool:
+        """Whether a command whose append failed is there nevertheless. A new writer settles what
+        the old one left open."""
+        try:
+            if self.shared:
+                turn.writer = self._open()
+            return any(entry.value == value for entry in self.since(position))
+        except UnavailableError as error:
+            raise UnavailableError(
+                "Nobody knows whether the statement was written",
+                detail=str(error),
+                hint="Look whether it was carried out before giving it again.",
+                code=UNKNOWN,
+            ) from error
+
     def close(self) -> None:
         """Release the writer; idempotent."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
+
+
+class Turn:
+    """Being the one who appends. `token` is how it is known on the topic; on a log of one process
+    it has none, and is not written."""
+
+    def __init__(self, commands: CommandLog, token: str, writer: Writer[pa.Table]) -> None:
+        self.commands = commands
+        self.token = token
+        self.writer = writer
+
+    def write(self, topic: str, value: bytes, now: int) -> None:
+        """Append one record without a key; LostTurnError when the turn is over."""
+        batch = raw_batch([(None, value, now)])
+        try:
+            self.writer.append([Appended(topic, 0, batch, 1, len(value))])
+        except FencedError as error:
+            if not self.commands.shared:
+                raise
+            raise LostTurnError(error.message) from error
+
+    def append(self, command: Command, previous: str, now: int, position: int) -> bytes:
+        """Write a command after the one whose hash is `previous`; see `CommandLog.append`.
+        Returns what was written."""
+        numbered = command if self.token else replace(command, number=-1)
+        value = command_value(numbered, previous)
+        self.commands.append(self, value, now, position)
+        return value
 
 
 def database_id(log: Log[pa.Table], topic: str) -> str:
@@ -98,23 +162,3 @@ def database_id(log: Log[pa.Table], topic: str) -> str:
         found = Topic(topic, 1, config=config)
         log.create_topic(found)
     return found.config.get(_IDENTITY, "")
-
-
-def _command(row: dict[str, Any]) -> Command:
-    try:
-        entry = json.loads(row["value"])
-        version, text, properties = entry["version"], entry["text"], entry["properties"]
-    except (ValueError, KeyError, TypeError) as failure:
-        raise CorruptionError(f"command {row['offset']} cannot be read back") from failure
-    if version > VERSION:
-        raise CorruptionError(
-            f"command {row['offset']} was written by a newer version ({version} > {VERSION})",
-            hint="open the file with the version that wrote it, or a later one",
-            code="E-CMD-VERSION",
-        )
-    deletes = entry.get("deletes")
-    topics = {
-        query_id: tuple(Topic(name, item[1], id=item[0]) for name, item in noted.items())
-        for query_id, noted in entry.get("topics", {}).items()
-    }
-    return Command(text, properties, None if deletes is None else (deletes[0], deletes[1]), topics)

@@ -62,10 +62,14 @@ def apply(
     raise StatementError(f"{type(statement).__name__} cannot be executed here")
 
 
-def undo(engine: Engine, before: Catalog) -> None:
-    """Take back a definition that could not be written to the command log."""
+def undo(engine: Engine, before: Catalog, *, written: bool = False) -> None:
+    """Take back a definition that could not be written to the command log; `written`: nobody
+    knows whether it was, so that what the service needs then has to stay."""
     for query_id in engine.catalog.queries.keys() - before.queries.keys():
-        queries.end(engine, query_id, replaying=False)
+        if written:
+            queries.drop_here(engine, query_id, commit=False)
+        else:
+            queries.take_back(engine, query_id)
     engine.catalog = before
 
 
@@ -112,7 +116,8 @@ def _source_topic(
             )
         policy = "compact" if source.kind is SourceKind.TABLE else "delete"
         config = {"cleanup.policy": policy}
-        engine.log.create_topic(Topic(source.topic, partitions, replicas or AS_THE_CLUSTER, config))
+        wanted = Topic(source.topic, partitions, replicas or AS_THE_CLUSTER, config)
+        queries.make_topic(engine, wanted)
     elif partitions not in (None, topic.partitions):
         raise StatementError(
             f"A Kafka topic with the name '{source.topic}' already exists, with different "
@@ -135,12 +140,13 @@ def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
     if dropped.catalog is context.catalog:
         return Done(f"Source {statement.name} does not exist."), False
     engine = context.engine
-    doomed = engine.log.topic(dropped.delete_topic) if dropped.delete_topic else None
+    deleting = None if context.replaying else dropped.delete_topic
+    doomed = engine.log.topic(deleting) if deleting else None
     context.write(deleting=doomed)
     engine.catalog = dropped.catalog
     for query_id in dropped.terminate:
         queries.end(engine, query_id, replaying=context.replaying)
-    if doomed is not None and not context.replaying:
+    if doomed is not None:
         engine.log.delete_topic(doomed.name)
     return Done(f"Source {statement.name} was dropped."), False
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -19,6 +22,7 @@ from millstream.runtime.instance import Instance
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.service.commands import CommandLog
 from millstream.service.driver import Driver
+from millstream.service.ledger import Ledger, World
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
 from millstream.state.store import Store
@@ -26,6 +30,16 @@ from millstream.state.store import Store
 CLIENT_IDENTITY = "_millstream_client"
 PATIENCE_SECONDS = 0.2
 CLOSE_SECONDS = 20
+
+
+class Follower(Protocol):
+    """Keeps an engine up with what the other instances of its service do."""
+
+    def start(self) -> None:
+        """Begin, in a thread where one is needed."""
+
+    def stop(self) -> None:
+        """End; idempotent."""
 
 
 class Engine:
@@ -42,8 +56,12 @@ class Engine:
         settings: EngineSettings,
         clock: Callable[[], int],
         functions: Catalogue,
+        *,
+        shared: bool = False,
     ) -> None:
+        """`shared`: other instances of the same service work on the log at the same time."""
         self.log = log
+        self.shared = shared
         self.store = store
         self.settings = settings
         self.clock = clock
@@ -62,8 +80,11 @@ class Engine:
             threads=settings.processing_threads,
             full=settings.max_batch_records,
         )
-        self.commands = CommandLog(log, settings.command_topic)
-        self.writer: Writer[pa.Table] = log.writer(CLIENT_IDENTITY)
+        self.commands = CommandLog(log, settings.command_topic, shared=shared)
+        self.ledger = Ledger()
+        self.follower: Follower | None = None
+        own = f"-{uuid.uuid4().hex}" if shared else ""
+        self.writer: Writer[pa.Table] = log.writer(CLIENT_IDENTITY + own)
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
@@ -75,7 +96,10 @@ class Engine:
         self.topics: dict[str, tuple[Topic, ...]] = {}
         """The topics of the queries, as they were when these were made."""
         self.failed: dict[str, str] = {}
-        """Why queries of the catalog could not be started when the file was opened."""
+        """Why queries of the catalog could not be started."""
+        self.ended: dict[str, int] = {}
+        """Ended queries whose topics and positions are still to be deleted, and how often that
+        may be tried yet."""
         self.driver.on_failure = self._fail_pushes
 
     def register(self, functions: Sequence[UserFunction]) -> None:
@@ -85,6 +109,25 @@ class Engine:
     def start(self) -> None:
         """Let the queries run in threads of their own."""
         self.driver.start()
+        if self.follower is not None:
+            self.follower.start()
+
+    def world(self) -> World:
+        """The catalog as it is now."""
+        return World(self.catalog, frozenset(self.paused))
+
+    def scratch(self) -> Engine:
+        """An engine to replay commands in, with an empty catalog. Nothing else may be done with
+        it: log, state and runtime are this one's."""
+        made = copy.copy(self)
+        made.clear()
+        made.processing_log = ProcessingLog()
+        return made
+
+    def clear(self) -> None:
+        """Forget the catalog, before any query was started."""
+        self.catalog, self.ledger = Catalog(), Ledger()
+        self.plans, self.paused, self.topics, self.failed = {}, set(), {}, {}
 
     def statuses(self) -> tuple[QueryStatus, ...]:
         """What every running query is doing, told within a second. Where a log does not answer,
@@ -114,6 +157,8 @@ class Engine:
         if self.closed:
             return
         self._cancel_wake()
+        if self.follower is not None:
+            self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
         for stream in list(self.pushing.values()):
             stream.close()

@@ -13,20 +13,21 @@ from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
-from millstream.log.log import Topic, WatchedLog
+from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service import (
     asserts,
     control,
     definitions,
+    following,
     inserting,
     inspect,
-    leftovers,
+    issuing,
     pulling,
     pushing,
 )
-from millstream.service.commands import Command, database_id
+from millstream.service.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.explain import explain
 from millstream.service.opening import open_state
@@ -66,20 +67,17 @@ def resume_engine(
     settings: EngineSettings,
     clock: Callable[[], int],
     catalogue: Catalogue,
+    *,
+    shared: bool = False,
 ) -> Engine:
     """An engine over a log and a state that are open, as its command log left it: the catalog as
-    it was, every query running again."""
-    engine = Engine(log, store, settings, clock, catalogue)
-    deleted = []
-    for offset, command in engine.commands.read():
-        deleted.append(command.deletes)
-        engine.topics.update(command.topics)
-        for piece in parse_text(command.text):
-            session = Session(dict(command.properties))
-            definitions.apply(piece, engine, session, offset, replaying=True)
-    leftovers.sweep(engine)
-    leftovers.delete_topics(engine, filter(None, deleted))
+    it was, every query running again. `shared`: other instances of the service work on the log
+    at the same time."""
+    engine = Engine(log, store, settings, clock, catalogue, shared=shared)
+    following.resume(engine)
+    following.clean(engine)
     definitions.start_replayed(engine)
+    engine.follower = following.TopicFollower(engine)
     return engine
 
 
@@ -139,35 +137,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
         case s.CreateConnector() | s.DropConnector():
             raise StatementError("Connectors need Kafka Connect, which is not configured")
         case _:
-            return _define(engine, piece, session)
-
-
-def _define(engine: Engine, piece: Piece, session: Session) -> Result:
-    """A statement that changes the catalog: applied, and written to the command log."""
-    if engine.queries_file:
-        raise StatementError(
-            f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
-            hint="Add the statement to that file and start again.",
-        )
-    with engine.driver.lock:
-        offset, before = engine.commands.next_offset, engine.catalog
-
-        def write(*, deleting: Topic | None = None) -> None:
-            deletes = None if deleting is None else (deleting.name, deleting.id)
-            new = engine.catalog.queries.keys() - before.queries.keys()
-            topics = {query_id: engine.topics[query_id] for query_id in new}
-            command = Command(piece.text, dict(session.properties), deletes, topics)
-            engine.commands.append(command, engine.clock())
-
-        done, unwritten = definitions.apply(piece, engine, session, offset, write=write)
-        try:
-            if unwritten:
-                write()
-        except MillstreamError:
-            definitions.undo(engine, before)
-            raise
-    engine.driver.wake()
-    return done
+            return issuing.issue(engine, piece, session)
 
 
 def _run_script(engine: Engine, path: str, session: Session) -> Result:

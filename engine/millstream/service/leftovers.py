@@ -9,25 +9,49 @@ same id.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
+from millstream.model.errors import MillstreamError
 from millstream.service import queries
 from millstream.service.engine import Engine
 from millstream.topology.topology import INTERNAL_TOPIC
 
 
-def sweep(engine: Engine) -> None:
+def sweep(engine: Engine, *, below: int | None = None) -> None:
     """Drop the internal topics, the positions and the state of queries that do not exist. To be
-    called when the command log is replayed and no query runs yet."""
-    for query_id in sorted(_with_topics(engine) | engine.store.query_ids()):
-        if query_id not in engine.catalog.queries:
-            queries.end(engine, query_id, replaying=False)
+    called when the command log is replayed and no query runs yet.
+
+    `below`: on a log that others work on too, what is the service's goes only where it is of a
+    query with a smaller number.
+    """
+    here, topics = engine.store.query_ids(), _with_topics(engine)
+    for query_id in sorted(topics | here):
+        if query_id in engine.catalog.queries:
+            continue
+        queries.drop_here(engine, query_id, commit=False)
+        number = queries.number_of(query_id)
+        if below is None or (number is not None and number < below):
+            queries.erase(engine, query_id)
 
 
-def delete_topics(engine: Engine, doomed: Iterable[tuple[str, str]]) -> None:
+def erase_ended(engine: Engine) -> None:
+    """Try to delete the topics and positions of queries that have ended. It does not succeed while
+    other instances still work on them; what is not deleted in the end is swept at the next start.
+    """
+    for query_id, tries in tuple(engine.ended.items()):
+        del engine.ended[query_id]
+        if query_id in engine.catalog.queries:
+            continue
+        try:
+            queries.erase(engine, query_id)
+        except MillstreamError:
+            if tries > 1:
+                engine.ended[query_id] = tries - 1
+
+
+def delete_topics(engine: Engine) -> None:
     """Delete the topics, by name and id, that statements were going to delete after they were
     written down. A later topic of the same name has another id."""
-    for name, identity in doomed:
+    for name, identity in filter(None, [done.command.deletes for done in engine.ledger.done]):
         topic = engine.log.topic(name)
         if topic is not None and identity and topic.id == identity:
             engine.log.delete_topic(name)

@@ -52,7 +52,7 @@ def open_kafka_engine(
                 f"The state in '{state}' belongs to another cluster or command topic",
                 hint="Give another file; the state is made anew from the changelogs.",
             )
-        return resume_engine(log, store, settings, clock, catalogue)
+        return resume_engine(log, store, settings, clock, catalogue, shared=True)
     except BaseException:
         log.close()
         raise

@@ -52,7 +52,8 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     try:
         _take_on(context, catalog, record, planned)
     except Exception:
-        if made is not None:
+        # Another instance may have found it, and made its own of it.
+        if made is not None and not context.engine.shared:
             context.engine.log.delete_topic(made)
         raise
     return done, True

@@ -13,7 +13,7 @@ from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Topic, TopicPartition
-from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
@@ -33,6 +33,9 @@ _FATAL = (
     ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
 )
 """Settings under which a query stops at a record it would skip."""
+TRIES = 150
+"""How often the topics and positions of an ended query are tried to be deleted while others may
+still run it; what remains then is swept at the next start."""
 
 
 def partitions_of(engine: Engine, topic: str) -> int:
@@ -77,8 +80,34 @@ def make_sink_topic(engine: Engine, planned: Planned) -> str | None:
     if wanted.retention_ms is not None:
         config["retention.ms"] = str(wanted.retention_ms)
     replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
-    engine.log.create_topic(Topic(wanted.name, partitions, replicas, config))
-    return wanted.name
+    return make_topic(engine, Topic(wanted.name, partitions, replicas, config))
+
+
+def make_topic(engine: Engine, topic: Topic) -> str | None:
+    """Make a topic; its name, or None if another instance has made the same one meanwhile."""
+    try:
+        engine.log.create_topic(topic)
+    except ConflictError:
+        found = engine.log.topic(topic.name)
+        if not engine.shared or found is None or found.partitions != topic.partitions:
+            raise
+        return None
+    return topic.name
+
+
+def make_internal_topic(engine: Engine, topic: Topic, *, fresh: bool) -> None:
+    """Make an internal topic unless it is there. One with records that a new query finds was left
+    by an earlier one of its id, and is made anew."""
+    found = engine.log.topic(topic.name)
+    if found is not None and fresh:
+        parts = range(found.partitions)
+        if found.partitions != topic.partitions or any(
+            engine.log.end_offset(topic.name, part) for part in parts
+        ):
+            engine.log.delete_topic(topic.name)
+            found = None
+    if found is None:
+        make_topic(engine, topic)
 
 
 def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
@@ -89,8 +118,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     check_topics(engine.log, engine.topics.get(query_id, ()))
     topology = topology_of(engine, query_id, planned)
     for internal in topology.internal_topics:
-        if engine.log.topic(internal.name) is None:
-            engine.log.create_topic(internal_topic(internal))
+        make_internal_topic(engine, internal_topic(internal), fresh=fresh)
     engine.topics.setdefault(query_id, _topics_of(engine, topology))
     if fresh:
         _remember_start(engine, query_id, topology, record.properties)
@@ -132,25 +160,63 @@ def start_new(engine: Engine, query_id: str, before: Catalog, *, fresh: bool = T
     except BaseException as failure:
         engine.catalog = before
         # Whoever kills the process leaves what was made to the next opening.
-        end(engine, query_id, replaying=not isinstance(failure, Exception))
+        if isinstance(failure, Exception):
+            take_back(engine, query_id)
+        else:
+            forget(engine, query_id)
         raise
 
 
 def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
     """End a persistent query for good: its state, positions and internal topics go too."""
+    if replaying:
+        forget(engine, query_id)
+        return
+    drop_here(engine, query_id, commit=True)
+    if engine.shared:
+        engine.ended[query_id] = TRIES
+    else:
+        erase(engine, query_id)
+
+
+def take_back(engine: Engine, query_id: str) -> None:
+    """Undo the start of a query that never came to be. Where others may be starting one of the
+    same id at this moment, what that one would use stays."""
+    drop_here(engine, query_id, commit=True)
+    if not engine.shared or number_of(query_id) is not None:
+        erase(engine, query_id)
+
+
+def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
+    """End a query in this process alone: what is the service's stays. `commit`: what it has done
+    last."""
+    forget(engine, query_id)
+    engine.driver.remove(query_id, commit=commit)
+    engine.store.drop_query(query_id)
+
+
+def forget(engine: Engine, query_id: str) -> None:
+    """Know nothing more of a query than the catalog does."""
     engine.plans.pop(query_id, None)
     engine.paused.discard(query_id)
     engine.topics.pop(query_id, None)
     engine.failed.pop(query_id, None)
-    if replaying:
-        return
-    engine.driver.remove(query_id)
+
+
+def erase(engine: Engine, query_id: str) -> None:
+    """Delete the positions and the internal topics of a query that has ended."""
     engine.log.forget_group(query_id)
-    engine.store.drop_query(query_id)
     own = re.compile(f"{re.escape(engine.settings.internal_prefix + query_id)}-{INTERNAL_TOPIC}")
     for topic in engine.log.topics():
         if own.fullmatch(topic.name):
             engine.log.delete_topic(topic.name)
+
+
+def number_of(query_id: str) -> int | None:
+    """The number in an id that the engine has chosen: no two attempts to start a query have the
+    same. None for an id that a user gave."""
+    found = re.fullmatch(r"(?:C[ST]AS_.+|CST_.+|INSERTQUERY)_(\d+)", query_id)
+    return int(found[1]) if found else None
 
 
 def register_source_table(engine: Engine, source: Source, record: QueryRecord) -> None:

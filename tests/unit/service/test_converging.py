@@ -1,0 +1,362 @@
+"""Two instances of a service over one log: whatever is said to either, both come to hold the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import millstream
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.user import UserFunction
+from millstream.log.batches import TABLES
+from millstream.log.faults import Fault
+from millstream.log.log import Appended
+from millstream.log.simulated import SimulatedLog
+from millstream.model.batch import raw_batch
+from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
+from millstream.model.settings import EngineSettings
+from millstream.service import following, snapshots
+from millstream.service.engine import Engine, with_functions
+from millstream.service.execution import execute_script, resume_engine
+from millstream.service.session import Session
+from millstream.state.store import Store
+
+VISITS = (
+    "CREATE STREAM visits (guest STRING KEY, place STRING)"
+    " WITH (KAFKA_TOPIC='visits', PARTITIONS=2, FORMAT='JSON');"
+)
+PLACES = "CREATE TABLE places AS SELECT place, COUNT(*) AS n FROM visits GROUP BY place;"
+COMMANDS = EngineSettings().command_topic
+PREFIX = EngineSettings().internal_prefix
+
+
+class Cluster:
+    """A log that outlives its instances, and what happens to it: `on_effect` hears of all that is
+    durable, `on_request` decides what becomes of a request."""
+
+    def __init__(self) -> None:
+        self.on_effect: Callable[[str], None] = lambda name: None
+        self.on_request: Callable[[str], Fault] = lambda name: Fault.NONE
+        self.log: SimulatedLog[pa.Table] = SimulatedLog(
+            TABLES,
+            effect=lambda name: self.on_effect(name),
+            fault=lambda name: self.on_request(name),
+            markers=True,
+        )
+        self.engines: list[Engine] = []
+
+    def start(self, *functions: UserFunction, store: Store | None = None) -> Engine:
+        engine = resume_engine(
+            self.log,
+            store or Store.open(":memory:"),
+            EngineSettings(),
+            lambda: 0,
+            with_functions(builtin_catalogue(), functions),
+            shared=True,
+        )
+        self.engines.append(engine)
+        return engine
+
+    def agree(self) -> str:
+        """Let all follow; the digest that they have in common."""
+        for engine in self.engines:
+            following.follow(engine)
+        digests = {snapshots.digest_of(engine) for engine in self.engines}
+        assert len(digests) == 1
+        for engine in self.engines:
+            assert running(engine) == sorted(engine.catalog.queries)
+        return digests.pop()
+
+    def topics(self) -> list[str]:
+        return [topic.name for topic in self.log.topics()]
+
+    def commands(self) -> list[dict[str, Any]]:
+        rows = self.log.read(COMMANDS, 0, 0, 10_000).batch.to_pylist()
+        return [json.loads(row["value"]) for row in rows]
+
+
+def execute(engine: Engine, sql: str) -> None:
+    for _ in execute_script(engine, sql, Session({"auto.offset.reset": "earliest"})):
+        pass
+
+
+def running(engine: Engine) -> list[str]:
+    return sorted(status.query_id for status in engine.statuses())
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.on_effect, made.on_request = (lambda name: None), (lambda name: Fault.NONE)
+    for engine in made.engines:
+        engine.close()
+
+
+def test_statements_on_either_reach_both(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS)
+    execute(two, PLACES)
+    execute(one, "INSERT INTO visits VALUES ('ann', 'inn');")
+    execute(one, "CREATE TYPE money AS DECIMAL(10, 2);")
+    execute(two, "CREATE STREAM loud AS SELECT guest, UCASE(place) AS place FROM visits;")
+    before = cluster.agree()
+    assert list(one.catalog.queries) == list(two.catalog.queries)
+    loud = next(id for id in one.catalog.queries if "LOUD" in id)
+    execute(one, f"PAUSE {loud};")
+    assert cluster.agree() != before
+    assert two.paused == {loud}
+    execute(two, f"RESUME {loud};")
+    assert cluster.agree() == before
+    execute(one, f"TERMINATE {loud}; DROP STREAM loud DELETE TOPIC; DROP TYPE money;")
+    cluster.agree()
+    assert "LOUD" not in two.catalog.sources
+    assert "LOUD" not in cluster.topics()
+
+
+def test_what_one_has_ended_is_gone_on_both(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS + PLACES)
+    cluster.agree()
+    (query_id,) = two.catalog.queries
+    assert [name for name in cluster.topics() if query_id in name]
+    execute(two, "DROP TABLE places;")
+    assert running(one) == [query_id]
+    cluster.agree()
+    assert running(one) == []
+    assert not [name for name in cluster.topics() if query_id in name]
+    assert one.store.query_ids() == set()
+
+
+def test_a_query_is_replaced_on_both(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS + "CREATE STREAM s AS SELECT guest, place FROM visits;")
+    cluster.agree()
+    plans = dict(two.plans)
+    execute(one, "CREATE OR REPLACE STREAM s AS SELECT guest, place FROM visits WHERE place = 'x';")
+    cluster.agree()
+    assert plans.keys() == two.plans.keys()
+    assert plans != two.plans
+
+
+def test_positions_are_those_of_the_instance_that_was_asked(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS + "INSERT INTO visits VALUES ('ann', 'inn');")
+    following.follow(two)
+    session = Session({"auto.offset.reset": "latest"})
+    list(execute_script(one, "CREATE STREAM s AS SELECT * FROM visits;", session))
+    (query_id,) = one.catalog.queries
+    before = cluster.log.positions(query_id)
+    execute(one, "INSERT INTO visits VALUES ('bob', 'inn');")
+    following.follow(two)
+    assert cluster.log.positions(query_id) == before
+    assert sum(before.values()) == 1
+
+
+def interrupted(cluster: Cluster, effect: str, *statements: Callable[[], None]) -> None:
+    """Carry out a statement at the next effects of a name that another statement has."""
+    waiting = list(statements)
+
+    def happens(name: str) -> None:
+        if name == effect and waiting:
+            statement = waiting.pop(0)
+            cluster.on_effect = lambda name: None
+            statement()
+            cluster.on_effect = happens
+
+    cluster.on_effect = happens
+
+
+def test_the_slower_of_two_goes_on_from_what_the_faster_wrote(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS)
+    following.follow(two)
+    interrupted(cluster, "create_topic", lambda: execute(two, "CREATE TYPE money AS INT;"))
+    execute(one, PLACES)
+    cluster.agree()
+    assert list(one.catalog.types) == ["MONEY"]
+    (query_id,) = one.catalog.queries
+    internal = [name for name in cluster.topics() if name.startswith(PREFIX)]
+    others = {COMMANDS, snapshots.topic_of(one)}
+    assert all(query_id in name for name in internal if name not in others)
+
+
+def test_two_create_the_same_at_once(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS)
+    following.follow(two)
+    interrupted(cluster, "create_topic", lambda: execute(two, PLACES))
+    with pytest.raises(ConflictError, match="already exists"):
+        execute(one, PLACES)
+    cluster.agree()
+    execute(one, "INSERT INTO visits VALUES ('ann', 'inn');")
+    two.drain()
+    assert not [status.error for status in two.statuses() if status.error]
+
+
+def test_who_is_always_slower_is_told(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS)
+    following.follow(two)
+    before = cluster.topics()
+    numbers = range(20)
+    interrupted(
+        cluster,
+        "transact.done" if False else "transact.commit",
+        *[lambda n=n: execute(two, f"CREATE TYPE t{n} AS INT;") for n in numbers],  # type: ignore[misc]
+    )
+    with pytest.raises(ConflictError) as failure:
+        execute(one, PLACES)
+    assert failure.value.code == "E-DDL-CONFLICT"
+    cluster.on_effect = lambda name: None
+    cluster.agree()
+    assert set(cluster.topics()) - set(before) == {"PLACES"}
+    execute(one, PLACES)
+    cluster.agree()
+
+
+def test_an_answer_that_is_lost_is_looked_for(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    execute(one, VISITS)
+
+    def once(fault: Fault, count: int) -> Callable[[str], Fault]:
+        seen: list[str] = []
+
+        def decide(name: str) -> Fault:
+            seen.append(name)
+            return fault if name == "append" and seen.count("append") == count else Fault.NONE
+
+        return decide
+
+    cluster.on_request = once(Fault.RESPONSE_LOST, 2)
+    execute(one, PLACES)
+    cluster.on_request = once(Fault.REQUEST_LOST, 2)
+    with pytest.raises(UnavailableError):
+        execute(one, "CREATE STREAM s AS SELECT * FROM visits;")
+    assert "S" not in one.catalog.sources
+    cluster.agree()
+    execute(two, "CREATE STREAM s AS SELECT * FROM visits;")
+    cluster.agree()
+
+
+def test_what_nobody_knows_is_found_by_following(cluster: Cluster) -> None:
+    one = cluster.start()
+    execute(one, VISITS)
+    appends = 0
+
+    def lost(name: str) -> Fault:
+        nonlocal appends
+        appends += name == "append"
+        return Fault.RESPONSE_LOST if appends >= 2 else Fault.NONE
+
+    cluster.on_request = lost
+    with pytest.raises(UnavailableError) as failure:
+        execute(one, PLACES)
+    assert failure.value.code == "E-LOG-UNKNOWN"
+    assert "PLACES" not in one.catalog.sources
+    cluster.on_request = lambda name: Fault.NONE
+    cluster.agree()
+    assert "PLACES" in one.catalog.sources
+    execute(one, "INSERT INTO visits VALUES ('ann', 'inn');")
+    one.drain()
+    assert not [status.error for status in one.statuses() if status.error]
+
+
+def test_who_starts_leaves_alone_what_another_is_making(cluster: Cluster) -> None:
+    one = cluster.start()
+    execute(one, VISITS)
+    interrupted(cluster, "create_topic", lambda: None, lambda: cluster.start() and None)
+    execute(one, PLACES)
+    cluster.agree()
+    execute(one, "INSERT INTO visits VALUES ('ann', 'inn');")
+    one.drain()
+    assert not [status.error for status in one.statuses() if status.error]
+
+
+def test_a_statement_that_fails_on_one_instance_only_isolates_its_object(cluster: Cluster) -> None:
+    @millstream.udf(name="twice", returns="STRING", parameters=("STRING",))
+    def twice(text: str) -> str:
+        return text + text
+
+    one, two = cluster.start(twice), cluster.start()
+    execute(one, VISITS)
+    execute(one, "CREATE STREAM t AS SELECT guest, TWICE(place) AS p FROM visits;")
+    execute(one, "CREATE STREAM u AS SELECT guest FROM visits;")
+    following.follow(two)
+    assert list(two.catalog.sources) == ["VISITS", "U"]
+    assert [row["kind"] for row in two.processing_log.table().to_pylist()] == ["COMMAND"]
+    with pytest.raises(ConflictError, match="TWICE") as failure:
+        execute(two, "CREATE TYPE money AS INT;")
+    assert failure.value.code == "E-CMD-UNAPPLIED"
+    before = cluster.topics()
+    cluster.engines.remove(two)
+    two.close()
+    cluster.start()
+    assert cluster.topics() == before
+    cluster.engines.pop().close()
+    cluster.start(twice)
+    cluster.agree()
+
+
+def test_a_changed_command_topic_is_refused_and_queries_go_on(cluster: Cluster) -> None:
+    one = cluster.start()
+    execute(one, VISITS + PLACES)
+    value = json.dumps({"version": 2, "text": "x", "properties": {}, "previous": "0" * 32}).encode()
+    writer = cluster.log.writer("somebody")
+    writer.append([Appended(COMMANDS, 0, raw_batch([(None, value, 0)]), 1)])
+    following.follow(one)
+    for engine in (one, cluster.start()):
+        with pytest.raises(MillstreamError, match="expected") as failure:
+            execute(engine, "DROP TABLE places;")
+        assert failure.value.code == "E-CMDLOG-DIVERGED"
+        assert len(running(engine)) == 1
+    execute(one, "INSERT INTO visits VALUES ('ann', 'inn');")
+    cluster.engines.pop().close()
+    one.drain()
+    assert cluster.log.end_offset("PLACES", 0) + cluster.log.end_offset("PLACES", 1) > 0
+
+
+def test_a_start_replays_only_what_is_left(cluster: Cluster) -> None:
+    one = cluster.start()
+    execute(one, VISITS)
+    execute(one, "CREATE TYPE place AS STRUCT<name STRING>;")
+    execute(
+        one,
+        "CREATE STREAM s (p PLACE) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
+        "DROP TYPE place;" + PLACES,
+    )
+    (query_id,) = one.catalog.queries
+    execute(one, f"PAUSE {query_id};")
+    for number in range(500):
+        execute(one, f"CREATE TYPE t{number} AS INT; DROP TYPE t{number};")
+    two = cluster.start()
+    assert two.ledger.replayed < 60
+    cluster.agree()
+    one.close()
+    cluster.engines.remove(one)
+    three = cluster.start()
+    assert three.ledger.replayed == 6
+    assert three.paused == {query_id}
+    cluster.agree()
+
+
+def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -> None:
+    one = cluster.start()
+    execute(one, VISITS)
+    for number in range(60):
+        execute(one, f"CREATE TYPE t{number} AS INT;")
+    topic = snapshots.topic_of(one)
+    assert cluster.log.end_offset(topic, 0) - cluster.log.start_offset(topic, 0) == 1
+    found = snapshots.newest(one)
+    assert found is not None
+    wrong = snapshots.Snapshot(found.position, found.previous, found.digest, found.commands[1:])
+    value = snapshots._written(wrong)
+    writer = cluster.log.writer("somebody")
+    writer.append([Appended(topic, 0, raw_batch([(None, value, 0)]), 1)])
+    two = cluster.start()
+    assert two.ledger.replayed == 61
+    cluster.agree()
