@@ -129,7 +129,7 @@ class Ledger:
             touched.add(life)
             if name not in after:
                 del self._living[name]
-                self._by_word[_word(life)].discard(life)
+                self._unmention(life)
         self.done.append(Done(command, frozenset(touched), mentioned))
         self.unsaved += 1
 
@@ -138,6 +138,12 @@ class Ledger:
         upper = text.upper()
         for word in {"", *re.findall(r"\w+", upper), *re.findall(r"[\w-]+", upper)}:
             yield from self._by_word.get(word, ())
+
+    def _unmention(self, life: Life) -> None:
+        same = self._by_word[_word(life)]
+        same.discard(life)
+        if not same:
+            del self._by_word[_word(life)]
 
     def needed(self) -> list[Done]:
         """The commands that still matter, in their order."""

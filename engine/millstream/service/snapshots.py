@@ -70,10 +70,11 @@ def save(engine: Engine, turn: Turn) -> None:
         leftovers.delete_topics(engine)
         topic = topic_of(engine)
         _make(engine, topic)
+        outdated = engine.log.end_offset(topic, 0)
         turn.writer.append(
             [Appended(topic, 0, raw_batch([(None, value, engine.clock())]), 1, len(value))]
         )
-        engine.log.truncate(topic, 0, engine.log.end_offset(topic, 0) - 1)
+        engine.log.truncate(topic, 0, outdated)
     ledger.done = kept
 
 
