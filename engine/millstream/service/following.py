@@ -134,7 +134,7 @@ def _adapt_query(
     elif query_id in engine.paused - before.paused:
         engine.instance.pause(query_id)
     elif query_id in before.paused - engine.paused:
-        engine.instance.resume(query_id)
+        engine.driver.resume(query_id)
 
 
 def follow(engine: Engine) -> None:
