@@ -1,0 +1,206 @@
+"""The instances of a service, as each hears of the others on a topic of theirs.
+
+Whoever says nothing new for the session timeout, by the clock of the one who listens, is dead.
+What a dead instance left open on the log would hold its readers back: the living settle it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Topic, Writer
+from millstream.model.batch import raw_batch
+from millstream.model.errors import ConflictError, CorruptionError, FencedError, MillstreamError
+from millstream.service.presence import (
+    Presence,
+    Sighting,
+    decoded,
+    encoded,
+    rendezvous,
+    sighted,
+)
+
+PUBLISH_MS = 1_000
+SESSION_MS = 10_000
+SUPERSEDED_MS = 3 * PUBLISH_MS
+"""An instance that has started anew is silent under its former incarnation for so long at most."""
+READ_MAX = 10_000
+_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+
+
+def topic_name(prefix: str) -> str:
+    """The topic on which the instances of a service present themselves."""
+    return f"{prefix}instances"
+
+
+def identity_of(incarnation: str) -> str:
+    """The writer by which an incarnation presents itself."""
+    return f"peer.{incarnation}"
+
+
+class Peers:
+    """This instance among its peers. Not for several threads; times are ms of one steady clock.
+
+    All methods that talk to the log may wait for it and raise UnavailableError: try again then.
+    """
+
+    def __init__(
+        self,
+        log: Log[pa.Table],
+        prefix: str,
+        instance: str,
+        incarnation: str,
+        *,
+        session_ms: int = SESSION_MS,
+    ) -> None:
+        """`instance`: a name that is kept through restarts; `incarnation`: unique for each."""
+        self._log = log
+        self._topic = topic_name(prefix)
+        self.instance = instance
+        self.incarnation = incarnation
+        self._session_ms = session_ms
+        if log.topic(self._topic) is None:
+            with suppress(ConflictError):
+                log.create_topic(Topic(self._topic, 1, AS_THE_CLUSTER, _CONFIG))
+        self._writer: Writer[pa.Table] | None = None
+        self._offset = log.start_offset(self._topic, 0)
+        self._sightings: dict[str, Sighting] = {}
+        self._published: tuple[Presence, int] | None = None
+        self._unheard_since: int | None = None
+        """When the oldest word of ours was written that has not come back yet."""
+
+    def publish(self, presence: Presence, now: int) -> bool:
+        """Present this instance if that is due: something has changed, or a second is over."""
+        if self._published is not None:
+            before, at = self._published
+            if presence == before and now - at < PUBLISH_MS:
+                return False
+        own = identity_of(self.incarnation)
+        writers = tuple(sorted({*presence.writers, own}))
+        value = encoded(
+            Presence(self.instance, self.incarnation, presence.address, presence.queries, writers)
+        )
+        if self._unheard_since is None:
+            self._unheard_since = now
+        self._append(self.incarnation, value, now)
+        self._published = (presence, now)
+        return True
+
+    def refresh(self, now: int) -> None:
+        """Hear what the others have said."""
+        try:
+            for row in self._unread():
+                self._hear(row, now)
+        except CorruptionError:
+            # The broker has removed what we have not read; what is left says all that is valid.
+            self._offset = self._log.start_offset(self._topic, 0)
+
+    def live(self, now: int) -> tuple[Sighting, ...]:
+        """The others that were heard of within the session timeout."""
+        dead = {presence.incarnation for presence in self._silent(now)}
+        return tuple(s for name, s in self._others() if name not in dead)
+
+    def instances(self, now: int) -> frozenset[str]:
+        """The names of all instances that live, this one included."""
+        return frozenset({self.instance, *(s.presence.instance for s in self.live(now))})
+
+    def dead(self, now: int) -> tuple[Presence, ...]:
+        """The others that are to be settled. None while our own words do not come back: it is the
+        topic then that is silent, or we were."""
+        return () if self.stuck(now) else tuple(self._silent(now))
+
+    def stuck(self, now: int) -> bool:
+        """Whether nothing comes through: our own words have not come back for long."""
+        return self._unheard_since is not None and now - self._unheard_since >= self._session_ms
+
+    def settle(self, now: int) -> tuple[str, ...]:
+        """Settle what the dead left open, each by one of the living; the incarnations settled."""
+        if self.stuck(now):
+            self._unblock(now)
+            return ()
+        living = {self.incarnation, *(s.presence.incarnation for s in self.live(now))}
+        settled = []
+        for presence in self.dead(now):
+            if rendezvous(presence.incarnation, living)[0] == self.incarnation:
+                settle_dead(self._log, presence)
+                self._append(presence.incarnation, None, now)
+                self._sightings.pop(presence.incarnation, None)
+                settled.append(presence.incarnation)
+        return tuple(settled)
+
+    def close(self, now: int) -> None:
+        """Take leave of the others; idempotent."""
+        if self._published is not None:
+            with suppress(MillstreamError):
+                self._append(self.incarnation, None, now)
+            self._published = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _others(self) -> Iterator[tuple[str, Sighting]]:
+        return ((n, s) for n, s in self._sightings.items() if n != self.incarnation)
+
+    def _silent(self, now: int) -> Iterator[Presence]:
+        newest = {self.instance: self.incarnation}
+        for name, sighting in sorted(self._others(), key=lambda item: item[1].offset):
+            if sighting.presence.instance != self.instance:
+                newest[sighting.presence.instance] = name
+        for name, sighting in self._others():
+            superseded = newest[sighting.presence.instance] != name
+            allowed = min(SUPERSEDED_MS, self._session_ms) if superseded else self._session_ms
+            if now - sighting.at >= allowed:
+                yield sighting.presence
+
+    def _unread(self) -> Iterator[dict[str, Any]]:
+        while True:
+            fetched = self._log.read(self._topic, 0, self._offset, READ_MAX)
+            yield from fetched.batch.select(["offset", "key", "value"]).to_pylist()
+            self._offset = fetched.next_offset
+            if fetched.end:
+                return
+
+    def _hear(self, row: dict[str, Any], now: int) -> None:
+        incarnation = (row["key"] or b"").decode(errors="replace")
+        presence = None if row["value"] is None else decoded(row["value"])
+        if incarnation == self.incarnation:
+            self._unheard_since = None
+            if row["value"] is None:
+                # Somebody took us for dead.
+                self._published = None
+        elif row["value"] is None:
+            self._sightings.pop(incarnation, None)
+        elif presence is not None and presence.incarnation == incarnation:
+            before = self._sightings.get(incarnation)
+            self._sightings[incarnation] = sighted(before, presence, now, row["offset"])
+
+    def _append(self, key: str, value: bytes | None, now: int) -> None:
+        batch = raw_batch([(key.encode(), value, now)])
+        appended = Appended(self._topic, 0, batch, 1, len(value or b""))
+        if self._writer is not None:
+            try:
+                self._writer.append([appended])
+                return
+            except FencedError:
+                # Somebody took us for dead, or for the one who holds the topic up.
+                self._writer.close()
+                self._writer = None
+        self._writer = self._log.writer(identity_of(self.incarnation))
+        self._writer.append([appended])
+
+    def _unblock(self, now: int) -> None:
+        """Abort what anybody has open on the topic itself: nothing behind it can be read. The
+        living open their writers again."""
+        for incarnation, _ in list(self._others()):
+            self._log.writer(identity_of(incarnation)).close()
+        self._unheard_since = now
+
+
+def settle_dead(log: Log[pa.Table], presence: Presence) -> None:
+    """Fence the writers of a dead instance and abort what they left open."""
+    for identity in presence.writers:
+        log.writer(identity).close()

@@ -1,0 +1,211 @@
+"""Instances that hear of each other over one log, with the time handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import FencedError
+from millstream.service.peers import Peers, topic_name
+from millstream.service.presence import (
+    Held,
+    Presence,
+    Sighting,
+    decoded,
+    encoded,
+    followers,
+    owner,
+    sighted,
+    standby_of,
+)
+
+PREFIX = "shop."
+TOPIC = topic_name(PREFIX)
+
+
+@pytest.fixture
+def log() -> Iterator[EmbeddedLog]:
+    opened = EmbeddedLog.open(":memory:")
+    yield opened
+    opened.close()
+
+
+def peers(log: EmbeddedLog, name: str, incarnation: str = "") -> Peers:
+    return Peers(log, PREFIX, name, incarnation or f"{name}1")
+
+
+def holding(name: str, held: Held, writers: tuple[str, ...] = ()) -> Presence:
+    return Presence(name, f"{name}1", f"{name}:1", {"CTAS_T_1": held}, writers)
+
+
+def view(*active: int) -> Presence:
+    return holding("a", Held(frozenset(active)))
+
+
+def test_a_presence_is_read_back_as_it_was_written() -> None:
+    held = Held(frozenset({0, 2}), {1: 17}, {3: 84})
+    presence = holding("north", held, ("w1", "w2"))
+    assert decoded(encoded(presence)) == presence
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"instance": "a"}', b"\xff"])
+def test_what_is_no_presence_is_passed_over(value: bytes) -> None:
+    assert decoded(value) is None
+
+
+def test_it_is_published_when_something_changes_and_each_second(log: EmbeddedLog) -> None:
+    north = peers(log, "north")
+    assert north.publish(view(0), 0)
+    assert not north.publish(view(0), 999)
+    assert north.publish(view(0), 1000)
+    assert north.publish(view(0, 1), 1001)
+    assert log.end_offset(TOPIC, 0) == 3
+
+
+def test_others_are_live_until_they_are_silent_for_the_session_timeout(log: EmbeddedLog) -> None:
+    north, south = peers(log, "north"), peers(log, "south")
+    south.publish(view(), 0)
+    for now in (0, 9_000, 10_000):
+        north.publish(view(), now)
+        north.refresh(now)
+        alive = now < 10_000
+        assert [s.presence.instance for s in north.live(now)] == ["south"] * alive
+        assert [p.instance for p in north.dead(now)] == ["south"] * (not alive)
+    south.publish(view(), 10_500)
+    north.refresh(10_500)
+    assert north.instances(10_500) == {"north", "south"}
+
+
+def test_our_clock_counts_from_when_a_record_was_heard(log: EmbeddedLog) -> None:
+    peers(log, "south").publish(view(), 0)
+    late = peers(log, "north")
+    late.refresh(1_000_000)
+    assert late.instances(1_009_999) == {"north", "south"}
+
+
+def test_the_newest_claim_of_a_partition_counts(log: EmbeddedLog) -> None:
+    ears = peers(log, "ears")
+    west, east = peers(log, "west"), peers(log, "east")
+    west.publish(view(0, 1), 0)
+    east.publish(view(1), 1)
+    west.publish(view(0, 1), 2000)
+    ears.refresh(2000)
+    found = [owner(ears.live(2000), "CTAS_T_1", p) for p in (0, 1, 2)]
+    assert [p and p.instance for p in found] == ["west", "east", None]
+    west.publish(view(0), 2100)
+    west.publish(view(0, 1), 2200)
+    ears.refresh(2200)
+    again = owner(ears.live(2200), "CTAS_T_1", 1)
+    assert again is not None and again.instance == "west"
+
+
+def test_followers_come_with_the_least_behind_first() -> None:
+    lags = {"a": 30, "b": 2, "c": 9}
+    live = [
+        Sighting(holding(name, Held(frozenset(), {4: lag})), 0, 0) for name, lag in lags.items()
+    ]
+    assert [p.instance for p in followers(live, "CTAS_T_1", 4)] == ["b", "c", "a"]
+    assert followers(live, "CTAS_T_1", 5) == ()
+
+
+def test_a_restoring_owner_is_an_owner() -> None:
+    live = [sighted(None, holding("a", Held(restoring={2: 40})), 0, 5)]
+    found = owner(live, "CTAS_T_1", 2)
+    assert found is not None and found.held("CTAS_T_1").restoring[2] == 40
+
+
+def test_standbys_are_spread_and_move_little() -> None:
+    names = [f"host{i}" for i in range(5)]
+    before = {p: standby_of("Q", p, 1, names, "host0") for p in range(200)}
+    assert {name for (name,) in before.values()} == set(names[1:])
+    without = {p: standby_of("Q", p, 1, names[:-1], "host0") for p in range(200)}
+    assert all(without[p] == found for p, found in before.items() if found != ("host4",))
+    assert standby_of("Q", 0, 3, ["host0"], "host0") == ()
+
+
+def test_what_a_dead_instance_left_open_is_settled_by_one_of_the_living(log: EmbeddedLog) -> None:
+    log.create_topic(Topic("t", 1))
+    north, east, south = (peers(log, name) for name in ("north", "east", "south"))
+    left = log.writer("w.south")
+    south.publish(holding("south", Held(), ("w.south",)), 0)
+    for now in (0, 10_000):
+        for living in (north, east):
+            living.publish(view(), now)
+        for living in (north, east):
+            living.refresh(now)
+    assert sorted(north.settle(10_000) + east.settle(10_000)) == ["south1"]
+    with pytest.raises(FencedError):
+        left.append([Appended("t", 0, raw_batch([(b"k", b"v", 0)]), 1)])
+    north.refresh(10_001)
+    east.refresh(10_001)
+    assert "south" not in north.instances(10_001) | east.instances(10_001)
+
+
+def test_one_that_was_taken_for_dead_presents_itself_again(log: EmbeddedLog) -> None:
+    north, south = peers(log, "north"), peers(log, "south")
+    south.publish(view(3), 0)
+    north.publish(view(), 0)
+    north.refresh(0)
+    north.publish(view(), 10_000)
+    north.refresh(10_000)
+    assert north.settle(10_000) == ("south1",)
+    south.refresh(10_001)
+    assert south.publish(view(3), 10_001)
+    north.refresh(10_001)
+    assert north.instances(10_001) == {"north", "south"}
+
+
+def test_a_new_start_supersedes_the_former_one(log: EmbeddedLog) -> None:
+    ears, former = peers(log, "ears"), peers(log, "south", "s1")
+    former.publish(view(), 0)
+    ears.publish(view(), 0)
+    ears.refresh(0)
+    again = peers(log, "south", "s2")
+    again.publish(view(), 2_900)
+    ears.refresh(2_900)
+    assert ears.dead(2_999) == ()
+    assert [p.incarnation for p in ears.dead(3_000)] == ["s1"]
+    again.refresh(2_900)
+    assert [p.incarnation for p in again.dead(5_900)] == ["s1"]
+
+
+def test_a_closing_instance_is_gone_at_once(log: EmbeddedLog) -> None:
+    north, south = peers(log, "north"), peers(log, "south")
+    south.publish(view(), 0)
+    south.close(1)
+    south.close(1)
+    north.refresh(1)
+    assert north.live(1) == () and north.dead(100_000) == ()
+
+
+def test_nobody_is_dead_while_our_own_words_do_not_come_back(log: EmbeddedLog) -> None:
+    north, south = peers(log, "north"), peers(log, "south")
+    south.publish(view(), 0)
+    north.refresh(0)
+    north.publish(view(), 1)
+    # North does not read for long, as when a transaction left open keeps the topic from readers.
+    assert north.stuck(10_001) and north.dead(10_001) == ()
+    assert north.settle(10_001) == ()
+    # South's writer was fenced on suspicion: it opens another and goes on.
+    assert south.publish(view(1), 10_002)
+    north.refresh(10_002)
+    assert not north.stuck(10_003)
+    assert north.instances(10_003) == {"north", "south"}
+
+
+def test_records_that_cannot_be_read_are_passed_over(log: EmbeddedLog) -> None:
+    north = peers(log, "north")
+    odd: list[tuple[bytes | None, bytes | None, int]] = [
+        (None, b"x", 0),
+        (b"\xff", b"{}", 0),
+        (b"other", encoded(view()), 0),
+    ]
+    batch: pa.Table = raw_batch(odd)
+    log.writer("odd").append([Appended(TOPIC, 0, batch, 3)])
+    north.refresh(0)
+    assert north.live(0) == ()
