@@ -171,6 +171,30 @@ PROPERTIES: tuple[Property, ...] = (
     ),
     Property("ksql.query.pull.stream.enabled", "bool", "true", "Allow pull queries on streams."),
     Property(
+        "ksql.query.pull.enable.standby.reads",
+        "bool",
+        "false",
+        "Whether a pull query may read a copy that lags where the owner of a partition is away.",
+    ),
+    Property(
+        "ksql.query.pull.max.allowed.offset.lag",
+        "int",
+        str(2**63 - 1),
+        "Most records of the changelog by which such a copy may lag.",
+    ),
+    Property(
+        "ksql.query.pull.forwarding.timeout.ms",
+        "int",
+        "20000",
+        "How long a pull query waits for the rows of another instance.",
+    ),
+    Property(
+        "millstream.query.pull.ready.timeout.ms",
+        "int",
+        "5000",
+        "How long a pull query waits for partitions that are moving or being restored.",
+    ),
+    Property(
         "millstream.query.pull.timeout.ms",
         "int",
         "60000",

@@ -16,6 +16,7 @@ from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
+from millstream.query.conditions import Condition, conditions
 from millstream_parser import print_expression
 from millstream_parser.statements import Query, SelectItem
 
@@ -25,7 +26,8 @@ REFUSED = ("ROWPARTITION", "ROWOFFSET")
 @dataclass(frozen=True, slots=True)
 class Pull:
     """A query over `relation` (an SQL name or subquery with the physical columns of the source
-    and `"$rowtime"`). `order` and `limit` are separate, for sources that are read in pieces."""
+    and `"$rowtime"`). `order` and `limit` are separate, for sources that are read in pieces;
+    `conditions` is what of its WHERE clause can be tested where the rows lie."""
 
     schema: Schema
     expressions: tuple[Expression, ...]
@@ -33,6 +35,7 @@ class Pull:
     where: str
     order: str
     limit: int | None
+    conditions: tuple[Condition, ...] = ()
 
     def sql(self, relation: str, *, paged: bool = True) -> str:
         """The text; without ORDER BY and LIMIT when not `paged`."""
@@ -69,6 +72,7 @@ def plan_pull(
     )
     expressions = [e for _, e, _ in items]
     where = ""
+    found: tuple[Condition, ...] = ()
     if query.where is not None:
         _refuse_pseudo(query.where)
         predicate = type_expression(query.where, _clause(scope, "WHERE"))
@@ -78,6 +82,7 @@ def plan_pull(
                 f"{print_expression(query.where)} ({predicate.type}) instead."
             )
         expressions.append(predicate)
+        found = conditions(predicate)
         where = f" WHERE coalesce({text(predicate)}, FALSE)"
     order = []
     for tree, descending in query.order_by:
@@ -88,7 +93,7 @@ def plan_pull(
             named = text(typed)
         order.append(f"{named} DESC NULLS LAST" if descending else f"{named} ASC NULLS LAST")
     ordering = f" ORDER BY {', '.join(order)}" if order else ""
-    return Pull(result, tuple(expressions), select, where, ordering, query.limit)
+    return Pull(result, tuple(expressions), select, where, ordering, query.limit, found)
 
 
 def _result_column(tree: exp.Expression, result: Schema, columns: tuple[str, ...]) -> str | None:

@@ -21,8 +21,9 @@ from millstream.model.physical import physical_names
 from millstream.plan.define import declared_schema
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
+from millstream.service.gathering import pull_schema
 from millstream.service.inserting import target_columns
-from millstream.service.pulling import decoding, pull_schema
+from millstream.service.pulling import decoding
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream_parser import statements as s

@@ -25,6 +25,7 @@ from millstream.service.driver import Driver
 from millstream.service.ledger import Ledger, World
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
+from millstream.service.routing import Routing
 from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"
@@ -100,6 +101,8 @@ class Engine:
         self.ended: dict[str, int] = {}
         """Ended queries whose topics and positions are still to be deleted, and how often that
         may be tried yet."""
+        self.routing: Routing | None = None
+        """Where state is that other instances hold; None where all of it is here."""
         self.driver.on_failure = self._fail_pushes
 
     def register(self, functions: Sequence[UserFunction]) -> None:

@@ -8,24 +8,21 @@ from functools import partial
 import duckdb
 import pyarrow as pa
 
-from millstream.catalog.catalog import QueryKind
 from millstream.catalog.source import Source
 from millstream.formats.codec import DecodeSpec, decode
 from millstream.model.batch import PART, RAW_SCHEMA
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.expressions import Expression
 from millstream.model.physical import physical_names
-from millstream.model.schema import Column, Role, Schema, SourceKind
-from millstream.model.types import BIGINT
+from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
-from millstream.operators.view import view_text
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
 from millstream.service.bounded import bounded
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.queries import topology_of
+from millstream.service.gathering import Gathering, pull_schema
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.service.text import Piece, parse_text
@@ -35,7 +32,6 @@ READ_MAX = 100_000
 TIMEOUT = "millstream.query.pull.timeout.ms"
 CATCH_UP_MS_MAX = 1_000
 """How long a pull query waits for the tables to reflect what its own session inserted."""
-_BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
 
 
 def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Rows:
@@ -59,8 +55,10 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     try:
         if source.kind is SourceKind.TABLE:
             prepare(cursor, plan.expressions, engine)
-            relation = f"({table_sql(source, engine)})"
-            table = cursor.sql(plan.sql(relation)).to_arrow_table()
+            gathering = Gathering(engine, session, cursor)
+            table = gathering.answered(
+                lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})")
+            )
         elif not session.flag("ksql.query.pull.stream.enabled"):
             raise StatementError("Pull queries on streams are disabled.")
         else:
@@ -75,43 +73,11 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
 
 
-def pull_schema(source: Source) -> Schema:
-    """What a pull query on a source sees: keys, window bounds, values."""
-    bounds = _BOUNDS if source.window is not None else ()
-    return Schema((*source.schema.key, *bounds, *source.schema.columns[len(source.schema.key) :]))
-
-
 def prepare(
     cursor: duckdb.DuckDBPyConnection, expressions: Sequence[Expression], engine: Engine
 ) -> None:
     """Make the Python functions that expressions call known to the connection."""
     register_expressions(cursor, expressions, engine.functions, engine.store.functions)
-
-
-def table_sql(source: Source, engine: Engine) -> str:
-    """A SELECT of the committed rows of a table."""
-    query_id = source.query_id or next(
-        (
-            query.id
-            for query in engine.catalog.queries.values()
-            if query.kind is QueryKind.SOURCE_TABLE and source.name in query.sources
-        ),
-        None,
-    )
-    planned = engine.plans.get(query_id or "")
-    if planned is None or query_id is None:
-        raise StatementError(
-            f"The {source.name} table isn't queryable: no query keeps its content.",
-            hint=f"Use 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}' and "
-            f"query QUERYABLE_{source.name}.",
-        )
-    last = topology_of(engine, query_id, planned).subtopologies[-1]
-    text = view_text(
-        last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
-    )
-    if text is None:
-        raise StatementError(f"The {source.name} table isn't queryable: its query keeps no rows.")
-    return text
 
 
 def _over_stream(
@@ -197,8 +163,9 @@ def _extended(text: str, engine: Engine, session: Session) -> Rows:
     limit = int(session.property(TIMEOUT))
     try:
         with bounded(cursor, limit):
-            relation = partial(_relation, cursor=cursor, engine=engine)
-            return Rows(cursor.sql(extended_sql(text, relation)).to_arrow_table())
+            gathering = Gathering(engine, session, cursor)
+            relation = partial(_relation, gathering=gathering)
+            return Rows(gathering.answered(lambda: extended_sql(text, relation)))
     except duckdb.InterruptException as error:
         raise UnavailableError(
             f"The pull query was ended: it took longer than {limit} ms.",
@@ -211,13 +178,14 @@ def _extended(text: str, engine: Engine, session: Session) -> Rows:
         cursor.close()
 
 
-def _relation(name: str, *, cursor: duckdb.DuckDBPyConnection, engine: Engine) -> str:
+def _relation(name: str, *, gathering: Gathering) -> str:
     """A SELECT of what a stream or table holds now."""
+    engine, cursor = gathering.engine, gathering.cursor
     source = engine.catalog.source(name)
     schema = pull_schema(source)
     columns = ", ".join(map(identifier, physical_names(schema.names)))
     if source.kind is SourceKind.TABLE:
-        inner = f"({table_sql(source, engine)}) AS t"
+        inner = f"({gathering.rows(source)}) AS t"
     else:
         pieces = list(_decoded(source, cursor, engine)) or [_empty(source, cursor)]
         registered = f"$stream_{name}"
