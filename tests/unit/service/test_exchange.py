@@ -1,0 +1,220 @@
+"""The door between instances: who comes in, what may be asked, and what is told of failures."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.query.conditions import Condition
+from millstream.service import exchange as rooms
+from millstream.service.asking import Ask, ask_bytes, read_ask
+from millstream.service.exchange import Answer, Door, Exchange
+
+ASK = Ask("T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),))
+SCHEMA = pa.schema([("K", pa.string()), ("N", pa.int64())])
+BATCH = pa.record_batch([["a", "b"], [1, 2]], schema=SCHEMA)
+Open = Callable[[Answer], Exchange]
+
+
+def plainly(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    return SCHEMA, iter([BATCH, BATCH])
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    made: list[Exchange] = []
+
+    def make(answer: Answer, door: Door | None = None) -> Exchange:
+        made.append(Exchange(door or Door(token="secret"), answer))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+        each.close()
+
+
+def test_rows_come_as_they_are_sent(opened: Open) -> None:
+    heard = []
+
+    def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        heard.append(ask)
+        return plainly(ask)
+
+    here = opened(answer)
+    found = here.fetch(here.address, ASK, 5_000)
+    assert heard == [ASK]
+    assert found == pa.Table.from_batches([BATCH, BATCH])
+
+
+def test_no_rows_have_a_schema_too(opened: Open) -> None:
+    here = opened(lambda ask: (SCHEMA, iter([])))
+    found = here.fetch(here.address, ASK, 5_000)
+    assert found.schema == SCHEMA and found.num_rows == 0
+
+
+@pytest.mark.parametrize("token", ["other", "secret2", "Bearer secret"])
+def test_who_does_not_know_the_token_is_turned_away(opened: Open, token: str) -> None:
+    here, stranger = opened(plainly), Exchange(Door(token=token), plainly)
+    with pytest.raises(UnavailableError, match="token"):
+        stranger.fetch(here.address, ASK, 5_000)
+    stranger.close()
+
+
+def test_nothing_else_of_the_protocol_is_answered(opened: Open) -> None:
+    here = opened(plainly)
+    client = flight.FlightClient(f"grpc://{here.address}")
+    shown = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer secret")])
+    with pytest.raises(flight.FlightUnauthenticatedError):
+        list(client.list_flights())
+    for call in (
+        lambda: list(client.list_flights(options=shown)),
+        lambda: list(client.do_action(flight.Action("run", b"SELECT 1"), shown)),
+        lambda: client.get_flight_info(flight.FlightDescriptor.for_command(b"SELECT 1"), shown),
+    ):
+        with pytest.raises(NotImplementedError):
+            call()
+    with pytest.raises(flight.FlightServerError, match="not what an instance asks"):
+        client.do_get(flight.Ticket(b"SELECT 1"), shown).read_all()
+    client.close()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_errors_travel_and_tell_no_more_than_they_should(opened: Open, late: bool) -> None:
+    errors: dict[str, Exception] = {
+        "A": UnavailableError("E-NOT-READY partition 3", code="E-NOT-READY"),
+        "B": StatementError("B has no such column", detail="/home/secret", code="E-X"),
+        "C": ValueError("/home/secret"),
+    }
+
+    def failing(ask: Ask) -> Iterator[pa.RecordBatch]:
+        yield BATCH
+        raise errors[ask.table]
+
+    def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        if late:
+            return SCHEMA, failing(ask)
+        raise errors[ask.table]
+
+    here = opened(answer)
+    told = []
+    for table in errors:
+        with pytest.raises((UnavailableError, StatementError)) as caught:
+            here.fetch(here.address, replace(ASK, table=table), 5_000)
+        told.append((type(caught.value), caught.value.code))
+        assert "secret" not in str(caught.value)
+    assert told[0] == (UnavailableError, "E-NOT-READY")
+    assert told[1] == (StatementError, "E-X")
+    assert told[2] == (UnavailableError, "E-UNAVAILABLE")
+
+
+def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
+    going_on = threading.Event()
+
+    def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        going_on.wait(30)
+        return plainly(ask)
+
+    here = opened(answer)
+    with pytest.raises(UnavailableError, match="did not give the rows of T"):
+        here.fetch(here.address, ASK, 50)
+    going_on.set()
+
+
+def test_an_instance_that_is_gone_is_unavailable_and_may_come_back(opened: Open) -> None:
+    here, there = opened(plainly), Exchange(Door(token="secret"), plainly)
+    assert here.fetch(there.address, ASK, 5_000).num_rows == 4
+    there.close()
+    with pytest.raises(UnavailableError):
+        here.fetch(there.address, ASK, 5_000)
+    again = Exchange(Door(there.address, token="secret"), plainly)
+    assert here.fetch(again.address, ASK, 5_000).num_rows == 4
+    again.close()
+
+
+def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless() -> Iterator[pa.RecordBatch]:
+        while True:
+            yield BATCH
+
+    monkeypatch.setattr(rooms, "BYTES_MAX", 10_000)
+    here = opened(lambda ask: (SCHEMA, endless()))
+    with pytest.raises(StatementError, match="take more than") as caught:
+        here.fetch(here.address, ASK, 20_000)
+    assert caught.value.code == "E-RESULT-LIMIT"
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        Door(token=""),
+        Door("somewhere", token="t"),
+        Door("0.0.0.0:0", token="t"),
+        Door("10.1.2.3:7000", token="t"),
+        Door("example.org:7000", token="t"),
+    ],
+)
+def test_a_door_that_is_not_safe_is_not_opened(door: Door) -> None:
+    with pytest.raises(StatementError):
+        Exchange(door, plainly)
+
+
+def test_an_address_that_is_taken_is_told(opened: Open) -> None:
+    taken = opened(plainly).address
+    with pytest.raises(UnavailableError, match=taken):
+        Exchange(Door(taken, token="t"), plainly)
+
+
+def test_the_token_is_not_shown() -> None:
+    assert "secret" not in repr(Door(token="secret"))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    files = {"certificate": str(certificate), "key": str(key)}
+    door = Door("localhost:0", "secret", **files, authorities=str(certificate))
+    here, stranger = Exchange(door, plainly), Exchange(replace(door, authorities=""), plainly)
+    assert here.fetch(here.address, ASK, 10_000).num_rows == 4
+    with pytest.raises(UnavailableError):
+        stranger.fetch(here.address, ASK, 10_000)
+    here.close()
+    stranger.close()
+
+
+def test_an_ask_is_read_back_as_it_was_sent() -> None:
+    assert read_ask(ask_bytes(ASK)) == ASK
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"="', b'"OR"'),
+        (b'["a", 1]', b"[]"),
+        (b'["a", 1]', b"[true]"),
+        (b'["a", 1]', b"[1.5]"),
+        (b'"K", "="', b'5, "="'),
+        (b"[0, 3]", b'["0"]'),
+        (b'"version": 1', b'"version": 2'),
+        (b'"table": "T"', b'"table": ["T"]'),
+        (b"{", b"SELECT 1"),
+        (b"[", b"[" * 100_000),
+    ],
+)
+def test_what_is_no_ask_is_refused(before: bytes, after: bytes) -> None:
+    content = ask_bytes(ASK)
+    assert before in content
+    with pytest.raises(StatementError, match="not what an instance asks"):
+        read_ask(content.replace(before, after, 1))

@@ -1,0 +1,95 @@
+"""Two engines that share the partitions of their queries, each with wrong rows in those of the
+other: leftovers that an answer must not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+import millstream
+from millstream import Database
+from millstream.formats.partition import partition_of
+from millstream.service.asking import Ask
+from millstream.service.exchange import Door, Exchange
+from millstream.service.gathering import READY_MS, answer
+from millstream.service.presence import Held, Presence, Sighting, sighted
+from millstream.service.routing import Fetch, Router
+from millstream.service.session import Session
+
+PARTITIONS = 4
+PROPERTIES = {"auto.offset.reset": "earliest", READY_MS: "0"}
+KEYS = tuple(f"k{i}" for i in range(24))
+SCRIPT = """
+CREATE STREAM sales (shop STRING KEY, item STRING, amount BIGINT)
+  WITH (KAFKA_TOPIC='sales', PARTITIONS=4, VALUE_FORMAT='JSON');
+CREATE TABLE totals AS SELECT item, COUNT(*) AS n, SUM(amount) AS total
+  FROM sales GROUP BY item EMIT CHANGES;
+CREATE TABLE by_shop AS SELECT shop, MAX(amount) AS most FROM sales GROUP BY shop EMIT CHANGES;
+CREATE TABLE hourly AS SELECT item, COUNT(*) AS n FROM sales WINDOW TUMBLING (SIZE 1 HOUR)
+  GROUP BY item EMIT CHANGES;
+"""
+
+
+def part_of(key: str) -> int:
+    return int(partition_of(pa.array([key.encode()], pa.binary()), PARTITIONS)[0])
+
+
+def rows_of(key: str) -> list[str]:
+    number = int(key[1:])
+    return [f"('{key}', '{key}', {number * 10 + i})" for i in range(number % 3 + 1)]
+
+
+def database(owned: frozenset[int]) -> Database:
+    """A database with the right rows of some partitions, and other ones in the rest."""
+    found = millstream.connect(properties=dict(PROPERTIES))
+    found.execute(SCRIPT)
+    for key in KEYS:
+        right = part_of(key) in owned
+        for row in rows_of(key) if right else [f"('{key}', '{key}', 999999)"]:
+            found.execute(f"INSERT INTO sales VALUES {row};")
+    found.wait()
+    return found
+
+
+@dataclass
+class Node:
+    """One instance, whose part of all queries is set by hand."""
+
+    name: str
+    db: Database
+    held: Held
+    sightings: list[Sighting] = field(default_factory=list)
+    asked: list[Ask] = field(default_factory=list)
+    exchange: Exchange = None  # type: ignore[assignment]
+    live: Callable[[], Sequence[Sighting]] = None  # type: ignore[assignment]
+    fetch: Fetch = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        engine = self.db.engine
+        self.exchange = Exchange(Door(token="t"), lambda ask: answer(engine, ask))
+        engine.routing = Router(
+            lambda _: self.held, lambda: self.live(), lambda *given: self.fetch(*given)
+        )
+        self.live = lambda: self.sightings
+        self.fetch = self.fetched
+
+    def fetched(self, address: str, ask: Ask, timeout_ms: int) -> pa.Table:
+        self.asked.append(ask)
+        return self.exchange.fetch(address, ask, timeout_ms)
+
+    def seen(self, **changed: str) -> Sighting:
+        """How others see this node."""
+        queries = dict.fromkeys(self.db.engine.catalog.queries, self.held)
+        address = changed.get("address", self.exchange.address)
+        return sighted(None, Presence(self.name, f"{self.name}1", address, queries), 0, 0)
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        return list(self.db.execute(sql))
+
+    def leave(self) -> None:
+        """The database is as it was before."""
+        self.exchange.close()
+        self.db.engine.routing = None
+        self.db.session = Session(dict(PROPERTIES))
