@@ -103,6 +103,8 @@ class Engine:
         may be tried yet."""
         self.routing: Routing | None = None
         """Where state is that other instances hold; None where all of it is here."""
+        self.on_close: list[Callable[[], None]] = []
+        """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
 
     def register(self, functions: Sequence[UserFunction]) -> None:
@@ -195,6 +197,8 @@ class Engine:
                 back(query_id)
 
     def _release(self) -> None:
+        for leave in self.on_close:
+            leave()
         self.commands.close()
         self.writer.close()
         self.log.maintain()

@@ -34,12 +34,14 @@ Answer = Callable[[Ask], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
 class Door:
     """Where an instance listens for others and how they know each other.
 
+    `address` is where it listens, `advertised` where others find it when that is another one.
     `token`: a secret that all instances of a service share. `certificate`, `key`: PEM files of
-    this instance; `authorities`: of those whom it trusts. With `plain`, whoever can read the
-    network may read the rows and the token.
+    this instance; `authorities`: of those who signed the others', which have to show theirs. With
+    `plain`, whoever can read the network may read the rows and the token.
     """
 
     address: str = "127.0.0.1:0"
+    advertised: str = ""
     token: str = field(default="", repr=False)
     certificate: str = ""
     key: str = ""
@@ -48,8 +50,13 @@ class Door:
 
     @property
     def encrypted(self) -> bool:
-        """Whether connections are encrypted."""
-        return bool(self.certificate)
+        """Whether connections are encrypted, and both sides known by their certificates."""
+        return bool(self.certificate and self.key and self.authorities)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can come in."""
+        return _loopback(self.address.rpartition(":")[0])
 
     def location(self, address: str) -> str:
         """The Flight location of an address of this service."""
@@ -62,10 +69,12 @@ class Door:
             raise StatementError(f"'{self.address}' is no address of the form host:port")
         if not self.token:
             raise StatementError("The instances of a service need a token that they share")
-        if not (_loopback(host) or self.encrypted or self.plain):
+        if bool(self.certificate or self.key or self.authorities) != self.encrypted:
+            raise StatementError("Encryption takes a certificate, its key and the authorities")
+        if not (self.loopback or self.encrypted or self.plain):
             raise StatementError(
                 f"Rows would leave this machine by '{self.address}' without encryption",
-                hint="Give a certificate and its key, or say that the network is safe (plain).",
+                hint="Give certificate, key and authorities, or say that all may read (plain).",
             )
 
 
@@ -95,14 +104,16 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]
     """Answers `do_get`, and nothing else that Flight knows."""
 
     def __init__(self, door: Door, answer: Answer) -> None:
-        certificates = None
+        encryption: dict[str, Any] = {}
         if door.encrypted:
-            certificates = [(Path(door.certificate).read_bytes(), Path(door.key).read_bytes())]
+            own = Path(door.certificate).read_bytes(), Path(door.key).read_bytes()
+            encryption = {"tls_certificates": [own], "verify_client": True}
+            encryption["root_certificates"] = Path(door.authorities).read_bytes()
         self._answer = answer
         super().__init__(
             door.location(door.address),
-            tls_certificates=certificates,
             middleware={_AUTHORIZATION: _Admission(door.token)},
+            **encryption,
         )
 
     def do_get(self, context: Any, ticket: Any) -> Any:
@@ -148,7 +159,7 @@ class Exchange:
                 f"The instance cannot listen at {door.address}", detail=str(error)
             ) from error
         host = door.address.rpartition(":")[0]
-        self.address = f"{host}:{self._server.port}"
+        self.address = door.advertised or f"{host}:{self._server.port}"
         """Where others reach it."""
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -177,11 +188,7 @@ class Exchange:
     def _client(self, address: str) -> Any:
         with self._lock:
             if address not in self._clients:
-                roots = {}
-                if self._door.authorities:
-                    roots = {"tls_root_certs": Path(self._door.authorities).read_bytes()}
-                location = self._door.location(address)
-                self._clients[address] = flight.FlightClient(location, **roots)
+                self._clients[address] = _client(self._door, address)
             return self._clients[address]
 
     def _translated(self, error: Exception, address: str, ask: Ask) -> MillstreamError:
@@ -198,6 +205,17 @@ class Exchange:
             f"The instance at {address} did not give the rows of {ask.table}",
             detail=str(error).splitlines()[0],
         )
+
+
+def _client(door: Door, address: str) -> Any:
+    encryption = {}
+    if door.encrypted:
+        encryption = {
+            "tls_root_certs": Path(door.authorities).read_bytes(),
+            "cert_chain": Path(door.certificate).read_bytes(),
+            "private_key": Path(door.key).read_bytes(),
+        }
+    return flight.FlightClient(door.location(address), **encryption)
 
 
 def _received(stream: Any, ask: Ask) -> pa.Table:

@@ -159,6 +159,7 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
         Door(token=""),
         Door("somewhere", token="t"),
         Door("0.0.0.0:0", token="t"),
+        Door("0.0.0.0:0", token="t", certificate="cert.pem"),
         Door("10.1.2.3:7000", token="t"),
         Door("example.org:7000", token="t"),
     ],
@@ -180,18 +181,29 @@ def test_the_token_is_not_shown() -> None:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    files = {"certificate": str(certificate), "key": str(key)}
-    door = Door("localhost:0", "secret", **files, authorities=str(certificate))
-    here, stranger = Exchange(door, plainly), Exchange(replace(door, authorities=""), plainly)
+    def door(name: str) -> Door:
+        key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.pem"
+        command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+        names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
+        subprocess.run([*command.split(), *names], check=True, capture_output=True)
+        files = str(certificate), str(key), str(certificate)
+        return Door("localhost:0", "", "secret", *files)
+
+    ours, theirs = door("ours"), door("theirs")
+    here, unsigned = Exchange(ours, plainly), Exchange(theirs, plainly)
+    unsure = Exchange(replace(theirs, authorities=ours.authorities), plainly)
     assert here.fetch(here.address, ASK, 10_000).num_rows == 4
-    with pytest.raises(UnavailableError):
-        stranger.fetch(here.address, ASK, 10_000)
-    here.close()
-    stranger.close()
+    for stranger in (unsigned, unsure):
+        with pytest.raises(UnavailableError):
+            stranger.fetch(here.address, ASK, 10_000)
+    for each in (here, unsigned, unsure):
+        each.close()
+
+
+def test_others_are_told_the_address_that_is_advertised(opened: Open) -> None:
+    there = Exchange(Door(advertised="shop.example:7000", token="t"), plainly)
+    assert there.address == "shop.example:7000"
+    there.close()
 
 
 def test_an_ask_is_read_back_as_it_was_sent() -> None:
