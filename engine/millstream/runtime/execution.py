@@ -70,6 +70,7 @@ class Execution(Generic[Batch]):
         self.dirty = False
         self.dirty_since = 0
         self.last_commit = 0
+        self.commit_began = 0
 
     # ---- one slice of work -------------------------------------------------------------------
 
@@ -198,6 +199,7 @@ class Execution(Generic[Batch]):
         result, moved = stage.run()
         self.metrics.runs += 1
         self.metrics.records_in += moved
+        self.metrics.last_run = now if moved else self.metrics.last_run
         if not self.dirty:
             self.dirty = moved > 0 or bool(result.outputs)
             self.dirty_since = now
@@ -222,6 +224,7 @@ class Execution(Generic[Batch]):
 
     def _commit(self, now: int) -> bool:
         """Commit everything done so far; on any doubt about the outcome start over."""
+        self.commit_began = self.settings.stopwatch()
         flushed = [stage.spec.kernel.flush() for stage in self.stages]
         records = tuple(output for outputs in flushed for output in outputs)
         if self.spec.transient:
@@ -254,6 +257,8 @@ class Execution(Generic[Batch]):
         self.last_commit = now
         self.trouble.failures = 0
         self.metrics.commits += 1
+        took = self.settings.stopwatch() - self.commit_began
+        self.metrics.commit_took = self.metrics.commit_took.plus(took)
         self.metrics.commit_wait_ms = waited = max(0, now - self.dirty_since)
         self.metrics.commit_wait_max_ms = max(self.metrics.commit_wait_max_ms, waited)
         return True

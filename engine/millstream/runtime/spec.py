@@ -9,6 +9,7 @@ from typing import Generic
 
 from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
+from millstream.runtime.durations import Durations
 from millstream.runtime.ports import Kernel
 from millstream.runtime.tasks import TaskId, TaskState
 
@@ -69,6 +70,10 @@ class QuerySpec(Generic[Batch]):
     on_error: Callable[[Exception], None] | None = None
 
 
+def _still() -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
     """Bounds of one step and the rhythm of commits. Times in ms, sizes in records or bytes."""
@@ -88,6 +93,8 @@ class RuntimeSettings:
     """How long to wait before looking at the log again when there was nothing to do."""
     backoff_ms: int = 100
     max_backoff_ms: int = 10_000
+    stopwatch: Callable[[], int] = _still
+    """Monotone nanoseconds, only for telling how long something took."""
 
 
 class QueryState(Enum):
@@ -118,6 +125,10 @@ class Metrics:
     commit_wait_ms: int = 0
     """How long the oldest work of the last commit had waited for it."""
     commit_wait_max_ms: int = 0
+    commit_took: Durations = field(default_factory=Durations)
+    """How long the commits themselves took, by the settings' stopwatch."""
+    last_run: int = 0
+    """The time of the last run that consumed records, in ms; 0 before the first."""
 
 
 @dataclass(slots=True)

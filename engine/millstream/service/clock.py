@@ -1,4 +1,4 @@
-"""The wall clock, in the one place that reads it."""
+"""The clocks, in the one place that reads them."""
 
 from __future__ import annotations
 
@@ -8,3 +8,8 @@ import time
 def now_ms() -> int:
     """Milliseconds since the epoch, UTC."""
     return time.time_ns() // 1_000_000
+
+
+def ticks_ns() -> int:
+    """Nanoseconds since some time: only differences mean anything, and they never shrink."""
+    return time.monotonic_ns()

@@ -13,6 +13,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
+from millstream.service.figures import EngineMetrics
 from millstream.service.headless import run_queries_file
 from millstream.service.metrics import metrics
 from millstream.service.results import Result
@@ -56,14 +57,12 @@ class Database:
         """Wait until every running query has processed all there is, and committed it."""
         self.engine.drain()
 
-    def metrics(self) -> pa.Table:
-        """What the queries have done since the database was opened: one row for each query and
-        sub-topology (`service/metrics.py` lists the columns).
+    def metrics(self) -> EngineMetrics:
+        """What the queries have done since the database was opened, how far and how fast they
+        are, and what the process costs; docs/metrics.md explains each figure.
 
-        `records_in` and `records_out` count records, `changes` those appended to the changelog,
-        `late` rows behind their window, `problems` rows with another entry in the processing log,
-        `lag` records not yet read. `commit_wait_ms` is how long the oldest work of the last
-        commit waited for it. `runs`, `commits`, `reopened` and the waits are the whole query's.
+        Plain data, taken now; `arrow()` makes a table of it, `millstream.exposition` text for
+        Prometheus.
         """
         return metrics(self.engine)
 

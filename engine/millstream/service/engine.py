@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -20,12 +20,14 @@ from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
+from millstream.service.clock import ticks_ns
 from millstream.service.commands import CommandLog
 from millstream.service.driver import Driver
 from millstream.service.ledger import Ledger, World
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
 from millstream.service.routing import Routing
+from millstream.service.sampling import Sampler
 from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"
@@ -59,8 +61,10 @@ class Engine:
         functions: Catalogue,
         *,
         shared: bool = False,
+        ticks: Callable[[], int] = ticks_ns,
     ) -> None:
-        """`shared`: other instances of the same service work on the log at the same time."""
+        """`shared`: other instances of the same service work on the log at the same time.
+        `clock` tells the time of day in ms, `ticks` how many ns have gone by."""
         self.log = log
         self.shared = shared
         self.store = store
@@ -72,6 +76,7 @@ class Engine:
         runtime = RuntimeSettings(
             commit_interval_ms=settings.commit_interval_ms,
             max_batch_records=settings.max_batch_records,
+            stopwatch=ticks,
         )
         self.instance: Instance[pa.Table] = Instance(log, runtime, self.processing_log.add)
         self.driver = Driver(
@@ -106,6 +111,11 @@ class Engine:
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
+        self.files: Mapping[str, str] = {}
+        """Where the log and the state lie, as far as these are files."""
+        self.opened_at = ticks()
+        self.ticks = ticks
+        self.sampler = Sampler(lambda: self.instance.status({}), ticks)
 
     def register(self, functions: Sequence[UserFunction]) -> None:
         """Make users' functions known to statements that come after."""
@@ -114,6 +124,7 @@ class Engine:
     def start(self) -> None:
         """Let the queries run in threads of their own."""
         self.driver.start()
+        self.sampler.start()
         if self.follower is not None:
             self.follower.start()
 
@@ -167,6 +178,7 @@ class Engine:
         self.driver.end(CLOSE_SECONDS)
         for stream in list(self.pushing.values()):
             stream.close()
+        self.sampler.stop()
         self.closed = True
         left = self.driver.stop()
         if not left:

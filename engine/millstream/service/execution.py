@@ -30,7 +30,7 @@ from millstream.service import (
 from millstream.service.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.explain import explain
-from millstream.service.opening import open_state
+from millstream.service.opening import files_of, open_state
 from millstream.service.printing import print_topic
 from millstream.service.results import Done, Result
 from millstream.service.session import Session
@@ -56,6 +56,7 @@ def open_engine(
     except BaseException:
         log.close()
         raise
+    engine.files = files_of(path)
     if problem is not None:
         engine.processing_log.add("", (problem,))
     return engine

@@ -20,6 +20,7 @@ from millstream.model.errors import (
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
+from millstream.service.opening import MEMORY
 from millstream.state.store import Store
 
 
@@ -52,10 +53,12 @@ def open_kafka_engine(
                 f"The state in '{state}' belongs to another cluster or command topic",
                 hint="Give another file; the state is made anew from the changelogs.",
             )
-        return resume_engine(log, store, settings, clock, catalogue, shared=True)
+        engine = resume_engine(log, store, settings, clock, catalogue, shared=True)
     except BaseException:
         log.close()
         raise
+    engine.files = {} if state == MEMORY else {"state": state}
+    return engine
 
 
 def _namespace(service_id: str) -> str:

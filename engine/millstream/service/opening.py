@@ -45,6 +45,11 @@ def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Probl
     return _attached(log, file, identity), Problem("STATE", message, "", -1)
 
 
+def files_of(path: str) -> dict[str, str]:
+    """The files of the log at `path` and of its state; none of a log in memory."""
+    return {} if path == MEMORY else {"log": path, "state": f"{path}{SUFFIX}"}
+
+
 def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
     log.attach_state(file, _NAME)
     store = Store(log.connection, _NAME)

@@ -38,6 +38,12 @@ class ProcessingLog:
                 if owner == query_id and kind in (None, found)
             )
 
+    def counts(self, query_id: str) -> dict[str, int]:
+        """How many rows of a query had a problem, by kind."""
+        with self._lock:
+            counted = sorted(self._counts.items())
+        return {kind: count for (owner, kind), count in counted if owner == query_id}
+
     def table(self) -> pa.Table:
         """The kept problems, oldest first."""
         with self._lock:

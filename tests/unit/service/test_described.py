@@ -90,14 +90,14 @@ def test_a_paused_query(shop: Database) -> None:
     shop.execute(f"PAUSE {query};")
     shop.wait()
     assert facts_of(shop, "SHOW QUERIES EXTENDED;", query)["Status"] == "PAUSED"
-    assert shop.metrics().column("state").to_pylist() == ["PAUSED"]
+    assert shop.metrics().arrow().column("state").to_pylist() == ["PAUSED"]
 
 
 def test_metrics(db: Database) -> None:
-    assert db.metrics().num_rows == 0
+    assert db.metrics().arrow().num_rows == 0
     db.execute(LATE)
     db.wait()
-    (row,) = db.metrics().to_pylist()
+    (row,) = db.metrics().arrow().to_pylist()
     assert (row["query"], row["sub_topology"], row["tasks"]) == (query_of(db, "HITS"), 0, 1)
     assert (row["records_in"], row["records_out"]) == (3, 2)
     assert (row["late"], row["problems"], row["lag"], row["to_restore"]) == (1, 0, 0, 0)
@@ -109,7 +109,9 @@ def test_metrics(db: Database) -> None:
 def test_metrics_of_two_sub_topologies(shop: Database) -> None:
     shop.execute("CREATE TABLE items AS SELECT item, COUNT(*) AS n FROM orders GROUP BY item;")
     shop.wait()
-    found = [row for row in shop.metrics().to_pylist() if row["query"] == query_of(shop, "ITEMS")]
+    found = [
+        row for row in shop.metrics().arrow().to_pylist() if row["query"] == query_of(shop, "ITEMS")
+    ]
     assert [row["sub_topology"] for row in found] == [0, 1]
     assert found[0]["outputs"] == found[1]["inputs"]
     assert found[0]["records_in"] == 4 and found[0]["records_out"] >= 1

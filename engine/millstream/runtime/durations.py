@@ -1,0 +1,47 @@
+"""How long something took that happens again and again."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from math import ceil
+
+MS = 1_000_000
+BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
+"""The upper bounds of the buckets; one more bucket holds what took longer."""
+RECENT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Counts and sums of durations, in nanoseconds.
+
+    Frozen: another thread that looks at one finds figures that belong together.
+    """
+
+    count: int = 0
+    total: int = 0
+    last: int = 0
+    longest: int = 0
+    buckets: tuple[int, ...] = (0,) * (len(BOUNDS_MS) + 1)
+    """How many fell between the bound before and each of `BOUNDS_MS`, this one included."""
+    recent: tuple[int, ...] = ()
+    """The latest `RECENT`, oldest first."""
+
+    def plus(self, took: int) -> Durations:
+        """The same with one more."""
+        place = bisect_left(BOUNDS_MS, took / MS)
+        return replace(
+            self,
+            count=self.count + 1,
+            total=self.total + took,
+            last=took,
+            longest=max(self.longest, took),
+            buckets=(*self.buckets[:place], self.buckets[place] + 1, *self.buckets[place + 1 :]),
+            recent=(*self.recent, took)[-RECENT:],
+        )
+
+    def quantile(self, share: float) -> int:
+        """What this share of the recent ones did not exceed (nearest rank); 0 without any."""
+        ordered = sorted(self.recent)
+        return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0
