@@ -20,6 +20,7 @@ from millstream.model.errors import (
 )
 from millstream.model.settings import EngineSettings
 from millstream.service.database import Database, connect
+from millstream.service.prometheus import exposition
 from millstream.service.results import Done, Rows, Stream
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "UnavailableError",
     "__version__",
     "connect",
+    "exposition",
     "udaf",
     "udf",
     "udtf",
