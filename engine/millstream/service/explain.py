@@ -10,8 +10,10 @@ from millstream.operators.show import show_program
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
-from millstream.service.described import Facts, push_facts, query_facts
+from millstream.service.described import push_facts, query_facts
 from millstream.service.engine import Engine
+from millstream.service.metrics import metrics
+from millstream.service.progress import Facts
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
@@ -40,15 +42,15 @@ def _running(query_id: str, stage: str | None, engine: Engine) -> Rows:
         return _pushing(query_id, engine)
     stages = _stages(stage, record.statement, query_id, planned, engine)
     if stage is None:
-        stages.insert(0, ("QUERY", _text(query_facts(record, engine))))
+        stages.insert(0, ("QUERY", _text(query_facts(record, engine, metrics(engine)))))
     return _table(stages)
 
 
 def _pushing(query_id: str, engine: Engine) -> Rows:
-    for status in engine.statuses():
-        stream = engine.pushing.get(status.query_id)
-        if stream is not None and status.query_id.upper() == query_id.upper():
-            return _table([("QUERY", _text(push_facts(status, stream.schema)))])
+    for query in metrics(engine).queries:
+        stream = engine.pushing.get(query.query_id)
+        if stream is not None and query.query_id.upper() == query_id.upper():
+            return _table([("QUERY", _text(push_facts(query, stream.schema)))])
     raise StatementError(
         f"Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of "
         "queries."

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from millstream.runtime.durations import Durations
 
+PERSISTENT, PUSH = "PERSISTENT", "PUSH"
 TABLE = pa.schema(
     [
         ("query", pa.string()),

@@ -21,6 +21,8 @@ from millstream.service.described import (
     status_text,
 )
 from millstream.service.engine import Engine
+from millstream.service.figures import PUSH
+from millstream.service.metrics import metrics
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream_parser.statements import Describe, Listing, Show
@@ -70,7 +72,9 @@ def describe(statement: Describe, engine: Engine) -> Rows:
             source = engine.catalog.source(statement.name)
             title = f"Name: {source.name}"
             if statement.extended:
-                return rows(("Property", "Value"), source_facts(source, engine), title)
+                return rows(
+                    ("Property", "Value"), source_facts(source, engine, metrics(engine)), title
+                )
             return rows(("Field", "Type"), field_rows(source), title)
         case "STREAMS" | "TABLES":
             kind = SourceKind.STREAM if statement.what == "STREAMS" else SourceKind.TABLE
@@ -93,10 +97,11 @@ def _of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
 
 
 def _sources_in_full(engine: Engine, kind: SourceKind) -> Rows:
+    figures = metrics(engine)
     facts = [
         (source.name, *fact)
         for source in _of_kind(engine, kind)
-        for fact in source_facts(source, engine)
+        for fact in source_facts(source, engine, figures)
     ]
     return rows(("Name", "Property", "Value"), facts)
 
@@ -142,12 +147,12 @@ def _topics(engine: Engine, everything: bool, extended: bool) -> Rows:
 
 
 def _queries(engine: Engine) -> Rows:
-    states = {status.query_id: status for status in engine.statuses()}
+    found = {query.query_id: query for query in metrics(engine).queries}
     persistent: list[tuple[str | None, ...]] = [
         (
             query.id,
             "PERSISTENT",
-            status_text(states.get(query.id), engine.failed.get(query.id)),
+            status_text(found.get(query.id)),
             query.sink,
             engine.catalog.sources[query.sink].topic if query.sink else None,
             query.statement,
@@ -155,25 +160,26 @@ def _queries(engine: Engine) -> Rows:
         for query in engine.catalog.queries.values()
     ]
     push: list[tuple[str | None, ...]] = [
-        (status.query_id, "PUSH", status.state.value, None, None, None)
-        for status in states.values()
-        if status.transient
+        (query.query_id, query.type, query.state, None, None, None)
+        for query in found.values()
+        if query.type == PUSH
     ]
     columns = ("Query ID", "Query Type", "Status", "Sink Name", "Sink Kafka Topic", "Query String")
     return rows(columns, persistent + push)
 
 
 def _queries_in_full(engine: Engine) -> Rows:
+    figures = metrics(engine)
     facts = [
-        (query.id, *fact)
-        for query in engine.catalog.queries.values()
-        for fact in query_facts(query, engine)
+        (record.id, *fact)
+        for record in engine.catalog.queries.values()
+        for fact in query_facts(record, engine, figures)
     ]
     facts += [
-        (status.query_id, *fact)
-        for status in engine.statuses()
-        if status.query_id in engine.pushing
-        for fact in push_facts(status, engine.pushing[status.query_id].schema)
+        (query.query_id, *fact)
+        for query in figures.queries
+        if query.query_id in engine.pushing
+        for fact in push_facts(query, engine.pushing[query.query_id].schema)
     ]
     return rows(("Query ID", "Property", "Value"), facts)
 

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from millstream.runtime.spec import QueryState, QueryStatus, StageStatus
 from millstream.service.engine import Engine
 from millstream.service.figures import (
+    PERSISTENT,
+    PUSH,
     Commits,
     EngineMetrics,
     PartitionPlace,
@@ -25,7 +27,7 @@ def metrics(engine: Engine) -> EngineMetrics:
     samples = engine.sampler.now(statuses)
     queries = [_query(status, samples, engine) for status in statuses]
     queries += [
-        QueryMetrics(query_id, "PERSISTENT", QueryState.ERROR.value, error)
+        QueryMetrics(query_id, PERSISTENT, QueryState.ERROR.value, error)
         for query_id, error in engine.failed.items()
     ]
     counted = Counter(query.state for query in queries)
@@ -42,13 +44,13 @@ def _query(status: QueryStatus, samples: Samples, engine: Engine) -> QueryMetric
     subs = tuple(_sub_topology(status, stage, samples) for stage in status.stages)
     return QueryMetrics(
         query_id=status.query_id,
-        type="PUSH" if status.transient else "PERSISTENT",
+        type=PUSH if status.transient else PERSISTENT,
         state=status.state.value,
         error=status.error,
         traffic=_whole([sub.traffic for sub in subs], rates(samples, (status.query_id, WHOLE))),
         lag=_sum([sub.lag for sub in subs]),
         places=tuple(
-            PartitionPlace(*place, position, known(status.lag[place]))
+            PartitionPlace(*place, position, _known(status.lag[place]))
             for place, position in sorted(status.positions.items())
         ),
         restoration=restoration(samples, status.query_id),
@@ -78,7 +80,7 @@ def _sub_topology(status: QueryStatus, stage: StageStatus, samples: Samples) -> 
         traffic=Traffic(
             own.records_in, own.records_out, *per_second, own.changes, own.late, own.problems
         ),
-        lag=known(stage.lag),
+        lag=_known(stage.lag),
         to_restore=stage.to_restore,
     )
 
@@ -95,7 +97,7 @@ def _whole(parts: Collection[Traffic], per_second: tuple[float, float]) -> Traff
     )
 
 
-def known(lag: int) -> int | None:
+def _known(lag: int) -> int | None:
     """A lag as the runtime tells it, which says -1 where it does not know."""
     return None if lag < 0 else lag
 
