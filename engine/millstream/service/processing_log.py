@@ -29,15 +29,6 @@ class ProcessingLog:
                 self._kept.append((query_id, problem))
                 self._counts[query_id, problem.kind] += problem.count
 
-    def count(self, query_id: str, kind: str | None = None) -> int:
-        """How many rows of a query had a problem (of one kind)."""
-        with self._lock:
-            return sum(
-                count
-                for (owner, found), count in self._counts.items()
-                if owner == query_id and kind in (None, found)
-            )
-
     def counts(self, query_id: str) -> dict[str, int]:
         """How many rows of a query had a problem, by kind."""
         with self._lock:

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from millstream.runtime.spec import QueryStatus
 from millstream.service.figures import Restoration
@@ -158,9 +159,11 @@ def _history(samples: Samples, subject: Subject) -> list[tuple[int, Counts]]:
 
 
 def _rate(points: Sequence[tuple[int, int]]) -> float:
-    """By the second, from the first point to the last one; a counter that was set back counts as
-    one that stood still."""
+    """By the second, from the first point to the last one. A counter that falls began anew at
+    zero: its query was replaced by another one of its name."""
     if not points or points[-1][0] <= points[0][0]:
         return 0.0
-    (began, first), (ended, last) = points[0], points[-1]
-    return max(0, last - first) * SECOND_NS / (ended - began)
+    grown = sum(
+        after - before if after >= before else after for (_, before), (_, after) in pairwise(points)
+    )
+    return grown * SECOND_NS / (points[-1][0] - points[0][0])
