@@ -44,7 +44,7 @@ check: $(STAMP)  ## Lint, types and the fast tests, as before each commit
 golden: $(STAMP)  ## Rewrite the golden plans; review the diff
 	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/plans -k golden
 
-docs: $(STAMP)  ## Rewrite docs/functions.md and docs/settings.md from the source
+docs: $(STAMP)  ## Rewrite the pages that are made from the source: functions, metrics, settings
 	@$(BIN)/python -m tests.docs
 
 conformance: $(STAMP)  ## ksqlDB cases: CASES=dir [BATCH=n|all] [ONLY=glob] [TIER=n] [REPORT=file.json]

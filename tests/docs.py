@@ -1,7 +1,8 @@
 """Write the parts of the documentation that are made from the source: `python -m tests.docs`.
 
 docs/functions.md comes from the catalogue of functions, docs/settings.md from the properties and
-the engine's settings. tests/test_docs.py fails while a file is not what this would write.
+the engine's settings, docs/metrics.md from the metrics. tests/test_docs.py fails while a file is
+not what this would write.
 """
 
 from __future__ import annotations
@@ -15,11 +16,34 @@ from pathlib import Path
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
-from millstream.model import settings
 from millstream.model.settings import PROPERTIES, EngineSettings
+from millstream.runtime.durations import Durations
+from millstream.service.families import SECTIONS
+from millstream.service.figures import (
+    Commits,
+    EngineMetrics,
+    PartitionPlace,
+    ProcessMetrics,
+    QueryMetrics,
+    Restoration,
+    SubTopologyMetrics,
+    Traffic,
+)
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "Made from the source by `make docs`; do not edit.\n"
+SHAPES = (
+    EngineMetrics,
+    QueryMetrics,
+    SubTopologyMetrics,
+    Traffic,
+    PartitionPlace,
+    Restoration,
+    Commits,
+    Durations,
+    ProcessMetrics,
+)
+"""What `Database.metrics()` is made of."""
 Function = ScalarFunction | AggregateFunction | TableFunction
 
 
@@ -73,7 +97,7 @@ def properties() -> str:
     text += "\n## Settings of an engine\n\n"
     text += "Given to `millstream.connect(path, settings=EngineSettings(…))`.\n\n"
     text += "| setting | default | meaning |\n|---|---|---|\n"
-    meanings = _docstrings(EngineSettings.__name__)
+    meanings = _docstrings(EngineSettings)
     defaults = EngineSettings()
     for field in fields(EngineSettings):
         meaning = meanings.get(field.name, "")
@@ -81,13 +105,59 @@ def properties() -> str:
     return text
 
 
-def _docstrings(name: str) -> dict[str, str]:
-    """The strings that stand below the fields of a class of model/settings.py."""
-    tree = ast.parse(inspect.getsource(settings))
-    body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name).body
+METRICS = f"""# Metrics
+
+{MADE}
+`db.metrics()` tells what the queries have done, how far and how fast they are, and what the
+process costs, as plain data:
+
+```
+told = db.metrics()
+told.query("CTAS_SPENDING_1").lag                                 # records
+told.query("CTAS_SPENDING_1").commits.took.quantile(0.99) / 1e6   # ms
+told.arrow()                   # a table: a row for each query and sub-topology
+millstream.exposition(told)    # text for Prometheus
+```
+
+The same is in `SHOW QUERIES EXTENDED`, `EXPLAIN` of a query's id and `DESCRIBE … EXTENDED`.
+
+* Counters begin at zero when the database is opened or the query is made, also when CREATE OR
+  REPLACE makes it anew.
+* Rates are means over the last half minute, or since the query is there. A thread writes the
+  counters down once a second; the last point is the moment of the question.
+* Repartition topics and changelogs carry a batch of rows in each record. Their records, lags and
+  restorations count batches.
+* A query's records are those of all its sub-topologies: what goes through a repartition topic is
+  counted there again.
+* What is not known is None in Python, NULL in the table, and left out of the text.
+"""
+
+
+def metrics() -> str:
+    """docs/metrics.md."""
+    text = f"{METRICS}\n## In Python\n"
+    for shape in SHAPES:
+        text += f"\n### {shape.__name__}\n\n{inspect.cleandoc(shape.__doc__ or '')}\n\n"
+        meanings = _docstrings(shape)
+        for item in fields(shape):
+            meaning = meanings.get(item.name)
+            text += f"* `{item.name}`: `{item.type}`{f'. {meaning}' if meaning else ''}\n"
+    text += "\n## For Prometheus\n"
+    for title, families in SECTIONS.items():
+        text += f"\n### {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+        for family in families:
+            labels = ", ".join(family.labels)
+            text += f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |\n"
+    return text
+
+
+def _docstrings(shape: type) -> dict[str, str]:
+    """The strings that stand below the fields of a class."""
+    (found,) = ast.parse(inspect.getsource(shape)).body
+    assert isinstance(found, ast.ClassDef)
     return {
         field.target.id: " ".join(str(below.value.value).split())
-        for field, below in itertools.pairwise(body)
+        for field, below in itertools.pairwise(found.body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
         and isinstance(below, ast.Expr)
@@ -95,7 +165,7 @@ def _docstrings(name: str) -> dict[str, str]:
     }
 
 
-FILES = {"functions.md": functions, "settings.md": properties}
+FILES = {"functions.md": functions, "metrics.md": metrics, "settings.md": properties}
 
 
 def main() -> None:
