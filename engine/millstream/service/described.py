@@ -90,7 +90,9 @@ def query_facts(record: QueryRecord, engine: Engine, figures: EngineMetrics) -> 
     ]
     if sink is not None:
         facts += _fields(field_rows(sink))
-    return facts if query is None else facts + query_progress(query)
+    if query is None or not query.sub_topologies:
+        return facts
+    return facts + query_progress(query)
 
 
 def push_facts(query: QueryMetrics, schema: Schema) -> Facts:

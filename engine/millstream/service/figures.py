@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.runtime.durations import Durations
+from millstream.runtime.durations import MS, Durations
 
 PERSISTENT, PUSH = "PERSISTENT", "PUSH"
 TABLE = pa.schema(
@@ -37,6 +37,9 @@ TABLE = pa.schema(
         ("runs", pa.int64()),
         ("commits", pa.int64()),
         ("reopened", pa.int64()),
+        ("commit_last_ms", pa.float64()),
+        ("commit_median_ms", pa.float64()),
+        ("commit_p99_ms", pa.float64()),
         ("commit_wait_ms", pa.int64()),
         ("commit_wait_max_ms", pa.int64()),
     ]
@@ -178,7 +181,7 @@ class EngineMetrics:
 
     def arrow(self) -> pa.Table:
         """The same as a table: one row for each query and sub-topology (`TABLE` lists the
-        columns); `runs`, `commits`, `reopened` and the waits are the whole query's."""
+        columns). All of the commits, `runs` and `reopened` are the whole query's."""
         rows = [row for query in self.queries for row in _rows(query)]
         return pa.Table.from_pylist(rows, schema=TABLE)
 
@@ -206,6 +209,9 @@ def _rows(query: QueryMetrics) -> Iterator[dict[str, Any]]:
             "runs": query.runs,
             "commits": commits.count,
             "reopened": commits.reopened,
+            "commit_last_ms": commits.took.last / MS,
+            "commit_median_ms": commits.took.quantile(0.5) / MS,
+            "commit_p99_ms": commits.took.quantile(0.99) / MS,
             "commit_wait_ms": commits.wait_ms,
             "commit_wait_max_ms": commits.wait_max_ms,
         }

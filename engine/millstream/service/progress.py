@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from millstream.runtime.durations import MS
 from millstream.service.figures import (
     Commits,
     PartitionPlace,
@@ -15,7 +16,6 @@ from millstream.service.figures import (
 )
 
 Facts = list[tuple[str, str]]
-NS_PER_MS = 1_000_000
 UNKNOWN = "unknown"
 
 
@@ -35,11 +35,11 @@ def query_progress(query: QueryMetrics) -> Facts:
     facts += [
         (f"Sub-topology {sub.index}", _sub_topology_text(sub)) for sub in query.sub_topologies
     ]
-    offsets = (
-        f"{topic}: {places_text(query, topic)}"
-        for topic in sorted({place.topic for place in query.places})
-    )
-    return [*facts, ("Offsets", "\n".join(offsets))]
+    topics = sorted({place.topic for place in query.places})
+    if topics:
+        offsets = (f"{topic}: {places_text(query, topic)}" for topic in topics)
+        facts.append(("Offsets", "\n".join(offsets)))
+    return facts
 
 
 def read_facts(query: QueryMetrics, topic: str) -> Facts:
@@ -121,7 +121,7 @@ def _commit_facts(commits: Commits) -> Facts:
             "p99": took.quantile(0.99),
             "longest": took.longest,
         }
-        text = ", ".join(f"{name} {value / NS_PER_MS:.1f} ms" for name, value in told.items())
+        text = ", ".join(f"{name} {value / MS:.1f} ms" for name, value in told.items())
         facts.append(("Commits took", text))
     facts += [
         ("Last commit waited for", f"{commits.wait_ms} ms"),
