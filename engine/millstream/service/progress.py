@@ -61,7 +61,8 @@ def written_fact(query: QueryMetrics, topic: str) -> tuple[str, str]:
         sum(traffic.records_out for traffic in into),
         sum(traffic.out_per_second for traffic in into),
     )
-    return f"Records written by {query.query_id}", f"{flow}, last {time_text(query.last_run_ms)}"
+    last = "" if query.last_run_ms is None else f", last {time_text(query.last_run_ms)}"
+    return f"Records written by {query.query_id}", flow + last
 
 
 def group_text(query: QueryMetrics, starts: Sequence[int], topic: str) -> str:
@@ -97,10 +98,11 @@ def unused_text(query: QueryMetrics) -> str:
 def restoration_text(restoration: Restoration) -> str:
     """How far a replay is and how long it has yet to go."""
     eta = restoration.eta_seconds
+    to_go = UNKNOWN if eta is None else str(timedelta(seconds=round(eta)))
     return (
         f"{restoration.left} of {restoration.total} changelog records left "
         f"({restoration.share:.0%} done), {restoration.per_second:.1f}/s, "
-        f"{UNKNOWN if eta is None else timedelta(seconds=round(eta))} to go"
+        f"time to go {to_go}"
     )
 
 

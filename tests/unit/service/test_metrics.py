@@ -108,7 +108,8 @@ def test_a_restoration_has_progress_and_an_eta(hands: Hands, tmp_path: Path) -> 
         assert found.restored == done > 0
         assert found.restoration.eta_seconds == pytest.approx(left / done)
         facts = {name: text for _, name, text in again.db.execute("SHOW QUERIES EXTENDED;")}
-        assert facts["Restoring"].startswith(f"{left} of {total} changelog records left")
+        assert facts["Restoring"].startswith(f"{left} of {total} changelog records left (")
+        assert facts["Restoring"].endswith("/s, time to go 0:00:01")
         again.db.wait()
         found = again.db.metrics().query(SPENDING)
         assert found.restoration is None and found.restored == total
