@@ -17,7 +17,14 @@ from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.execution import Execution
 from millstream.runtime.ports import NoRestorer, Restorer
-from millstream.runtime.scheduling import Candidate, next_batch
+from millstream.runtime.scheduling import (
+    FIRST_BATCH,
+    RUN_MS,
+    USERS_RUN_MS,
+    Candidate,
+    next_batch,
+    rest_ms,
+)
 from millstream.runtime.spec import (
     Guarantee,
     KernelSpec,
@@ -81,8 +88,8 @@ class Instance(Generic[Batch]):
                 hint="Copy the topic into a second stream and read that one in one of them.",
             )
         settings = self._settings
-        if spec.first_batch is not None:
-            first = min(spec.first_batch, settings.max_batch_records)
+        if spec.users_functions:
+            first = min(FIRST_BATCH, settings.max_batch_records)
             settings = replace(settings, max_batch_records=first)
         self._queries[spec.query_id] = Execution(
             spec, self._log, settings, self._problems, self._restorer
@@ -171,14 +178,18 @@ class Instance(Generic[Batch]):
             return Step(True, now, records=execution.metrics.records_in - before)
         return Step(False, execution.wake_at(now), execution.awaiting)
 
-    def pace(self, query_id: str, records: int, took_ms: int) -> None:
-        """Fit the size of a query's next runs to how long one over `records` took."""
+    def pace(self, query_id: str, records: int, took_ms: int, cpu_ms: int) -> int:
+        """Fit the size of a query's next runs to how long one over `records` took, and computed;
+        for how many ms it should then leave the time to others that need it."""
         execution = self._queries.get(query_id)
-        if execution is not None:
-            size, full = execution.settings.max_batch_records, self._settings.max_batch_records
-            wanted = next_batch(size, full, records, took_ms)
-            if wanted != size:
-                execution.settings = replace(execution.settings, max_batch_records=wanted)
+        if execution is None:
+            return 0
+        users = execution.spec.users_functions
+        size, full = execution.settings.max_batch_records, self._settings.max_batch_records
+        wanted = next_batch(size, full, records, took_ms, USERS_RUN_MS if users else RUN_MS)
+        if wanted != size:
+            execution.settings = replace(execution.settings, max_batch_records=wanted)
+        return rest_ms(took_ms, cpu_ms) if users else 0
 
     def commit_query(self, query_id: str, now: int) -> None:
         """Commit what one query has to commit, without waiting for its interval."""

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 STARVED_MS = 500
 """Who has waited so long goes first, whatever others have to do."""
-LONG_RUN_MS = 2_000
-"""One run should not take longer: nothing else happens to its query meanwhile, no commit either."""
-GOOD_RUN_MS = 500
-BATCH_MIN = 64
+RUN_MS = 500
+"""A run that takes several times as long is too long: nothing else happens to its query meanwhile,
+no commit either."""
+USERS_RUN_MS = 50
+"""The same where functions of users are called, which may keep Python to themselves."""
+FIRST_BATCH = 64
+"""Of a query that calls functions of users; nobody knows how long they take."""
+SHARE = 10
+"""A query that keeps Python busy gets one part in so many of the time that others need."""
+REST_MS_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,18 @@ def choose(candidates: Iterable[Candidate], full: int) -> str | None:
     return None if best is None else best.query_id
 
 
-def next_batch(size: int, full: int, records: int, took_ms: int) -> int:
+def next_batch(size: int, full: int, records: int, took_ms: int, good_ms: int) -> int:
     """How many records the next run may have, after one that took so long for `records`: fewer
     where a slow function is called for each of them, up to `full` again when that is over."""
-    if took_ms > LONG_RUN_MS and records:
-        return max(BATCH_MIN, min(size, records) * GOOD_RUN_MS // took_ms)
-    if took_ms < GOOD_RUN_MS and records > size // 2:
+    if took_ms > 4 * good_ms and records:
+        return max(1, min(size, records) * good_ms // took_ms)
+    if took_ms < good_ms and records > size // 2:
         return min(full, 2 * size)
     return size
+
+
+def rest_ms(took_ms: int, cpu_ms: int) -> int:
+    """For how long a query that calls functions of users leaves Python to others, after a run that
+    took so long and computed for so much of it. One that mostly waits need not rest."""
+    computed = max(0, cpu_ms - took_ms // 4) * 4 // 3
+    return min(REST_MS_MAX, (SHARE - 1) * computed)

@@ -61,9 +61,8 @@ class QuerySpec(Generic[Batch]):
     transient: bool = False
     priority: int = 0
     """Of queries that have as much to do, those of a higher priority are worked on sooner."""
-    first_batch: int | None = None
-    """How many records the first run may have, where nobody knows how long they take; None: as
-    many as any."""
+    users_functions: bool = False
+    """Whether it calls functions in Python that may be slow: its runs are kept short then."""
     commit_interval_ms: int | None = None
     """How often to commit; None: as the instance's settings say."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None

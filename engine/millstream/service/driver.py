@@ -146,7 +146,7 @@ class Driver:
         for query_id in self.instance.query_ids():
             with self._turns.holding(query_id, until) as had:
                 if had:
-                    step = self._advance(query_id)
+                    step, _ = self._advance(query_id)
                     worked |= step.progress
                     awaiting |= step.awaiting
         if awaiting and not worked:
@@ -179,20 +179,21 @@ class Driver:
     def _work(self, query_id: str) -> None:
         """One turn: until there is nothing left to do for the query, or its time is over."""
         until = time.monotonic() + SLICE_SECONDS
-        step, seen = Step(False, None), self._turns.news
+        step, seen, rest = Step(False, None), self._turns.news, 0
         try:
             while True:
                 seen = self._turns.news
-                step = self._advance(query_id)
-                over = time.monotonic() >= until or self._turns.wanted(query_id)
+                step, rest = self._advance(query_id)
+                over = rest or time.monotonic() >= until or self._turns.wanted(query_id)
                 if not step.progress or over:
                     return
         finally:
-            self._turns.give_back(query_id, step, seen)
+            self._turns.give_back(query_id, step, seen, rest)
 
-    def _advance(self, query_id: str) -> Step:
-        """One piece of work. A fault that the runtime did not foresee stops this query only."""
-        started = time.monotonic()
+    def _advance(self, query_id: str) -> tuple[Step, int]:
+        """One piece of work, and for how many ms the query should leave Python to others. A fault
+        that the runtime did not foresee stops this query only."""
+        started, computed = time.monotonic(), time.thread_time()
         try:
             step = self.instance.advance(query_id, self._clock())
         except BaseException as fault:
@@ -203,9 +204,10 @@ class Driver:
                 self.instance.fail(query_id, _as_error(fault), again=interrupted)
             if interrupted:
                 raise
-            return Step(False, None)
-        self.instance.pace(query_id, step.records, round(1000 * (time.monotonic() - started)))
-        return step
+            return Step(False, None), 0
+        took_ms = round(1000 * (time.monotonic() - started))
+        cpu_ms = round(1000 * (time.thread_time() - computed))
+        return step, self.instance.pace(query_id, step.records, took_ms, cpu_ms)
 
     # ---- the end -----------------------------------------------------------------------------
 

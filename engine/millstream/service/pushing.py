@@ -16,7 +16,6 @@ from millstream.runtime.spec import QuerySpec
 from millstream.service.engine import Engine
 from millstream.service.queries import (
     add_query,
-    first_batch,
     internal_topic,
     kernels,
     repartitions_of,
@@ -25,6 +24,7 @@ from millstream.service.queries import (
 )
 from millstream.service.results import Stream
 from millstream.service.session import Session
+from millstream.service.users import calls_users_functions
 from millstream.topology.topology import Topology
 from millstream_parser import statements as s
 
@@ -80,7 +80,7 @@ def _start(engine: Engine, stream: Stream, topology: Topology, session: Session)
             repartitions=repartitions_of(topology),
             start=start_positions(engine, topology, session.properties),
             transient=True,
-            first_batch=first_batch(engine, topology),
+            users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
             on_outputs=lambda outputs: _hand_over(stream, outputs),
             on_error=lambda error: _fail(stream, error),

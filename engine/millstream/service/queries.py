@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 
@@ -18,16 +19,18 @@ from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
-from millstream.operators.scalar import python_functions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read
-from millstream.runtime.scheduling import BATCH_MIN
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
+from millstream.service.users import calls_users_functions
 from millstream.topology.split import split
 from millstream.topology.topology import INTERNAL_TOPIC, InternalTopic, SourceInput, Topology
 
+SWITCH_SECONDS = 0.0005
+"""How long Python computes in one thread while another one waits: queries need it for moments, but
+often, and would wait 5 ms each time for a function of a user."""
 _FATAL = (
     ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),
     ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
@@ -134,7 +137,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
             topics=engine.topics[query_id],
-            first_batch=first_batch(engine, topology),
+            users_functions=calls_users_functions(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=None if interval is None else int(interval),
         ),
@@ -266,22 +269,14 @@ def kernels(
 
 def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:
     """Hand a query to the runtime; one that it refuses is closed."""
+    if spec.users_functions:
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
     try:
         engine.instance.add_query(spec)
     except MillstreamError:
         for item in spec.kernels:
             item.kernel.close()
         raise
-
-
-def first_batch(engine: Engine, topology: Topology) -> int | None:
-    """Functions in Python may be slow: a query that calls any begins with small batches."""
-    calls = any(
-        python_functions(expression, engine.functions)
-        for sub in topology.subtopologies
-        for expression in node_expressions(sub.root)
-    )
-    return BATCH_MIN if calls else None
 
 
 def register_plan(engine: Engine, topology: Topology) -> None:

@@ -28,8 +28,14 @@ class Turn:
     seen: int = -1
     """The news that there were when it was looked at last."""
     free_since: int = 0
+    rests_until: int = 0
+    """Until then it leaves the time to others, if there are any with something to do."""
     on_return: Callable[[], None] | None = None
     """What is left to do by who has it, once he comes back."""
+
+    def due(self, now: int, news: int) -> int | None:
+        """When to look at it next; None: when there is news."""
+        return now if self.seen != news else self.wake_at
 
 
 class Turns:
@@ -81,15 +87,16 @@ class Turns:
 
     def _choose(self, now: int) -> tuple[str | None, bool]:
         """The query to take, and whether there are others."""
-        waited = {
+        turns = self._synchronised()
+        awake = {
             query_id: now - turn.free_since
-            for query_id, turn in self._synchronised().items()
+            for query_id, turn in turns.items()
             if not turn.taken and not turn.wanted and self._awake(turn, now)
         }
-        if not waited:
-            return None, False
-        candidates = self._instance.candidates(waited, now)
-        return choose(candidates, self._full), len(waited) > 1
+        rested = {name: ms for name, ms in awake.items() if turns[name].rests_until <= now}
+        busy = any(turn.taken for turn in turns.values())
+        candidates = self._instance.candidates(rested if rested or busy else awake, now)
+        return choose(candidates, self._full), len(rested) > 1
 
     def _synchronised(self) -> dict[str, Turn]:
         """The turns, with those of queries that have been added or removed."""
@@ -104,14 +111,17 @@ class Turns:
         return self._turns
 
     def _awake(self, turn: Turn, now: int) -> bool:
-        return turn.seen != self.news or (turn.wake_at is not None and turn.wake_at <= now)
+        due = turn.due(now, self.news)
+        return due is not None and due <= now
 
     def _wait(self, now: int) -> None:
         if self._guarded:
             self._news_came.wait()
             return
-        wakes = [turn.wake_at for turn in self._turns.values() if not turn.taken]
-        until = min((wake - now for wake in wakes if wake is not None), default=IDLE_WAIT_MS_MAX)
+        free = [turn for turn in self._turns.values() if not turn.taken]
+        wakes = [(turn.due(now, self.news), turn.rests_until) for turn in free]
+        known = (max(due, rested) - now for due, rested in wakes if due is not None)
+        until = min(known, default=IDLE_WAIT_MS_MAX)
         self._guarded = True
         try:
             self._news_came.wait(min(max(until, 1), IDLE_WAIT_MS_MAX) / 1000)
@@ -128,11 +138,12 @@ class Turns:
         turn = self._turns.get(query_id)
         return turn is not None and turn.taken
 
-    def give_back(self, query_id: str, step: Step, seen: int) -> None:
+    def give_back(self, query_id: str, step: Step, seen: int, rest_ms: int) -> None:
         """End a turn. `step` was the last one, `seen` the news there were before it."""
         with self._news_came:
             turn = self._turns[query_id]
             turn.seen, turn.wake_at = seen, step.wake_at
+            turn.rests_until = self._clock() + rest_ms
             on_return, turn.on_return = turn.on_return, None
         try:
             if on_return is not None:

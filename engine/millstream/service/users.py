@@ -1,0 +1,44 @@
+"""Whether a query calls functions of users, of which nobody knows how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.model.expressions import AggregateCall, Call, Expression, TableCall, walk
+from millstream.operators.registration import node_expressions
+from millstream.plan.nodes import Aggregate, Node, inputs
+from millstream.topology.topology import Topology
+
+
+def calls_users_functions(topology: Topology) -> bool:
+    """Whether one of its expressions calls a function that is not built in."""
+    builtin = builtin_catalogue()
+    known = {
+        Call: builtin.scalar.keys(),
+        TableCall: builtin.table.keys(),
+        AggregateCall: builtin.aggregate.keys(),
+    }
+    return any(
+        call.function not in known[type(call)]
+        for sub in topology.subtopologies
+        for call in _calls(sub.root)
+    )
+
+
+def _calls(root: Node) -> Iterator[Call | TableCall | AggregateCall]:
+    for expression in node_expressions(root):
+        yield from filter(_is_call, walk(expression))
+    yield from _aggregates(root)
+
+
+def _is_call(expression: Expression) -> TypeGuard[Call | TableCall]:
+    return isinstance(expression, Call | TableCall)
+
+
+def _aggregates(node: Node) -> Iterator[AggregateCall]:
+    if isinstance(node, Aggregate):
+        yield from (call for _, call in node.aggregates)
+    for below in inputs(node):
+        yield from _aggregates(below)
