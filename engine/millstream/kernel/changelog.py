@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.formats.ipc import pack, unpack
 from millstream.log.log import Appended
@@ -24,10 +25,13 @@ def latest(
 ) -> pa.Table:
     """The last row of each key of several runs, each of which wrote a key at most once."""
     pieces = [_complete(rows, table) for rows in written]
+    return pa.concat_tables(pieces) if table.appended else _last(con, table, pieces)
+
+
+def _last(con: duckdb.DuckDBPyConnection, table: StateTable, pieces: list[pa.Table]) -> pa.Table:
+    """The last row of each key of several pieces, each of which has a key at most once."""
     if len(pieces) == 1:
         return pieces[0]
-    if table.appended:
-        return pa.concat_tables(pieces)
     numbered = [
         rows.append_column(_RUN, pa.array(np.full(rows.num_rows, run, np.int32)))
         for run, rows in enumerate(pieces)
@@ -66,20 +70,30 @@ def changelog_records(
     return tuple(result)
 
 
-def apply(session: Session, partition: int, records: pa.Table) -> list[tuple[str, pa.Table]]:
-    """Write changelog records into the state tables, in order; gives what was written. Tables
-    that the program no longer has are passed over."""
-    written = []
+def apply(
+    session: Session, partition: int, records: pa.Table
+) -> tuple[list[tuple[str, pa.Table]], int]:
+    """Write changelog records into the state tables, the last row of each key; gives what was
+    written and how many rows the records held. Tables that the program no longer has are passed
+    over."""
+    pieces: dict[str, list[pa.Table]] = {}
     for value in records["value"]:
         rows = unpack(value.as_buffer())
         name = (rows.schema.metadata or {}).get(_TABLE, b"").decode()
-        if name in session.tables:
+        if name in session.tables and rows.num_rows:
             own = pa.array(np.full(rows.num_rows, partition, np.int32))
             rows = rows.set_column(rows.column_names.index(PART), PART, own)
             rows = _widened(rows.replace_schema_metadata(None), session.tables[name])
-            session.upsert(name, rows)
-            written.append((name, rows))
-    return written
+            pieces.setdefault(name, []).append(_complete(rows, session.tables[name]))
+    count = sum(rows.num_rows for found in pieces.values() for rows in found)
+    written = []
+    for name, found in pieces.items():
+        rows = _last(session.connection, session.tables[name], found)
+        if not pc.any(rows[DELETED]).as_py():
+            rows = rows.drop_columns([DELETED])
+        session.upsert(name, rows)
+        written.append((name, rows))
+    return written, count
 
 
 def _widened(rows: pa.Table, table: StateTable) -> pa.Table:

@@ -13,8 +13,9 @@ from millstream.kernel import changelog, emit
 from millstream.kernel.compaction import PACE, Compaction, Pace
 from millstream.kernel.execution import Ready, output_of, ready, run_steps
 from millstream.kernel.intake import Intake, decode_spec, take_in
-from millstream.kernel.marks import MARKS, Marks
+from millstream.kernel.marks import MARKS, Marks, state_tables
 from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
+from millstream.kernel.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
 from millstream.model.batch import HEADERS
 from millstream.model.physical import physical_names
@@ -28,10 +29,6 @@ from millstream.topology.topology import SourceInput, SubTopology
 
 _GUARDED_RUNS = 16
 """After a failing row, so many runs use the exact program at once: failures come in swarms."""
-_UPKEEP_COMMITS = 16
-_UPKEEP_ROWS = 50_000
-"""Expired state is looked for once in so many commits, or sooner when so many rows were written:
-while a query catches up, a commit may hold a million."""
 
 
 class DuckKernel:
@@ -65,8 +62,8 @@ class DuckKernel:
         self._fatal = fatal
         self._programs: dict[bool, Ready] = {}
         program = self._program(headers=False).program
-        tables = (*program.tables, *((MARKS,) if len(sub.inputs) > 1 else ()))
-        self._session = store.session(query_id, sub.index, tables)
+        self._session = store.session(query_id, sub.index, state_tables(program, sub))
+        self._upkeep = Upkeep(self._session, program.upkeep)
         self._compaction = Compaction(self._session, pace)
         self._work = store.cursor()
         self._decode = tuple(
@@ -79,7 +76,6 @@ class DuckKernel:
         self._marks = Marks(self._session)
         self._open: set[int] = set()
         self._guarded = 0
-        self._commits = self._rows = 0
 
     def open(self, partition: int) -> int:
         """See `runtime.ports.Kernel`."""
@@ -103,8 +99,8 @@ class DuckKernel:
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
         """See `runtime.ports.Kernel`."""
-        rows = changelog.apply(self._session, partition, fetched.batch)
-        self._compaction.added(partition, sum(written.num_rows for _, written in rows))
+        rows, count = changelog.apply(self._session, partition, fetched.batch)
+        self._compaction.added(partition, count)
         self._marks.reread()
         if self._written or self._marks.moved or self._restored:
             self._restored += rows
@@ -155,20 +151,10 @@ class DuckKernel:
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
         """See `runtime.ports.Kernel`."""
         if self._written:
-            self._keep_up()
+            rows = sum(each.num_rows for written in self._written.values() for each in written)
+            self._upkeep.before_commit(rows, self._open)
         self._session.commit(changelog_positions, self._compaction.rows)
         self._written, self._restored = {}, []
-
-    def _keep_up(self) -> None:
-        """Drop expired state if it is time to look for it."""
-        self._commits += 1
-        self._rows += sum(rows.num_rows for written in self._written.values() for rows in written)
-        if self._commits < _UPKEEP_COMMITS and self._rows < _UPKEEP_ROWS:
-            return
-        self._commits = self._rows = 0
-        for text in self._program(headers=False).program.upkeep:
-            self._session.begin()
-            self._session.connection.execute(text)
 
     def discard(self) -> None:
         """See `runtime.ports.Kernel`."""

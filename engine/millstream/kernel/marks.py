@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from millstream.kernel.intake import Mark
-from millstream.operators.program import StateTable
+from millstream.operators.program import Program, StateTable
 from millstream.state.store import Session
+from millstream.topology.topology import SubTopology
 
 MARKS = StateTable(
     "$marks",
@@ -16,6 +17,11 @@ MARKS = StateTable(
     (("m", "BIGINT"), ("offset", "BIGINT"), ("done", "BIGINT")),
     plain=True,
 )
+
+
+def state_tables(program: Program, sub: SubTopology) -> tuple[StateTable, ...]:
+    """All tables that the state of a sub-topology consists of."""
+    return (*program.tables, *((MARKS,) if len(sub.inputs) > 1 else ()))
 
 
 class Marks:

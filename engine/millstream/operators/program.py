@@ -92,7 +92,8 @@ class Program:
     """Relations of the exact program that list failed rows (`$part`, `$seq`, `message`); `$seq`
     is -1 where the input record is not known."""
     upkeep: tuple[str, ...] = ()
-    """Statements that drop expired state; no result depends on when they run."""
+    """Statements that drop expired state; no result depends on when they run. Each deletes from a
+    table `t` and ends in a condition that may be followed by another one: AND …"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from millstream.runtime.spec import QuerySpec
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be open from now on. `dropping`: somebody else may have been given already what
-    is open now, which then must not be committed."""
+    """`claim` is what to hold from now on. `dropping`: somebody else may have been given already
+    what is open now, which then must not be committed."""
 
     claim: Claim
-    partitions: frozenset[int]
     dropping: bool
 
 
@@ -33,18 +32,23 @@ class Holding(Generic[Batch]):
         self._open: frozenset[int] = frozenset()
 
     def change(self) -> Change | None:
-        """What is to be different, if anything is. FencedError when another process goes by the
-        name of this one."""
+        """What is to be different, if anything is: the claim, or that more of it can be opened.
+        FencedError when another process goes by the name of this one."""
         claim = self._joined().claim()
-        ready = self._restorer.prepare(self._spec.query_id, claim.partitions)
-        if claim.epoch == self._claim.epoch and ready == self._open:
-            return None
-        return Change(claim, ready, claim.lost > self._claim.epoch)
+        if claim.epoch != self._claim.epoch:
+            return Change(claim, claim.lost > self._claim.epoch)
+        if self._open != claim.partitions and self._prepared(claim) != self._open:
+            return Change(claim, dropping=False)
+        return None
 
     def settle(self, change: Change) -> None:
-        """Nothing is open any more: `change.partitions` are those to open next."""
-        self._claim, self._open = change.claim, change.partitions
+        """Nothing is open any more; from now on `open` says what to open."""
+        self._claim = change.claim
+        self._open = self._prepared(change.claim)
         self._joined().settled(change.claim.epoch)
+
+    def _prepared(self, claim: Claim) -> frozenset[int]:
+        return self._restorer.prepare(self._spec.query_id, claim.partitions)
 
     @property
     def joined(self) -> bool:

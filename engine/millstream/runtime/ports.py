@@ -1,5 +1,5 @@
-"""What the runtime needs from outside, besides the log: a kernel for each sub-topology, and who
-restores the state of tasks before they are opened.
+"""What the runtime needs from outside, besides the log: a kernel for each sub-topology, for
+those whose state is followed elsewhere a replica, and who does that.
 
 The runtime never looks into a batch. Production hands in DuckDB kernels and Arrow tables, most
 simulations hand in small pure-Python ones and lists.
@@ -87,17 +87,54 @@ class Kernel(Protocol[Batch]):
         """Release resources; idempotent."""
 
 
+class Replica(Protocol[Batch]):
+    """Follows the changelogs of a sub-topology into the state that its kernel works on: the part of
+    `Kernel` that replaying takes, so that a kernel of its own can serve. It may be used while the
+    kernel processes other partitions; one partition is never open on both sides.
+
+    ```
+    open(p) -> clear(p)? -> (restore(p, ..) -> commit)* -> open(p) again, or never more
+                    any time: discard, then open(p) again
+    ```
+    """
+
+    def open(self, partition: int) -> int:
+        """See `Kernel`; nothing stays open in the store when this returns."""
+
+    def restore(self, partition: int, fetched: Fetched[Batch]) -> None:
+        """See `Kernel`."""
+
+    def clear(self, partition: int, position: int) -> None:
+        """See `Kernel`; durable when this returns."""
+
+    def commit(self, changelog_positions: Mapping[int, int]) -> None:
+        """Make what was restored durable together with these partitions' changelog positions."""
+
+    def discard(self) -> None:
+        """See `Kernel`."""
+
+    def close(self) -> None:
+        """See `Kernel`."""
+
+
 class Restorer(Protocol):
-    """Brings the state of tasks up to date before they run, beside the query's running ones."""
+    """Brings the state of tasks up to date before they are processed."""
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
-        """Those of the wanted partitions that may be open by now: their state needs at most a
-        short replay, and nobody else touches it. The others are being restored; ask again."""
+        """Those of the partitions `wanted` that the caller may open now; it holds them until it
+        asks without them. The others are being replayed: ask again when told that one is ready.
+
+        To be called when the claim has changed, with all that is claimed, those that are open
+        included, after the others were committed (or dropped) and closed; and on each waking for
+        which something is missing. What is granted is nearly up to date, not quite: opening it
+        has to replay the rest. A transaction that was begun before the call does not see the
+        state that is granted by it. Never waits.
+        """
 
 
 class NoRestorer:
-    """A query's own tasks replay their changelogs when they are opened."""
+    """Leaves all replaying to who processes."""
 
-    def prepare(self, _query_id: str, wanted: frozenset[int]) -> frozenset[int]:
-        """All of them."""
+    def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
+        """See `Restorer`."""
         return wanted

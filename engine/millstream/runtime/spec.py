@@ -88,6 +88,12 @@ class RuntimeSettings:
     """Output waiting for the commit (exactly once); more brings the commit forward."""
     max_pending_records: int = 1_000_000
     restore_records: int = 100_000
+    restore_bytes: int = 2 << 20
+    """Bytes of a changelog to follow at a time: what others may have to wait for."""
+    restore_tolerance: int = 10
+    """Changelog records that a task may lack when it is handed to who processes it."""
+    lag_interval_ms: int = 1_000
+    """How often to ask where the changelogs of standbys end."""
     idle_poll_ms: int = 50
     """How long to wait before looking at the log again when there was nothing to do."""
     backoff_ms: int = 100

@@ -7,6 +7,7 @@ from typing import Generic
 
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
+from millstream.runtime.changelogs import check_position, skip_truncated
 from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
 from millstream.runtime.tasks import Task, TaskId, TaskState
@@ -59,31 +60,19 @@ class Stage(Generic[Batch]):
             if self.spec.changelog is not None:
                 # Not only what is committed: an earlier owner's last transaction may still be open.
                 task.target = log.written_end(self.spec.changelog, partition)
-                self._check_target(task)
+                check_position(task.id, self.spec.changelog, task.restored, task.target)
                 self._skip_truncated(log, task)
             task.move(TaskState.RESTORING)
             task.arrive()
 
-    def _check_target(self, task: Task) -> None:
-        if task.restored > task.target:
-            raise CorruptionError(
-                f"The state of task {task.id} is at {task.restored} of changelog"
-                f" {self.spec.changelog}, which ends at {task.target}",
-                hint="The state belongs to another log or the log was restored from an older"
-                " copy. Delete the state to rebuild it from the changelog.",
-                code="E-STATE-AHEAD",
-            )
-
     def _skip_truncated(self, log: Log[Batch], task: Task) -> bool:
-        """Start anew with the changelog's first record if the state lacks records that are gone:
-        a snapshot has taken their place."""
+        """Whether the task has to start anew."""
         assert self.spec.changelog is not None
-        start = log.start_offset(self.spec.changelog, task.id.partition)
-        if task.restored >= start:
-            return False
-        self.spec.kernel.clear(task.id.partition, start)
-        task.restored = start
-        return True
+        before = task.restored
+        task.restored = skip_truncated(
+            log, self.spec.kernel, self.spec.changelog, task.id.partition, before
+        )
+        return task.restored != before
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
         """Replay one read of one task's changelog; the records replayed, None if no task waits
