@@ -1,0 +1,258 @@
+"""Restoration: replays changelogs into state, for tasks that are to start here and for standbys.
+
+Like `Instance` it has no thread, clock, randomness or I/O of its own: who drives it calls
+`step(now)`. Beside a step, others may at any time say what is wanted and take what is ready
+(`prepare`, `standby`): they exchange a few words under `lock`, which no step holds while it reads
+or writes. `add_query`, `remove_query` and `close` may not be called during a step.
+
+A task is either here or with the execution that processes it, never with both (`Custody`); it
+changes hands when nothing of it is left in an open transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Generic
+
+from millstream.log.log import Batch, Log, Reader
+from millstream.model.errors import ConflictError, UnavailableError
+from millstream.runtime.following import Followed, Follower, FollowSpec, Moved, Progress, Role
+from millstream.runtime.spec import RuntimeSettings, Step
+
+__all__ = ["FollowSpec", "Progress", "Restoration", "Role"]
+
+
+def _ignore(_query_id: str) -> None:
+    return None
+
+
+class Restoration(Generic[Batch]):
+    """Implements `ports.Restorer`; a query that fails never stops another one."""
+
+    def __init__(
+        self,
+        log: Log[Batch],
+        settings: RuntimeSettings | None = None,
+        *,
+        on_ready: Callable[[str], None] = _ignore,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
+        """`on_ready` is called within a step when partitions of a query can be had from `prepare`;
+        it may not call back. `lock`: a real one where a thread steps and others ask."""
+        self._log = log
+        self._settings = settings or RuntimeSettings()
+        self._on_ready = on_ready
+        self._lock = lock or nullcontext()
+        self._queries: dict[str, Followed[Batch]] = {}
+        self._reader: Reader[Batch] | None = None
+        self._dropped = False
+        self._lags_at = 0
+
+    # ---- what others say and ask --------------------------------------------------------------
+
+    def add_query(self, query_id: str, stages: tuple[FollowSpec[Batch], ...]) -> None:
+        """Know the sub-topologies of a query that have state. The replicas now belong here.
+        Raises ConflictError if the id is taken."""
+        if query_id in self._queries:
+            raise ConflictError(f"The state of query {query_id} is followed already")
+        with self._lock:
+            self._queries[query_id] = Followed(query_id, stages)
+
+    def remove_query(self, query_id: str) -> None:
+        """Forget a query and close its replicas; its state stays. No error when absent."""
+        with self._lock:
+            query = self._queries.pop(query_id, None)
+        if query is not None:
+            self._dropped = True
+            query.close()
+
+    def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
+        """See `ports.Restorer`. All of them where the query is not known here."""
+        with self._lock:
+            query = self._queries.get(query_id)
+            if query is None:
+                return wanted
+            query.custody = query.custody.given(query.custody.processing - wanted)
+            query.starting = wanted - query.custody.processing
+            if query.failed:
+                query.grant(query.starting)
+            else:
+                query.grant(frozenset(p for p in query.starting if not query.has_state(p)))
+            return query.custody.processing
+
+    def standby(self, query_id: str, partitions: frozenset[int]) -> None:
+        """Keep the state of these near the end of their changelogs as long as nobody here
+        processes them; takes the place of what was said before. Tries again after a failure."""
+        with self._lock:
+            query = self._queries.get(query_id)
+            if query is not None:
+                query.standby, query.failed = partitions, False
+
+    def ready(self, query_id: str) -> frozenset[int]:
+        """The followed partitions whose state is nearly up to date."""
+        query = self._queries.get(query_id)
+        return frozenset() if query is None else query.ready(self._settings.restore_tolerance)
+
+    def progress(self, now: int) -> tuple[Progress, ...]:
+        """How far everything that is followed has come."""
+        return tuple(
+            follower.progress(query.query_id, now)
+            for query in tuple(self._queries.values())
+            for follower in tuple(query.followers.values())
+        )
+
+    def troubles(self) -> dict[str, str]:
+        """What keeps queries from being followed at the moment."""
+        queries = tuple(self._queries.values())
+        return {query.query_id: query.trouble.error for query in queries if query.trouble.error}
+
+    def close(self) -> None:
+        """Let go of everything; idempotent."""
+        for query_id in tuple(self._queries):
+            self.remove_query(query_id)
+        self._close_reader()
+
+    # ---- one slice of work --------------------------------------------------------------------
+
+    def step(self, now: int) -> Step:
+        """Do one bounded piece of work: open a partition, hand some over, or replay one read.
+        `now` is in ms and never goes back."""
+        queries = [query for query in self._queries.values() if now >= query.trouble.retry_at]
+        for query in queries:
+            if self._guarded(query, now, self._arrange) is Moved.ON:
+                return Step(True, now)
+        self._ask_lags(queries, now)
+        awaiting = False
+        for query, follower in _furthest_behind_first(queries):
+            if follower.task not in query.followers:
+                continue
+            moved = self._advance(query, follower, now)
+            if moved is Moved.ON:
+                return Step(True, now)
+            awaiting |= moved is Moved.AWAITING
+        self._tidy(queries)
+        return Step(False, self._wake_at(now), awaiting)
+
+    def _guarded(
+        self,
+        query: Followed[Batch],
+        now: int,
+        action: Callable[[Followed[Batch], int], Moved],
+    ) -> Moved:
+        """Do `action`; whatever it raises concerns this query alone."""
+        try:
+            return action(query, now)
+        except UnavailableError as error:
+            query.trouble.wait(now, error, self._settings)
+            self._let_go(query, failed=False)
+        except Exception as error:
+            query.trouble.explain(error)
+            self._let_go(query, failed=True)
+        return Moved.NOT
+
+    def _let_go(self, query: Followed[Batch], *, failed: bool) -> None:
+        """Forget what is not in the store. After a failure, who is to process the query gets it as
+        it stands: his own replay then meets what is wrong, and tells it."""
+        with suppress(Exception):
+            query.discard()
+        self._dropped = True
+        with self._lock:
+            query.custody = query.custody.stopped(query.custody.following)
+            query.failed = failed
+            granted = query.grant(query.starting) if failed else False
+        if granted:
+            self._on_ready(query.query_id)
+
+    def _arrange(self, query: Followed[Batch], now: int) -> Moved:
+        """Bring about what is wanted: stop following, begin to (one at a time), hand over."""
+        with self._lock:
+            gone = query.custody.following - query.wanted
+            query.custody = query.custody.stopped(gone)
+            starting = query.starting
+            missing = query.wanted - query.custody.following
+            opening = frozenset(sorted(missing & starting or missing)[:1])
+            query.custody = query.custody.followed(opening)
+        if gone:
+            query.drop(gone)
+            self._dropped = True
+        for partition in opening:
+            query.open(partition, self._log, now)
+        query.assign(starting, self._log, now)
+        handed = self._hand_over(query)
+        return Moved.ON if gone or opening or handed else Moved.NOT
+
+    def _hand_over(self, query: Followed[Batch]) -> bool:
+        """Give what is nearly up to date to who is to process it; whether there was any."""
+        ready = query.ready(self._settings.restore_tolerance)
+        with self._lock:
+            ready &= query.starting
+            query.custody = query.custody.stopped(ready)
+            query.drop(ready)
+            granted = query.grant(ready)
+        if granted:
+            self._dropped = True
+            self._on_ready(query.query_id)
+        return granted
+
+    def _advance(self, query: Followed[Batch], follower: Follower[Batch], now: int) -> Moved:
+        if self._reader is None:
+            self._reader = self._log.reader()
+        reader = self._reader
+
+        def replay(_query: Followed[Batch], _now: int) -> Moved:
+            return follower.advance(self._log, reader, self._settings)
+
+        moved = self._guarded(query, now, replay)
+        if moved is Moved.ON:
+            query.trouble.over()
+            query.trouble.retry_now()
+        return moved
+
+    def _ask_lags(self, queries: Sequence[Followed[Batch]], now: int) -> None:
+        """Find out now and then how far the standbys are behind."""
+        if now < self._lags_at:
+            return
+        self._lags_at = now + self._settings.lag_interval_ms
+        standbys = [
+            follower
+            for query in queries
+            for follower in query.followers.values()
+            if follower.role is Role.STANDBY
+        ]
+        if not standbys:
+            return
+        with suppress(UnavailableError):
+            ends = self._log.end_offsets([follower.place for follower in standbys])
+            for follower in standbys:
+                follower.target = ends.get(follower.place, follower.target)
+
+    def _tidy(self, queries: Sequence[Followed[Batch]]) -> None:
+        """Nothing is left to do: let go of what was fetched of partitions that are not followed
+        any more."""
+        followers = [follower for query in queries for follower in query.followers.values()]
+        starting = any(follower.role is Role.STARTING for follower in followers)
+        if self._dropped and not starting:
+            self._close_reader()
+            self._dropped = False
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _wake_at(self, now: int) -> int | None:
+        """When to look again: at the changelogs, or at a query that waits for its next attempt."""
+        queries = self._queries.values()
+        retries = [query.trouble.retry_at for query in queries if query.trouble.retry_at > now]
+        polls = [now + self._settings.idle_poll_ms for query in queries if query.followers]
+        return min(retries + polls[:1], default=None)
+
+
+def _furthest_behind_first(
+    queries: Sequence[Followed[Batch]],
+) -> list[tuple[Followed[Batch], Follower[Batch]]]:
+    """All that is followed: what is to start before what stands by."""
+    found = [(query, follower) for query in queries for follower in query.followers.values()]
+    found.sort(key=lambda pair: (pair[1].role is Role.STANDBY, pair[1].position - pair[1].target))
+    return found

@@ -1,0 +1,284 @@
+"""Following changelogs: for tasks that start, for standbys, and who holds which task when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from millstream.log.log import Appended, Fetched, Topic
+from millstream.log.simulated import Fault, SimulatedLog
+from millstream.model.errors import ConflictError
+from millstream.runtime.custody import Custody, CustodyError
+from millstream.runtime.ports import NoRestorer
+from millstream.runtime.restoration import FollowSpec, Restoration, Role
+from tests.simulation.pure import Disk, PureKernel
+from tests.simulation.world import ROWS
+from tests.unit.runtime.queries import COUNT, SETTINGS
+
+SMALL = replace(SETTINGS, restore_records=5, restore_tolerance=2)
+
+
+def these(*partitions: int) -> frozenset[int]:
+    return frozenset(partitions)
+
+
+class Host:
+    """A log with changelogs, a disk for each of them, and a restoration."""
+
+    def __init__(self, partitions: int = 1, settings: Any = SMALL, queries: str = "Q") -> None:
+        self.faults: dict[str, Fault] = {}
+        self.log = SimulatedLog(ROWS, fault=lambda name: self.faults.get(name, Fault.NONE))
+        self.partitions = partitions
+        self.disks = {query: Disk() for query in queries}
+        self.writer = self.log.writer("owner")
+        self.told: list[str] = []
+        self.restoration: Restoration[Any] = Restoration(
+            self.log, settings, on_ready=self.told.append
+        )
+        for query in queries:
+            self.log.create_topic(Topic(query, partitions))
+            self.restoration.add_query(query, (self.spec(query),))
+        self.now = 0
+
+    def spec(self, query: str) -> FollowSpec[Any]:
+        job = replace(COUNT, changelog=query)
+        kernel = PureKernel(job, self.partitions, self.disks[query], Random(1), 0.0)
+        return FollowSpec(0, kernel, query, self.partitions)
+
+    def change(self, *rows: tuple[int, int], query: str = "Q", partition: int = 0) -> None:
+        self.writer.append([Appended(query, partition, rows, len(rows))])
+
+    def changes(self, count: int, query: str = "Q", partition: int = 0) -> None:
+        self.change(*((n % 4, n) for n in range(count)), query=query, partition=partition)
+
+    def rest(self) -> None:
+        for _ in range(300):
+            step = self.restoration.step(self.now)
+            if not step.progress and (step.wake_at is None or step.wake_at == self.now + 5):
+                return
+            self.now += 1 if step.progress else 20
+        raise AssertionError("does not come to rest")
+
+    def state(self, query: str = "Q", partition: int = 0) -> tuple[int, dict[int, int]]:
+        return self.disks[query].saved.get(partition, (0, {}))
+
+
+def test_what_is_asked_for_is_granted_once_its_state_is_replayed() -> None:
+    host = Host(partitions=2)
+    host.changes(12, partition=1)
+    assert host.restoration.prepare("Q", these(1)) == these()
+    host.rest()
+    assert host.told == ["Q"]
+    assert host.state(partition=1) == (10, {0: 8, 1: 9, 2: 6, 3: 7})
+    assert host.restoration.prepare("Q", these(1)) == these(1)
+    assert host.restoration.prepare("Q", these(0, 1)) == these(1)
+    host.rest()
+    assert host.restoration.prepare("Q", these(0, 1)) == these(0, 1)
+
+
+def test_a_task_is_granted_within_the_tolerance_and_not_touched_any_more() -> None:
+    host = Host()
+    host.changes(12)
+    host.restoration.prepare("Q", these(0))
+    while not host.told:
+        host.restoration.step(host.now)
+    assert host.state()[0] == 10
+    host.rest()
+    assert host.state()[0] == 10
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+
+
+def test_no_state_is_no_reason_to_wait() -> None:
+    host = Host()
+    assert host.restoration.prepare("unknown", these(0, 3)) == these(0, 3)
+    assert host.restoration.prepare("Q", these(0, 3)) == these(3)
+    assert NoRestorer().prepare("Q", these(0, 3)) == these(0, 3)
+
+
+def test_a_standby_follows_for_ever_and_is_granted_when_it_is_wanted() -> None:
+    host = Host()
+    host.restoration.standby("Q", these(0))
+    host.changes(3)
+    host.rest()
+    assert host.state()[0] == 3
+    host.change((9, 9))
+    host.rest()
+    assert host.state() == (4, {0: 0, 1: 1, 2: 2, 9: 9})
+    assert host.restoration.ready("Q") == these(0)
+    host.changes(30)
+    assert host.restoration.prepare("Q", these(0)) == these()
+    host.rest()
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+    assert host.state()[0] >= 32
+
+
+def test_a_standby_that_is_processed_here_is_followed_again_when_it_is_given_back() -> None:
+    host = Host()
+    host.restoration.standby("Q", these(0))
+    host.restoration.prepare("Q", these(0))
+    host.rest()
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+    host.changes(4)
+    host.rest()
+    assert host.state()[0] == 0
+    # Whoever processes it has stored what it did.
+    host.disks["Q"].saved[0] = (4, {0: 0, 1: 1, 2: 2, 3: 3})
+    assert host.restoration.prepare("Q", these()) == these()
+    host.change((7, 7))
+    host.rest()
+    assert host.state() == (5, {0: 0, 1: 1, 2: 2, 3: 3, 7: 7})
+
+
+def test_what_is_no_longer_wanted_is_dropped() -> None:
+    host = Host()
+    host.changes(20)
+    host.restoration.prepare("Q", these(0))
+    host.restoration.step(0)
+    host.restoration.step(0)
+    assert host.restoration.prepare("Q", these()) == these()
+    host.rest()
+    assert 0 < host.state()[0] < 20
+    assert host.restoration.progress(0) == ()
+    assert host.told == []
+
+
+def test_who_is_to_start_comes_before_standbys_and_the_furthest_behind_first() -> None:
+    host = Host(partitions=3)
+    for partition, count in ((0, 20), (1, 12), (2, 40)):
+        host.changes(count, partition=partition)
+    host.restoration.standby("Q", these(2))
+    host.restoration.prepare("Q", these(0, 1))
+    while host.state(partition=0)[0] < 10:
+        host.restoration.step(0)
+    assert host.state(partition=1)[0] == 0
+    while len(host.told) < 2:
+        host.restoration.step(0)
+    assert host.state(partition=2)[0] == 0
+    host.rest()
+    assert host.state(partition=2)[0] == 40
+
+
+def test_a_step_replays_no_more_than_its_bound() -> None:
+    host = Host()
+    host.changes(50)
+    host.restoration.standby("Q", these(0))
+    before = 0
+    while before < 50:
+        host.restoration.step(0)
+        assert host.state()[0] - before <= 5
+        before = host.state()[0]
+
+
+def test_a_changelog_that_was_truncated_behind_a_snapshot_is_followed_from_its_start() -> None:
+    host = Host()
+    host.restoration.standby("Q", these(0))
+    host.change((1, 1), (2, 2))
+    host.rest()
+    host.change((1, 5), (3, 3), (4, 4))
+    host.log.truncate("Q", 0, 3)
+    host.rest()
+    assert host.state() == (5, {3: 3, 4: 4})
+
+
+def test_a_state_that_is_ahead_of_its_changelog_fails_alone_and_is_handed_on_as_it_is() -> None:
+    host = Host(queries="QR")
+    host.disks["Q"].saved[0] = (7, {})
+    host.changes(3, query="R")
+    host.restoration.standby("Q", these(0))
+    host.restoration.standby("R", these(0))
+    host.rest()
+    assert "is at 7 of changelog Q, which ends at 0" in host.restoration.troubles()["Q"]
+    assert host.state("R")[0] == 3
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+
+
+def test_a_failure_hands_on_what_was_waiting() -> None:
+    host = Host()
+    host.disks["Q"].saved[0] = (7, {})
+    assert host.restoration.prepare("Q", these(0)) == these()
+    host.rest()
+    assert host.told == ["Q"]
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+
+
+def test_a_log_that_does_not_answer_is_asked_again_later() -> None:
+    host = Host()
+    host.changes(8)
+    host.restoration.standby("Q", these(0))
+    host.faults["read"] = Fault.REQUEST_LOST
+    for _ in range(3):
+        host.restoration.step(host.now)
+    assert "not answered" in host.restoration.troubles()["Q"]
+    step = host.restoration.step(host.now)
+    assert (step.progress, step.wake_at) == (False, host.now + SMALL.backoff_ms)
+    host.faults.clear()
+    host.now += SMALL.backoff_ms
+    host.rest()
+    assert host.state()[0] == 8
+    assert host.restoration.troubles() == {}
+
+
+def test_progress_tells_how_far_and_how_long() -> None:
+    host = Host(partitions=2)
+    host.changes(25)
+    host.changes(10, partition=1)
+    host.restoration.standby("Q", these(1))
+    host.restoration.prepare("Q", these(0))
+    for _ in range(4):
+        host.restoration.step(0)
+    (first, second) = sorted(host.restoration.progress(1000), key=lambda one: one.task)
+    assert (first.role, first.position, first.target) == (Role.STARTING, 10, 25)
+    assert (first.lag, first.rate, first.eta_ms) == (15, 10.0, 1500)
+    assert (second.role, second.lag, second.eta_ms) == (Role.STANDBY, 10, None)
+    host.rest()
+    host.changes(30, partition=1)
+    host.now += SMALL.lag_interval_ms
+    host.restoration.step(host.now)
+    (second,) = host.restoration.progress(host.now)
+    assert (second.position, second.target) == (15, 40)
+
+
+def test_a_query_can_be_added_once_and_removed_at_any_time() -> None:
+    host = Host()
+    with pytest.raises(ConflictError):
+        host.restoration.add_query("Q", ())
+    host.changes(20)
+    host.restoration.prepare("Q", these(0))
+    host.restoration.step(0)
+    host.restoration.remove_query("Q")
+    assert host.restoration.step(0).wake_at is None
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+    host.restoration.close()
+
+
+def test_records_on_their_way_are_awaited() -> None:
+    class Slow:
+        def begin(self) -> None:
+            pass
+
+        def read(self, topic: str, partition: int, offset: int, _limit: int) -> Fetched[Any]:
+            return Fetched(topic, partition, (), 0, offset, False, awaited=True)
+
+        def close(self) -> None:
+            pass
+
+    host = Host()
+    host.log.reader = Slow  # type: ignore[method-assign, assignment]
+    host.changes(3)
+    host.restoration.prepare("Q", these(0))
+    assert host.restoration.step(0).progress
+    step = host.restoration.step(0)
+    assert (step.progress, step.awaiting) == (False, True)
+    assert host.restoration.prepare("Q", these(0)) == these()
+
+
+def test_custody_refuses_that_two_hold_one_task() -> None:
+    custody = Custody().taken(these(0)).followed(these(1))
+    with pytest.raises(CustodyError):
+        custody.followed(these(0, 2))
+    with pytest.raises(CustodyError):
+        custody.taken(these(1))
+    assert custody.stopped(these(1)).taken(these(1)).given(these(0)) == Custody(these(1), these())
