@@ -6,6 +6,7 @@ Exit codes: 0 all statements succeeded, 1 one failed, 2 the options were wrong.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 import millstream
 from millstream.model.errors import MillstreamError
+from millstream.model.settings import InstanceSettings
 from millstream.service.database import Database
 from millstream.service.text import read_text
 from millstream_cli.render import FORMATS, Look, show, show_error
@@ -30,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
             kafka=options.kafka,
             service_id=options.service_id,
             kafka_settings=dict(options.kafka_setting),
+            sharing=_sharing(options),
             queries_file=options.queries_file,
         )
     except MillstreamError as error:
@@ -100,6 +103,53 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
+    if options.kafka is None:
+        return None
+    return InstanceSettings(
+        instance_id=options.instance_id,
+        group_protocol=options.group_protocol,
+        session_timeout_ms=options.session_timeout,
+        standby_replicas=options.standby_replicas,
+        listen=options.listen,
+        advertised=options.advertised,
+        token=os.environ.get("MILLSTREAM_TOKEN", ""),
+    )
+
+
+def _sharing_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "several instances of one service, with --kafka",
+        "They share the queries. MILLSTREAM_TOKEN is the secret by which those on other machines"
+        " know each other.",
+    )
+    default = InstanceSettings()
+    group.add_argument(
+        "--instance-id", default=default.instance_id, metavar="NAME",
+        help="a name kept over restarts; one that is soon back has its tasks as before",
+    )  # fmt: skip
+    group.add_argument(
+        "--standby-replicas", type=int, default=default.standby_replicas, metavar="N",
+        help="how many other instances keep a copy of each task's state (default: 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--session-timeout", type=int, default=default.session_timeout_ms, metavar="MS",
+        help="how long an instance may be silent before others take over (default: 10000)",
+    )  # fmt: skip
+    group.add_argument(
+        "--group-protocol", choices=("classic", "consumer"), default=default.group_protocol,
+        help="how Kafka shares out the tasks; the same for all instances (default: classic)",
+    )  # fmt: skip
+    group.add_argument(
+        "--listen", default=default.listen, metavar="HOST:PORT",
+        help="where to answer pull queries for the others (default: a free port of this machine)",
+    )  # fmt: skip
+    group.add_argument(
+        "--advertised", default=default.advertised, metavar="HOST:PORT",
+        help="where the others find that, if it is another address",
+    )  # fmt: skip
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="millstream", description="A streaming database: ksqlDB's SQL over one local file."
@@ -120,6 +170,7 @@ def _options() -> argparse.ArgumentParser:
         help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
         " may be repeated",
     )  # fmt: skip
+    _sharing_options(parser)
     parser.add_argument(
         "--queries-file", metavar="FILE.sql",
         help="take all streams, tables and queries from this file and run them",

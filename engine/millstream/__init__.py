@@ -18,7 +18,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
-from millstream.model.settings import EngineSettings
+from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database, connect
 from millstream.service.prometheus import exposition
 from millstream.service.results import Done, Rows, Stream
@@ -32,6 +32,7 @@ __all__ = [
     "Done",
     "EngineSettings",
     "FencedError",
+    "InstanceSettings",
     "MillstreamError",
     "RecordError",
     "Rows",

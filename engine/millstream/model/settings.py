@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from millstream.model.errors import StatementError
 
@@ -240,6 +241,32 @@ _ALIASES = {
     "processing.threads": "num.stream.threads",
 }
 _PREFIX = "ksql.streams."
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSettings:
+    """How an engine shares the queries of its service with other instances, on Kafka.
+
+    `instance_id`: a name that it keeps over restarts. One that is back within the session timeout
+    goes on with its tasks as if it had not been away; without a name others take them over at once
+    when it leaves, and after the timeout when it is killed. `group_protocol`: "classic" or
+    "consumer" (KIP-848, where the brokers set the timeout); the same for all instances.
+    `standby_replicas`: how many other instances keep a copy of each task's state.
+    `listen`: where it answers pull queries for the others, `advertised` where these find it when
+    that is another address. They know each other by `token`, and on other machines by certificates
+    (PEM files; `authorities` signed those of the others).
+    """
+
+    instance_id: str = ""
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    session_timeout_ms: int = 10_000
+    standby_replicas: int = 0
+    listen: str = "127.0.0.1:0"
+    advertised: str = ""
+    token: str = field(default="", repr=False)
+    certificate: str = ""
+    key: str = ""
+    authorities: str = ""
 
 
 @dataclass(frozen=True, slots=True)

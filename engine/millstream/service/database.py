@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millstream.functions.user import UserFunction
 from millstream.model.errors import StatementError
-from millstream.model.settings import EngineSettings
+from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
@@ -87,6 +87,7 @@ def connect(
     kafka: str | None = None,
     service_id: str = "default",
     kafka_settings: Mapping[str, str] | None = None,
+    sharing: InstanceSettings | None = None,
     settings: EngineSettings | None = None,
     properties: dict[str, str] | None = None,
     functions: Sequence[UserFunction] = (),
@@ -97,7 +98,8 @@ def connect(
     With `kafka` (host:port of brokers, comma separated) the records lie in a Kafka cluster and
     `path` holds the state only, which ":memory:" makes anew from the changelogs at each start;
     services of different `service_id` live side by side in one cluster. `kafka_settings` go to
-    each of its clients as they are, e.g. {"security.protocol": "ssl"}.
+    each of its clients as they are, e.g. {"security.protocol": "ssl"}; `sharing` says how this
+    instance goes along with the others of its service.
     `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"};
     `functions` are functions in Python that statements may call, see `millstream.udf`. With a
     `queries_file` its statements make the streams, tables and queries, and no others can.
@@ -110,8 +112,10 @@ def connect(
         session.set(name, value)
     if kafka_settings and kafka is None:
         raise StatementError("kafka_settings are given, but no kafka")
+    if sharing and kafka is None:
+        raise StatementError("A database in a file is not shared: give kafka with sharing")
     settings = _with_threads(settings or EngineSettings(), session)
-    engine = _open(path, kafka, service_id, kafka_settings, settings, functions)
+    engine = _open(path, kafka, service_id, kafka_settings, sharing, settings, functions)
     try:
         if queries_file is not None:
             run_queries_file(engine, queries_file, session)
@@ -137,6 +141,7 @@ def _open(
     kafka: str | None,
     service_id: str,
     kafka_settings: Mapping[str, str] | None,
+    sharing: InstanceSettings | None,
     settings: EngineSettings,
     functions: Sequence[UserFunction],
 ) -> Engine:
@@ -149,5 +154,5 @@ def _open(
             "The Kafka client is not installed", hint="pip install 'millstream[kafka]'"
         ) from error
     return open_kafka_engine(
-        kafka, service_id, path, settings, now_ms, functions, client=kafka_settings
+        kafka, service_id, path, settings, now_ms, functions, kafka_settings, sharing
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -60,13 +59,15 @@ class Engine:
         clock: Callable[[], int],
         functions: Catalogue,
         *,
-        shared: bool = False,
+        incarnation: str = "",
         ticks: Callable[[], int] = ticks_ns,
     ) -> None:
-        """`shared`: other instances of the same service work on the log at the same time.
+        """`incarnation`: what tells this process from the other instances of its service, where
+        these work on the log at the same time.
         `clock` tells the time of day in ms, `ticks` how many ns have gone by."""
         self.log = log
-        self.shared = shared
+        self.shared = bool(incarnation)
+        self.incarnation = incarnation
         self.store = store
         self.settings = settings
         self.clock = clock
@@ -86,11 +87,10 @@ class Engine:
             threads=settings.processing_threads,
             full=settings.max_batch_records,
         )
-        self.commands = CommandLog(log, settings.command_topic, shared=shared)
+        self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
         self.ledger = Ledger()
         self.follower: Follower | None = None
-        own = f"-{uuid.uuid4().hex}" if shared else ""
-        self.writer: Writer[pa.Table] = log.writer(CLIENT_IDENTITY + own)
+        self.writer: Writer[pa.Table] = log.writer(self.named(CLIENT_IDENTITY))
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
@@ -108,6 +108,8 @@ class Engine:
         may be tried yet."""
         self.routing: Routing | None = None
         """Where state is that other instances hold; None where all of it is here."""
+        self.on_start: list[Callable[[], None]] = []
+        """Called by `start`."""
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
@@ -116,6 +118,10 @@ class Engine:
         self.opened_at = ticks()
         self.ticks = ticks
         self.sampler = Sampler(lambda: self.instance.status({}), ticks)
+
+    def named(self, identity: str) -> str:
+        """The name of a writer, or of a query, that is this process's alone."""
+        return f"{identity}.{self.incarnation}" if self.incarnation else identity
 
     def register(self, functions: Sequence[UserFunction]) -> None:
         """Make users' functions known to statements that come after."""
@@ -127,6 +133,8 @@ class Engine:
         self.sampler.start()
         if self.follower is not None:
             self.follower.start()
+        for begin in self.on_start:
+            begin()
 
     def world(self) -> World:
         """The catalog as it is now."""

@@ -69,12 +69,12 @@ def resume_engine(
     clock: Callable[[], int],
     catalogue: Catalogue,
     *,
-    shared: bool = False,
+    incarnation: str = "",
 ) -> Engine:
     """An engine over a log and a state that are open, as its command log left it: the catalog as
-    it was, every query running again. `shared`: other instances of the service work on the log
-    at the same time."""
-    engine = Engine(log, store, settings, clock, catalogue, shared=shared)
+    it was, every query running again. `incarnation`: of this process, where other instances of
+    the service work on the log at the same time."""
+    engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
     following.resume(engine)
     following.clean(engine)
     definitions.start_replayed(engine)

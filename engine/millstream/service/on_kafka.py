@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
+from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import (
@@ -17,9 +18,10 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
-from millstream.model.settings import EngineSettings
+from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
+from millstream.service.joining import join_service
 from millstream.service.opening import MEMORY
 from millstream.state.store import Store
 
@@ -32,19 +34,23 @@ def open_kafka_engine(
     clock: Callable[[], int],
     functions: Sequence[UserFunction] = (),
     client: Mapping[str, str] | None = None,
+    sharing: InstanceSettings | None = None,
 ) -> Engine:
     """An engine over the cluster at `servers`, running the queries of its service's command topic.
 
     `service_id` begins the names of all that is the service's own in the cluster.
     `state`: the file of the state, or ":memory:" for one that is made from the changelogs at
     each start. `client`: further settings of the Kafka client, StatementError when it refuses
-    them. Raises UnavailableError when the cluster does not answer, CorruptionError for a state
-    that belongs to another command topic.
+    them. `sharing`: how this instance goes along with the others of the service. Raises
+    UnavailableError when the cluster does not answer, CorruptionError for a state that belongs to
+    another command topic.
     """
     namespace = _namespace(service_id)
     settings = replace(settings, command_topic=f"{namespace}commands", internal_prefix=namespace)
     catalogue = with_functions(builtin_catalogue(), functions)
-    log = KafkaLog(servers, namespace=namespace, settings=client)
+    sharing = sharing or InstanceSettings()
+    membership = Membership(sharing.instance_id, sharing.group_protocol, sharing.session_timeout_ms)
+    log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
     try:
         identity = _identity(log, settings.command_topic)
         store = Store.open(state, threads=settings.threads)
@@ -53,7 +59,10 @@ def open_kafka_engine(
                 f"The state in '{state}' belongs to another cluster or command topic",
                 hint="Give another file; the state is made anew from the changelogs.",
             )
-        engine = resume_engine(log, store, settings, clock, catalogue, shared=True)
+        engine = resume_engine(
+            log, store, settings, clock, catalogue, incarnation=membership.incarnation
+        )
+        join_service(engine, sharing)
     except BaseException:
         log.close()
         raise

@@ -45,7 +45,8 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
     )
     with engine.driver.lock:
         engine.pushes += 1
-        query_id = f"transient_{planned.sources[0].name}_{engine.clock()}{engine.pushes}"
+        number = f"{engine.clock()}{engine.pushes}"
+        query_id = engine.named(f"transient_{planned.sources[0].name}_{number}")
         topology = topology_of(engine, query_id, planned)
         schema = planned.node.schema
         stream = Stream(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -56,7 +57,7 @@ class Cluster:
             EngineSettings(),
             lambda: 0,
             with_functions(builtin_catalogue(), functions),
-            shared=True,
+            incarnation=uuid.uuid4().hex,
         )
         self.engines.append(engine)
         return engine
