@@ -129,6 +129,7 @@ The same is in `SHOW QUERIES EXTENDED`, `EXPLAIN` of a query's id and `DESCRIBE 
   restorations count batches.
 * A query's records are those of all its sub-topologies: what goes through a repartition topic is
   counted there again.
+* An engine tells of what it does itself: the partitions it reads and the tasks it holds.
 * What is not known is None in Python, NULL in the table, and left out of the text.
 """
 

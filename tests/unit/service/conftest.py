@@ -19,6 +19,15 @@ SPENDING = (
     "CREATE TABLE spending AS SELECT customer, COUNT(*) AS n, SUM(amount) AS total "
     "FROM orders GROUP BY customer EMIT CHANGES;"
 )
+LATE = """
+CREATE STREAM clicks (page STRING KEY, n INT) WITH (KAFKA_TOPIC='clicks', PARTITIONS=1, FORMAT='JSON');
+CREATE TABLE hits AS SELECT page, COUNT(*) AS hits FROM clicks
+    WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 0 SECONDS) GROUP BY page EMIT CHANGES;
+INSERT INTO clicks (rowtime, page, n) VALUES (100, 'a', 1);
+INSERT INTO clicks (rowtime, page, n) VALUES (5000, 'a', 1);
+INSERT INTO clicks (rowtime, page, n) VALUES (200, 'a', 1);
+"""  # noqa: E501
+"""One click that is late."""
 ROWS = (("ann", "tea", 1.5), ("bob", "milk", 3.0), ("ann", "jam", 2.5), ("cleo", "tea", 10.0))
 
 

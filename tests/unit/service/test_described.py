@@ -9,15 +9,7 @@ import pytest
 from millstream import Database
 from millstream.model.errors import MillstreamError
 from millstream.service.results import Rows, Stream
-
-LATE = """
-CREATE STREAM clicks (page STRING KEY, n INT) WITH (KAFKA_TOPIC='clicks', PARTITIONS=1, FORMAT='JSON');
-CREATE TABLE hits AS SELECT page, COUNT(*) AS hits FROM clicks
-    WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 0 SECONDS) GROUP BY page EMIT CHANGES;
-INSERT INTO clicks (rowtime, page, n) VALUES (100, 'a', 1);
-INSERT INTO clicks (rowtime, page, n) VALUES (5000, 'a', 1);
-INSERT INTO clicks (rowtime, page, n) VALUES (200, 'a', 1);
-"""  # noqa: E501
+from tests.unit.service.conftest import LATE
 
 
 def table(db: Database, sql: str) -> Rows:

@@ -17,16 +17,8 @@ from millstream.service.execution import open_engine
 from millstream.service.metrics import metrics
 from millstream.service.sampling import SECOND_NS, Sampler
 from millstream.service.session import Session
-from tests.unit.service.conftest import EARLIEST, fill
+from tests.unit.service.conftest import EARLIEST, LATE, fill
 
-LATE = """
-CREATE STREAM clicks (page STRING KEY, n INT) WITH (KAFKA_TOPIC='clicks', PARTITIONS=1, FORMAT='JSON');
-CREATE TABLE hits AS SELECT page, COUNT(*) AS hits FROM clicks
-    WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 0 SECONDS) GROUP BY page EMIT CHANGES;
-INSERT INTO clicks (rowtime, page, n) VALUES (100, 'a', 1);
-INSERT INTO clicks (rowtime, page, n) VALUES (5000, 'a', 1);
-INSERT INTO clicks (rowtime, page, n) VALUES (200, 'a', 1);
-"""  # noqa: E501
 SPENDING = "CTAS_SPENDING_1"
 
 
