@@ -198,7 +198,7 @@ class Execution(Generic[Batch]):
     def _run(self, stage: Stage[Batch], now: int) -> bool:
         result, moved = stage.run()
         self.metrics.runs += 1
-        self.metrics.records_in += moved
+        self.metrics.records_in = sum(each.metrics.records_in for each in self.stages)
         self.metrics.last_run = now if moved else self.metrics.last_run
         if not self.dirty:
             self.dirty = moved > 0 or bool(result.outputs)

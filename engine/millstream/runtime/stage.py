@@ -167,7 +167,7 @@ class Stage(Generic[Batch]):
         consumed, as a distance in offsets (0: all of it was held back)."""
         inputs = [self.buffer[place] for place in self._places() if place in self.buffer]
         result = self.spec.kernel.run(inputs)
-        moved = 0
+        moved = records = 0
         for fetched in inputs:
             place = (fetched.topic, fetched.partition)
             before = self.positions[place]
@@ -179,13 +179,14 @@ class Stage(Generic[Batch]):
                 )
             self.positions[place] = after
             moved += after - before
+            records += _records(fetched, before, after)
             self._keep_pace(place, after - before, fetched.next_offset - before)
         self.buffer.clear()
-        self._count(result, moved)
+        self._count(result, records)
         return result, moved
 
-    def _count(self, result: RunResult[Batch], moved: int) -> None:
-        self.metrics.records_in += moved
+    def _count(self, result: RunResult[Batch], records: int) -> None:
+        self.metrics.records_in += records
         self.metrics.records_out += sum(output.count for output in result.outputs)
         for problem in result.problems:
             if problem.kind == "LATE":
@@ -264,3 +265,10 @@ class Stage(Generic[Batch]):
         self.awaiting = False
         self.behind.clear()
         self.snapshot_starts.clear()
+
+
+def _records(fetched: Fetched[Batch], before: int, after: int) -> int:
+    """How many of the records lie between two offsets. Where some offsets are none (transaction
+    markers) and not all was consumed, nobody can say: the share is taken."""
+    span = fetched.next_offset - before
+    return fetched.count * (after - before) // span if span else 0

@@ -33,8 +33,8 @@ class Counts:
     records_out: int = 0
     restored: int = 0
     to_restore: int = 0
-    began: int = 0
-    """`restored` when the restoration that is going on began."""
+    replay: int = 0
+    """`to_restore` when the restoration that is going on began."""
 
 
 Samples = tuple["Sample", ...]
@@ -109,13 +109,15 @@ def counts_of(
     counts = {}
     for status in statuses:
         query = (status.query_id, WHOLE)
-        known = before.get(query, Counts())
-        figures, left = status.metrics, sum(task.to_restore for task in status.tasks)
-        began = known.began if left and known.to_restore else known.restored
-        if not left:
-            began = figures.restored
+        known, figures = before.get(query, Counts()), status.metrics
+        left = sum(task.to_restore for task in status.tasks)
+        replay = known.replay if known.to_restore else left + figures.restored - known.restored
         counts[query] = Counts(
-            figures.records_in, figures.records_out, figures.restored, left, began
+            figures.records_in,
+            figures.records_out,
+            figures.restored,
+            left,
+            max(left, replay) if left else 0,
         )
         for stage in status.stages:
             own = stage.metrics
@@ -137,14 +139,17 @@ def restoration(samples: Samples, query_id: str) -> Restoration | None:
     history = _history(samples, (query_id, WHOLE))
     if not history or not history[-1][1].to_restore:
         return None
+    ended, now = history[-1]
     first = len(history) - 1
     while first and history[first][1].to_restore:
         first -= 1
-    speed = _rate([(at, counts.restored) for at, counts in history[first:]])
-    now = history[-1][1]
+    began, then = history[first]
+    # Where its offsets have gaps, a changelog has fewer records than are counted down.
+    replayed = max(0, (then.to_restore or now.replay) - now.to_restore)
+    speed = replayed * SECOND_NS / (ended - began) if ended > began else 0.0
     return Restoration(
         left=now.to_restore,
-        total=now.to_restore + now.restored - now.began,
+        total=now.replay,
         per_second=speed,
         eta_seconds=now.to_restore / speed if speed else None,
     )

@@ -82,10 +82,14 @@ class WatchedKernel:
 class Bench:
     """A log whose faults the test sets, an instance, and a clock."""
 
-    def __init__(self, partitions: int = 1, settings: RuntimeSettings = SETTINGS) -> None:
+    def __init__(
+        self, partitions: int = 1, settings: RuntimeSettings = SETTINGS, *, markers: bool = False
+    ) -> None:
         self.partitions = partitions
         self.faults: dict[str, Fault] = {}
-        self.log = SimulatedLog(ROWS, fault=lambda name: self.faults.get(name, Fault.NONE))
+        self.log = SimulatedLog(
+            ROWS, fault=lambda name: self.faults.get(name, Fault.NONE), markers=markers
+        )
         for name in TOPICS:
             self.log.create_topic(Topic(name, partitions))
         self.problems: list[tuple[str, Sequence[Problem]]] = []

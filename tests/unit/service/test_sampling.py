@@ -152,6 +152,17 @@ def test_a_second_restoration_starts_its_own_count(stand: Stand) -> None:
     assert found.eta_seconds == 6
 
 
+def test_a_changelog_with_gaps_counts_down_by_its_offsets(stand: Stand) -> None:
+    sampler = stand.sampler()
+    for second in range(10):
+        stand.at = second
+        stand.put(restored=second, left=20 - 2 * second)
+        sampler.sample()
+    found = restoration(sampler.now(stand.statuses()), "Q")
+    assert found is not None and (found.left, found.total) == (2, 20)
+    assert found.per_second == 2 and found.eta_seconds == 1
+
+
 def test_a_query_that_cannot_be_looked_at_leaves_the_samples_as_they_were(stand: Stand) -> None:
     def fail() -> tuple[QueryStatus, ...]:
         raise RuntimeError("no")

@@ -1,4 +1,4 @@
-"""How long commits take: counts, buckets and quantiles of durations."""
+"""What a query counts: how long its commits take, when it ran, how many records it read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream.log.log import Appended
 from millstream.runtime.durations import BOUNDS_MS, MS, RECENT, Durations
 from tests.unit.runtime.queries import LONE, SETTINGS, Bench
 
@@ -60,3 +61,14 @@ def test_the_last_run_is_the_last_that_consumed_something() -> None:
     assert first >= 70_000
     bench.rest()
     assert bench.status().metrics.last_run == first
+
+
+def test_markers_of_transactions_are_not_records() -> None:
+    bench = Bench(markers=True)
+    bench.query([(LONE, bench.kernel(LONE))])
+    for key in range(3):
+        bench.producer.transact("none", [Appended("in", 0, ((key, "v"),), 1)], {})
+    bench.rest()
+    status = bench.status()
+    assert dict(status.positions) == {("in", 0): 6}
+    assert status.metrics.records_in == status.stages[0].metrics.records_in == 3
