@@ -104,10 +104,10 @@ class Reader(Protocol[Batch]):
     """The reading side of one who goes through partitions in their order. What he will ask for
     next may have been fetched already; where he holds records back, he asks for them again."""
 
-    def begin(self) -> None:
+    def begin(self, *, together: bool = True) -> None:
         """What is read from here on is taken together, in the order of time: the end of a
         partition is reported only if it was still one when all that was read of the others had
-        come."""
+        come. Otherwise each partition is read for itself."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
         """As `Log.read`, but without waiting: what is not here yet is `awaited`."""
@@ -126,7 +126,7 @@ class DirectReader(Generic[Batch]):
 
     log: Log[Batch]
 
-    def begin(self) -> None:
+    def begin(self, *, together: bool = True) -> None:
         """Each read is of what is there now."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:

@@ -82,6 +82,7 @@ class Stage(Generic[Batch]):
         task = next(waiting, None)
         if task is None or self.spec.changelog is None:
             return None
+        reader.begin(together=False)
         try:
             fetched = reader.read(
                 self.spec.changelog, task.id.partition, task.restored, max_records

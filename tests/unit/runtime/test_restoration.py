@@ -256,7 +256,7 @@ def test_a_query_can_be_added_once_and_removed_at_any_time() -> None:
 
 def test_records_on_their_way_are_awaited() -> None:
     class Slow:
-        def begin(self) -> None:
+        def begin(self, *, together: bool = True) -> None:
             pass
 
         def read(self, topic: str, partition: int, offset: int, _limit: int) -> Fetched[Any]:

@@ -54,6 +54,7 @@ class KafkaReader:
         self._room = room
         self._feeds: dict[Place, Feed] = {}
         self._horizon = Horizon(self._look, shared)
+        self._together = True
         self._assigned: set[Place] = set()
         self._retired: set[Place] = set()
         """Places that the consumer of now was assigned and is no more."""
@@ -64,9 +65,10 @@ class KafkaReader:
         self._failure: MillstreamError | None = None
         self._thread: threading.Thread | None = None
 
-    def begin(self) -> None:
-        """What is read from here on is taken together."""
+    def begin(self, *, together: bool = True) -> None:
+        """What is read from here on is taken together, or each partition for itself."""
         with self._news:
+            self._together = together
             self._horizon.begin(self._feeds)
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
@@ -127,9 +129,11 @@ class KafkaReader:
         if not feed.count and feed.fault is not None:
             del self._feeds[place]
             raise feed.fault
-        batch = feed.first(max_records, self._horizon.bound(place, feed))
+        bound = self._horizon.bound(place, feed) if self._together else None
+        batch = feed.first(max_records, bound)
         at_end = self._ended(place, feed) and batch.num_rows == feed.count
-        at_end = at_end and self._horizon.at_end(place, feed)
+        if at_end and self._together:
+            at_end = self._horizon.at_end(place, feed)
         if not at_end and not batch.num_rows:
             return self._nothing_yet(place, feed, offset, seconds)
         feed.awaited = None
@@ -139,7 +143,7 @@ class KafkaReader:
     def _nothing_yet(
         self, place: Place, feed: Feed, offset: int, seconds: float
     ) -> Fetched[pa.Table]:
-        if feed.count or feed.end is not None:
+        if self._together and (feed.count or feed.end is not None):
             self._horizon.ask(self._feeds)
         now = time.monotonic()
         feed.awaited = now - seconds if feed.awaited is None else feed.awaited
