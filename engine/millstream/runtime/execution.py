@@ -114,7 +114,7 @@ class Execution(Generic[Batch]):
         return True
 
     def _advance(self, now: int) -> bool:
-        if self._follow(now):
+        if self._follow(now) and now < self.trouble.retry_at:
             return True
         if self.pause_wanted:
             self._pause(now)
