@@ -1,5 +1,5 @@
-"""Compiles what reads Kafka fastest, where there is a C compiler; without one, nothing is missing
-but speed."""
+"""Compiles what reads and writes Kafka fastest, where there is a C compiler; without one, nothing
+is missing but speed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _FOLDER = Path("engine/millstream/log/kafka")
-_SOURCE = _FOLDER / "batches.c"
 _LIBRARY = _FOLDER / "libmillstream_kafka.so"
 _COMMAND = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared")
+_LIBRARIES = ("-ldl", "-lpthread")
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -27,9 +28,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
         root = Path(self.root)
         library = root / _LIBRARY
         library.unlink(missing_ok=True)
-        problem = _compile(root / _SOURCE, library)
+        problem = _compile(sorted((root / _FOLDER).glob("*.c")), library)
         if problem:
-            self.app.display_warning(f"Kafka will be read by plain Python: {problem}")
+            self.app.display_warning(f"Kafka will be used by plain Python: {problem}")
             return
         if version == "editable":
             return
@@ -39,13 +40,13 @@ class CustomBuildHook(BuildHookInterface[Any]):
         build_data["force_include"][str(library)] = _LIBRARY.relative_to("engine").as_posix()
 
 
-def _compile(source: Path, library: Path) -> str:
+def _compile(sources: Sequence[Path], library: Path) -> str:
     """Why it could not be compiled; nothing if it was."""
     if sys.platform != "linux":
         return f"not tried on {sys.platform}"
     compiler = shlex.split(os.environ.get("CC", "cc"))
     more = shlex.split(os.environ.get("CFLAGS", ""))
-    command = [*compiler, *_COMMAND, *more, str(source), "-o", str(library), "-ldl"]
+    command = [*compiler, *_COMMAND, *more, *map(str, sources), "-o", str(library), *_LIBRARIES]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from millstream.log.kafka.compiled import compiled_reader
+from millstream.log.kafka.chosen import compiled_client
 
 TOOL = Path(__file__).with_name("kafka-local")
 
@@ -65,8 +65,8 @@ def main() -> int:
     failed = []
     with cluster() as (servers, environment):
         environment |= {"MILLSTREAM_KAFKA": servers, "SEQUENCES": str(options.sequences)}
-        compiled = compiled_reader() is not None
-        print("Readers: plain, compiled" if compiled else "Readers: plain; no compiled one here")
+        compiled = compiled_client() is not None
+        print("Clients: plain, compiled" if compiled else "Clients: plain; no compiled one here")
         for title, arguments in checks(servers, options.cases, options.sample):
             print(f"== {title} on Kafka at {servers}", flush=True)
             command = [sys.executable, "-m", *arguments]

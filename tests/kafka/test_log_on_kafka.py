@@ -13,7 +13,7 @@ import pytest
 
 from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
-from millstream.log.kafka.compiled import SWITCH, compiled_reader
+from millstream.log.kafka.chosen import SWITCH, compiled_client
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Log, Topic, Writer
 from millstream.log.simulated import SimulatedLog
@@ -27,11 +27,11 @@ OPERATIONS = 12
 
 @pytest.fixture(scope="module", params=["plain", "compiled"])
 def kafka(servers: str, request: pytest.FixtureRequest) -> Iterator[KafkaLog]:
-    """A log whose readers, like those of all others in this test, are of one kind."""
+    """A log whose clients, like those of all others in this test, are of one kind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SWITCH, request.param)
-        if request.param == "compiled" and compiled_reader() is None:
-            pytest.skip("the compiled reader was not built: see CONTRIBUTING")
+        if request.param == "compiled" and compiled_client() is None:
+            pytest.skip("the library was not built: see CONTRIBUTING")
         log = KafkaLog(servers)
         yield log
         log.close()

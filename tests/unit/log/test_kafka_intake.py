@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 
-from millstream.log.kafka import compiled
+from millstream.log.kafka import chosen
+from millstream.log.kafka.chosen import open_intake
 from millstream.log.kafka.client import consumer_config
-from millstream.log.kafka.compiled import BatchIntake, open_intake
+from millstream.log.kafka.compiled import BatchIntake
 from millstream.log.kafka.intake import Intake, MessageIntake, News
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import UnavailableError
@@ -34,9 +35,9 @@ def producer() -> Iterator[Producer]:
 
 @pytest.fixture(params=["plain", "compiled"])
 def intake(producer: Producer, request: pytest.FixtureRequest) -> Iterator[Intake]:
-    library = compiled.compiled_reader()
+    library = chosen.compiled_client()
     if request.param == "compiled" and library is None:
-        pytest.skip("the compiled reader was not built: see CONTRIBUTING")
+        pytest.skip("the library was not built: see CONTRIBUTING")
     broker = producer.list_topics(timeout=SECONDS).brokers[1]
     config = consumer_config(f"{broker.host}:{broker.port}", "g", {})
     plain = request.param == "plain" or library is None
@@ -182,7 +183,7 @@ def test_a_closed_one_refuses(intake: Intake) -> None:
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(compiled.SWITCH, "plain")
+    monkeypatch.setenv(chosen.SWITCH, "plain")
     made = open_intake({"group.id": "g", "log_level": 2})
     made.close()
     assert isinstance(made, MessageIntake)
@@ -206,13 +207,13 @@ def test_a_library_that_does_not_load(
     path.write_bytes(b"")
     breaks(path)
     with pytest.raises(error):
-        compiled.load(path)
+        chosen.load(path)
 
 
 def test_a_client_that_was_never_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if compiled.compiled_reader() is None:
-        pytest.skip("the compiled reader was not built: see CONTRIBUTING")
-    path = shutil.copy(compiled.LIBRARY, tmp_path / "library.so")
-    monkeypatch.setattr(compiled, "_VERSIONS", range(1, 2))
+    if chosen.compiled_client() is None:
+        pytest.skip("the library was not built: see CONTRIBUTING")
+    path = shutil.copy(chosen.LIBRARY, tmp_path / "library.so")
+    monkeypatch.setattr(chosen, "_VERSIONS", range(1, 2))
     with pytest.raises(UnavailableError, match="never tried"):
-        compiled.load(path)
+        chosen.load(path)

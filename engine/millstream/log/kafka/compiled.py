@@ -1,43 +1,25 @@
-"""The intake by `batches.c`: the client's messages go into Arrow's buffers in C."""
+"""The intake and the outlet by the compiled library: between the client's records and Arrow's
+buffers there is no Python object for each."""
 
 from __future__ import annotations
 
 import ctypes
-import logging
-import os
-import re
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition, cimpl
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from millstream.log.kafka.client import Settings
-from millstream.log.kafka.intake import Intake, MessageIntake, News, Piece, pieces_of
+from millstream.log.kafka.intake import News, Piece, pieces_of
+from millstream.log.kafka.library import Delivered, Rows, Run, with_plugin
+from millstream.log.kafka.messages import WAIT_FOR_ROOM
+from millstream.log.kafka.outlet import not_delivered, not_taken
+from millstream.log.log import Appended
+from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import UnavailableError
 
-SWITCH = "MILLSTREAM_KAFKA_READER"
-"""The variable of the environment which, if it is `plain`, makes every intake a plain one."""
-LIBRARY = Path(__file__).with_name("libmillstream_kafka.so")
 _AT_ONCE = 10_000
-_VERSIONS = range(0x02_10_00_00, 0x03_00_00_00)
-"""Of librdkafka: from the oldest that was tried up to the next change of its ABI."""
-_PLUGINS = "plugin.library.paths"
-
-
-class _Run(ctypes.Structure):
-    """`struct run` of batches.c."""
-
-    _fields_ = (
-        ("batch", ctypes.c_int64 * 10),
-        ("offset", ctypes.c_int64),
-        ("partition", ctypes.c_int32),
-        ("error", ctypes.c_int32),
-        ("topic", ctypes.c_char * 256),
-        ("text", ctypes.c_char * 512),
-    )
 
 
 class BatchIntake:
@@ -45,15 +27,14 @@ class BatchIntake:
     news waits at the consumer, which calls its callbacks when it is polled."""
 
     def __init__(self, config: Settings, library: ctypes.CDLL) -> None:
-        plugins = ";".join(str(path) for path in (config.get(_PLUGINS), LIBRARY) if path)
         self._library = library
         library.ms_forget()
-        self.consumer = Consumer({**config, _PLUGINS: plugins})
+        self.consumer = Consumer(with_plugin(config))
         self._handle: int | None = library.ms_open(_AT_ONCE)
         if self._handle is None:
             self.consumer.close()
             raise UnavailableError("Could not show the client to the compiled reader")
-        self._run = _Run()
+        self._run = Run()
 
     @property
     def name(self) -> str:
@@ -99,58 +80,73 @@ class BatchIntake:
         return self._handle
 
 
-def open_intake(config: Settings) -> Intake:
-    """The fastest that there is here. Raises KafkaException for a bad configuration."""
-    library = compiled_reader()
-    return MessageIntake(config) if library is None else BatchIntake(config, library)
+class BatchOutlet:
+    """By the library, which takes batches whole and counts what is acknowledged."""
 
+    def __init__(self, config: Settings, library: ctypes.CDLL) -> None:
+        self._library = library
+        library.ms_forget()
+        producer = Producer(with_plugin(config))
+        handle: int | None = library.ms_outlet()
+        if handle is None:
+            raise UnavailableError("Could not show the client to the compiled writer")
+        self._opened: tuple[Producer, int] | None = producer, handle
+        """The handle is good as long as the producer is held."""
 
-def compiled_reader() -> ctypes.CDLL | None:
-    """The library, unless it was not built, is switched off or does not fit this client."""
-    return None if os.environ.get(SWITCH) == "plain" else _checked_library()
+    @property
+    def producer(self) -> Producer:
+        """See `Outlet`."""
+        return self._open()[0]
 
+    @property
+    def name(self) -> str:
+        """What the client that is written to calls itself."""
+        return str(self._library.ms_outlet_name(self._open()[1]).decode())
 
-@cache
-def _checked_library() -> ctypes.CDLL | None:
-    if not LIBRARY.exists():
-        return None
-    try:
-        return load(LIBRARY)
-    except (OSError, UnavailableError, KafkaException) as error:
-        logging.getLogger(__name__).warning("Kafka is read by plain Python: %s", error)
-        return None
+    def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
+        """See `Outlet`."""
+        producer, handle = self._open()
+        self._library.ms_begin(handle)
+        places: dict[Place, int] = {}
+        for item in appended:
+            place = item.topic, item.partition
+            index = self._library.ms_place(handle, item.topic.encode(), item.partition)
+            if index < 0:
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+            places[place] = index
+            for batch in item.batch.cast(RAW_SCHEMA).to_batches():
+                self._append(producer, handle, index, place, batch)
+        producer.flush(seconds)
+        return {place: self._end(handle, place, places[place], appended) for place in places}
 
+    def _append(
+        self, producer: Producer, handle: int, index: int, place: Place, batch: pa.RecordBatch
+    ) -> None:
+        rows, error, taken = Rows.of(batch), ctypes.c_int(), 0
+        while taken < batch.num_rows:
+            taken += self._library.ms_append(
+                handle, index, ctypes.byref(rows), taken, ctypes.byref(error)
+            )
+            if error.value == KafkaError._QUEUE_FULL:
+                producer.poll(WAIT_FOR_ROOM)
+            elif error.value:
+                refused = pa.Table.from_batches([batch.slice(taken, 1)])
+                raise not_taken(place, refused, error.value)
 
-def load(path: Path) -> ctypes.CDLL:
-    """The library at `path`, after its self-check.
+    def _end(
+        self, handle: int, place: Place, index: int, appended: Sequence[Appended[pa.Table]]
+    ) -> int:
+        found = Delivered()
+        known = self._library.ms_delivered(handle, index, ctypes.byref(found)) == 0
+        if known and found.delivered == found.taken and not found.error:
+            return int(found.end)
+        raise not_delivered(place, appended, found.error or KafkaError._TIMED_OUT)
 
-    Raises OSError when it cannot be loaded, UnavailableError or KafkaException when it does not
-    fit this module or the client.
-    """
-    library = _declared(ctypes.CDLL(str(path)))
-    if library.ms_run_size() != ctypes.sizeof(_Run):
-        raise UnavailableError(f"'{path}' was built from another version of its source")
-    if library.ms_bind(cimpl.__file__.encode()):
-        raise UnavailableError("the client's librdkafka does not show what is needed of it")
-    if library.ms_version() not in _VERSIONS:
-        raise UnavailableError(f"librdkafka {library.ms_version():#010x} was never tried")
-    probe = BatchIntake({"group.id": "probe", "client.id": "probe", "log_level": 2}, library)
-    try:
-        if not re.fullmatch(r"probe#consumer-\d+", probe.name):
-            raise UnavailableError(f"the plugin was told of the client '{probe.name}'")
-    finally:
-        probe.close()
-    return library
+    def close(self) -> None:
+        """See `Outlet`."""
+        self._opened = None
 
-
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    handle = ctypes.c_void_p
-    library.ms_bind.argtypes = [ctypes.c_char_p]
-    library.ms_open.argtypes, library.ms_open.restype = [ctypes.c_int], handle
-    library.ms_name.argtypes, library.ms_name.restype = [handle], ctypes.c_char_p
-    library.ms_expect.argtypes = [handle, ctypes.c_char_p, ctypes.c_int]
-    library.ms_take.argtypes = [handle, ctypes.c_int]
-    library.ms_next.argtypes = [handle, ctypes.POINTER(_Run)]
-    library.ms_close.argtypes, library.ms_close.restype = [handle], None
-    library.ms_forget.restype = None
-    return library
+    def _open(self) -> tuple[Producer, int]:
+        if self._opened is None:
+            raise RuntimeError("Producer closed")
+        return self._opened

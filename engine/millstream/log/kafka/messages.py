@@ -11,7 +11,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 
 Delivered = Callable[[KafkaError | None, Message], None]
-_WAIT_FOR_ROOM = 0.1
+WAIT_FOR_ROOM = 0.005
+"""Seconds for which a full queue of the client is left to empty itself."""
+_LARGE = 500_000
+"""From this size on a record has a delivery report of its own: it may be what is too large."""
 _EARLIEST = 1
 """The client takes a timestamp of 0 for none and writes the present time; this is the nearest."""
 
@@ -42,7 +45,8 @@ def _headers(messages: Sequence[Message]) -> pa.Array:
 def produce(
     producer: Producer, topic: str, partition: int, batch: pa.Table, delivered: Delivered
 ) -> None:
-    """Hand a batch to the client, in order. `delivered` hears of the last record."""
+    """Hand a batch to the client, in order. `delivered` hears of the last record, and of each
+    large one."""
     keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
     stamps, headers = batch["timestamp"].to_pylist(), batch["headers"]
     carried = headers.to_pylist() if headers.null_count < len(headers) else None
@@ -51,7 +55,7 @@ def produce(
         options: dict[str, Any] = {}
         if carried is not None and carried[row] is not None:
             options["headers"] = [(item["key"], item["value"]) for item in carried[row]]
-        if row == last:
+        if row == last or len(value or b"") + len(key or b"") >= _LARGE:
             options["on_delivery"] = delivered
         _produce(producer, topic, value, key, partition, stamp, options)
 
@@ -70,4 +74,4 @@ def _produce(
             producer.produce(topic, value, key, partition, timestamp=stamp or _EARLIEST, **options)
             return
         except BufferError:
-            producer.poll(_WAIT_FOR_ROOM)
+            producer.poll(WAIT_FOR_ROOM)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from millstream.log.kafka.chosen import open_intake
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
-from millstream.log.kafka.compiled import open_intake
 from millstream.log.kafka.feed import Feed
 from millstream.log.kafka.horizon import Ends, Horizon
 from millstream.log.kafka.intake import Intake, News, Piece

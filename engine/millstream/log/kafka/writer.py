@@ -15,11 +15,11 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     Producer,
     TopicPartition,
 )
 
+from millstream.log.kafka.chosen import open_outlet
 from millstream.log.kafka.client import (
     REQUEST_SECONDS,
     consumer_config,
@@ -27,10 +27,14 @@ from millstream.log.kafka.client import (
     producer_config,
     translated,
 )
-from millstream.log.kafka.messages import produce
 from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
-from millstream.model.errors import FencedError, MillstreamError, UnavailableError
+from millstream.model.errors import (
+    FencedError,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ class KafkaWriter:
         config = producer_config(
             surroundings.servers, name, surroundings.extra, self._patience.transaction_seconds
         )
-        self._producer: Producer | None = Producer(config)
+        self._outlet = open_outlet(config)
+        self._producer: Producer | None = self._outlet.producer
         self._groups: dict[str, object] = {}
         """What a transaction is told of a group."""
         self._fenced = False
@@ -125,6 +130,7 @@ class KafkaWriter:
     def close(self) -> None:
         """Give up the identity; idempotent."""
         self._producer = None
+        self._outlet.close()
 
     def _transaction(
         self,
@@ -172,14 +178,13 @@ class KafkaWriter:
         appended: Sequence[Appended[pa.Table]],
         ends: dict[Place, int],
     ) -> None:
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            if error is None and None not in (topic, partition, offset):
-                ends[str(topic), int(partition or 0)] = int(offset or 0) + 1
-
-        for item in appended:
-            produce(producer, item.topic, item.partition, item.batch, delivered)
-        producer.flush(self._patience.commit_seconds)
+        try:
+            ends.update(self._outlet.send(appended, self._patience.commit_seconds))
+        except StatementError:
+            _again(
+                lambda: producer.abort_transaction(REQUEST_SECONDS), self._patience.commit_seconds
+            )
+            raise
 
     def _send_positions(
         self, producer: Producer, group: str, positions: Mapping[Place, int]

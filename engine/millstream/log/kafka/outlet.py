@@ -1,0 +1,115 @@
+"""Where batches become records of a producer, in one of two ways that write the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from millstream.log.kafka.client import Settings
+from millstream.log.kafka.messages import produce
+from millstream.log.log import Appended
+from millstream.log.log import TopicPartition as Place
+from millstream.model.errors import MillstreamError, StatementError
+
+_SHOWN = 40
+
+
+class Outlet(Protocol):
+    """A producer and what hands batches to it; for one thread."""
+
+    @property
+    def producer(self) -> Producer:
+        """The client, which the transactions are of."""
+        ...
+
+    def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
+        """Hand over the batches, each in its order, and wait until all is acknowledged: the offset
+        after the last record of each partition. Raises StatementError for a record that is too
+        large, KafkaException when not every record is known to be delivered in time."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the producer; idempotent."""
+        ...
+
+
+class MessageOutlet:
+    """By a call for each record: needs nothing that is compiled here."""
+
+    def __init__(self, config: Settings) -> None:
+        self._producer: Producer | None = Producer(config)
+
+    @property
+    def producer(self) -> Producer:
+        """See `Outlet`."""
+        if self._producer is None:
+            raise RuntimeError("Producer closed")
+        return self._producer
+
+    def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
+        """See `Outlet`."""
+        ends: dict[Place, int] = {}
+        failed: dict[Place, KafkaError] = {}
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            place = message.topic() or "", message.partition() or 0
+            if error is None:
+                ends[place] = max(ends.get(place, 0), (message.offset() or 0) + 1)
+            else:
+                failed.setdefault(place, error)
+
+        for item in appended:
+            place = item.topic, item.partition
+            try:
+                produce(self.producer, *place, item.batch, delivered)
+            except KafkaException as refused:
+                raise not_taken(place, item.batch, refused.args[0].code()) from refused
+        if self.producer.flush(seconds):
+            raise not_delivered(None, appended, KafkaError._TIMED_OUT)
+        for place, error in failed.items():
+            raise not_delivered(place, appended, error.code())
+        return ends
+
+    def close(self) -> None:
+        """See `Outlet`."""
+        self._producer = None
+
+
+def not_taken(place: Place, batch: pa.Table, code: int) -> MillstreamError | KafkaException:
+    """Of a record that the client itself refused; no record of the transaction may be kept."""
+    if code == KafkaError.MSG_SIZE_TOO_LARGE:
+        return _too_large(place, batch)
+    return KafkaException(KafkaError(code))
+
+
+def not_delivered(
+    place: Place | None, appended: Sequence[Appended[pa.Table]], code: int
+) -> MillstreamError | KafkaException:
+    """Of records that were not acknowledged, those of `place` if it is known."""
+    if place is not None and code == KafkaError.MSG_SIZE_TOO_LARGE:
+        own = [item.batch for item in appended if (item.topic, item.partition) == place]
+        return _too_large(place, pa.concat_tables(own))
+    where = "" if place is None else f" to topic '{place[0]}', partition {place[1]}"
+    reason = KafkaError(code).str()
+    text = f"Not all records{where} were delivered: {reason}"
+    return KafkaException(KafkaError(code, text, False, False, True))
+
+
+def _too_large(place: Place, batch: pa.Table) -> StatementError:
+    """Names the largest record of the batch: a limit refuses no smaller one alone."""
+    lengths = [pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "value")]
+    sizes = pc.add(*lengths)
+    row = pc.index(sizes, pc.max(sizes)).as_py()
+    key, size = batch["key"][row].as_py(), sizes[row].as_py()
+    topic, partition = place
+    shown = repr(key if key is None else key[:_SHOWN])
+    return StatementError(
+        f"Could not write to topic '{topic}', partition {partition}: a record of {size:,} bytes"
+        f" (key {shown}) is larger than Kafka takes",
+        hint="Raise 'max.message.bytes' of the topic, or the brokers' and the client's"
+        " 'message.max.bytes', or write smaller records.",
+    )
