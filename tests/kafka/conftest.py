@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from millstream.log.kafka.chosen import SWITCH, compiled_client
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +17,13 @@ def servers() -> str:
     if not given:
         pytest.skip("no Kafka: run `make kafka`, or set MILLSTREAM_KAFKA=host:port")
     return given
+
+
+@pytest.fixture(scope="module", params=["plain", "compiled"])
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    """How all clients of the test are read and written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SWITCH, request.param)
+        if request.param == "compiled" and compiled_client() is None:
+            pytest.skip("the library was not built: see CONTRIBUTING")
+        yield request.param

@@ -13,7 +13,6 @@ import pytest
 
 from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
-from millstream.log.kafka.chosen import SWITCH, compiled_client
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Log, Topic, Writer
 from millstream.log.simulated import SimulatedLog
@@ -25,16 +24,12 @@ SEQUENCES = int(os.environ.get("SEQUENCES", "20"))
 OPERATIONS = 12
 
 
-@pytest.fixture(scope="module", params=["plain", "compiled"])
-def kafka(servers: str, request: pytest.FixtureRequest) -> Iterator[KafkaLog]:
+@pytest.fixture(scope="module")
+def kafka(servers: str, kind: str) -> Iterator[KafkaLog]:
     """A log whose clients, like those of all others in this test, are of one kind."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SWITCH, request.param)
-        if request.param == "compiled" and compiled_client() is None:
-            pytest.skip("the library was not built: see CONTRIBUTING")
-        log = KafkaLog(servers)
-        yield log
-        log.close()
+    log = KafkaLog(servers)
+    yield log
+    log.close()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

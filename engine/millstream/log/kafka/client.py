@@ -62,6 +62,7 @@ _PRODUCER: Settings = {
     "batch.num.messages": 100_000,
     "message.max.bytes": 10_000_000,
     "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 65_536,
     "request.timeout.ms": 4000,
 }
 _MEMBER: Settings = {

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from millstream.log.kafka.client import Settings
 from millstream.log.kafka.intake import News, Piece, pieces_of
 from millstream.log.kafka.library import Delivered, Rows, Run, with_plugin
-from millstream.log.kafka.messages import WAIT_FOR_ROOM
-from millstream.log.kafka.outlet import not_delivered, not_taken
+from millstream.log.kafka.messages import wait_for_room
+from millstream.log.kafka.outlet import not_delivered, too_large
 from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA
@@ -114,7 +114,10 @@ class BatchOutlet:
             if index < 0:
                 raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
             places[place] = index
-            for batch in item.batch.cast(RAW_SCHEMA).to_batches():
+            table = item.batch
+            if not table.schema.equals(RAW_SCHEMA):
+                table = table.cast(RAW_SCHEMA)
+            for batch in table.to_batches():
                 self._append(producer, handle, index, place, batch)
         producer.flush(seconds)
         return {place: self._end(handle, place, places[place], appended) for place in places}
@@ -122,16 +125,17 @@ class BatchOutlet:
     def _append(
         self, producer: Producer, handle: int, index: int, place: Place, batch: pa.RecordBatch
     ) -> None:
-        rows, error, taken = Rows.of(batch), ctypes.c_int(), 0
+        rows, error = Rows.of(batch), ctypes.c_int()
+        at, why = ctypes.byref(rows), ctypes.byref(error)
+        taken, since = 0, None
         while taken < batch.num_rows:
-            taken += self._library.ms_append(
-                handle, index, ctypes.byref(rows), taken, ctypes.byref(error)
-            )
-            if error.value == KafkaError._QUEUE_FULL:
-                producer.poll(WAIT_FOR_ROOM)
-            elif error.value:
-                refused = pa.Table.from_batches([batch.slice(taken, 1)])
-                raise not_taken(place, refused, error.value)
+            more = self._library.ms_append(handle, index, at, taken, why)
+            taken += more
+            if error.value == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise too_large(place, pa.Table.from_batches([batch.slice(taken, 1)]))
+            if error.value not in (0, KafkaError._QUEUE_FULL):
+                raise KafkaException(KafkaError(error.value))
+            since = wait_for_room(producer, since) if error.value and not more else None
 
     def _end(
         self, handle: int, place: Place, index: int, appended: Sequence[Appended[pa.Table]]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 
 Delivered = Callable[[KafkaError | None, Message], None]
-WAIT_FOR_ROOM = 0.005
-"""Seconds for which a full queue of the client is left to empty itself."""
+_WAIT_FOR_ROOM = 0.005
+_FULL_SECONDS = 90.0
+"""The client gives records up before; then none of them made room, and a record has more bytes
+than the queue."""
 _LARGE = 500_000
 """From this size on a record has a delivery report of its own: it may be what is too large."""
 _EARLIEST = 1
@@ -69,9 +72,20 @@ def _produce(
     stamp: int,
     options: dict[str, Any],
 ) -> None:
+    since = None
     while True:
         try:
             producer.produce(topic, value, key, partition, timestamp=stamp or _EARLIEST, **options)
             return
         except BufferError:
-            producer.poll(WAIT_FOR_ROOM)
+            since = wait_for_room(producer, since)
+
+
+def wait_for_room(producer: Producer, since: float | None) -> float:
+    """Leave a full queue of the client to empty itself. `since`: what this gave before, if nothing
+    was taken meanwhile. KafkaException when that has been so for too long."""
+    now = time.monotonic()
+    if since is not None and now > since + _FULL_SECONDS:
+        raise KafkaException(KafkaError(KafkaError._QUEUE_FULL))
+    producer.poll(_WAIT_FOR_ROOM)
+    return now if since is None else since

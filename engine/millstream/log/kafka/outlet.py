@@ -15,6 +15,12 @@ from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import MillstreamError, StatementError
 
+_REFUSED = (
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
+"""What the brokers say of records that they will not take the next time either."""
 _SHOWN = 40
 
 
@@ -28,8 +34,8 @@ class Outlet(Protocol):
 
     def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
         """Hand over the batches, each in its order, and wait until all is acknowledged: the offset
-        after the last record of each partition. Raises StatementError for a record that is too
-        large, KafkaException when not every record is known to be delivered in time."""
+        after the last record of each partition. Raises StatementError for records that are
+        refused, KafkaException when not every record is known to be delivered in time."""
         ...
 
     def close(self) -> None:
@@ -67,7 +73,9 @@ class MessageOutlet:
             try:
                 produce(self.producer, *place, item.batch, delivered)
             except KafkaException as refused:
-                raise not_taken(place, item.batch, refused.args[0].code()) from refused
+                if refused.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                raise too_large(place, item.batch) from refused
         if self.producer.flush(seconds):
             raise not_delivered(None, appended, KafkaError._TIMED_OUT)
         for place, error in failed.items():
@@ -79,28 +87,24 @@ class MessageOutlet:
         self._producer = None
 
 
-def not_taken(place: Place, batch: pa.Table, code: int) -> MillstreamError | KafkaException:
-    """Of a record that the client itself refused; no record of the transaction may be kept."""
-    if code == KafkaError.MSG_SIZE_TOO_LARGE:
-        return _too_large(place, batch)
-    return KafkaException(KafkaError(code))
-
-
 def not_delivered(
     place: Place | None, appended: Sequence[Appended[pa.Table]], code: int
 ) -> MillstreamError | KafkaException:
-    """Of records that were not acknowledged, those of `place` if it is known."""
+    """Of records that were not acknowledged, those of `place` if it is known; the transaction is
+    to be given up."""
     if place is not None and code == KafkaError.MSG_SIZE_TOO_LARGE:
         own = [item.batch for item in appended if (item.topic, item.partition) == place]
-        return _too_large(place, pa.concat_tables(own))
+        return too_large(place, pa.concat_tables(own))
     where = "" if place is None else f" to topic '{place[0]}', partition {place[1]}"
     reason = KafkaError(code).str()
+    if code in _REFUSED:
+        return StatementError(f"Could not write{where}: {reason}")
     text = f"Not all records{where} were delivered: {reason}"
     return KafkaException(KafkaError(code, text, False, False, True))
 
 
-def _too_large(place: Place, batch: pa.Table) -> StatementError:
-    """Names the largest record of the batch: a limit refuses no smaller one alone."""
+def too_large(place: Place, batch: pa.Table) -> StatementError:
+    """Of a batch of which something was refused: it names the largest record."""
     lengths = [pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "value")]
     sizes = pc.add(*lengths)
     row = pc.index(sizes, pc.max(sizes)).as_py()

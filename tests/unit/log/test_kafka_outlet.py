@@ -1,0 +1,194 @@
+"""Both ways to write to Kafka write the same, bit for bit; against the brokers that the client
+itself simulates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.log.kafka.chosen import SWITCH, compiled_client, open_outlet
+from millstream.log.kafka.client import Settings, consumer_config
+from millstream.log.kafka.compiled import BatchOutlet
+from millstream.log.kafka.intake import MessageIntake
+from millstream.log.kafka.outlet import MessageOutlet, Outlet
+from millstream.log.log import Appended
+from millstream.log.log import TopicPartition as Place
+from millstream.model.batch import RAW_SCHEMA, raw_batch
+from millstream.model.errors import StatementError
+from tests.unit.log.kafka_batches import batches, shown
+
+SECONDS = 30.0
+Opened = Callable[..., Outlet]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    """The simulated broker lives as long as this."""
+    made = Producer({"test.mock.num.brokers": 1, "log_level": 2})
+    broker = made.list_topics(timeout=SECONDS).brokers[1]
+    yield f"{broker.host}:{broker.port}"
+    made.flush()
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def opened(servers: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    library = compiled_client()
+    if request.param == "compiled" and library is None:
+        pytest.skip("the library was not built: see CONTRIBUTING")
+    made: list[Outlet] = []
+
+    def opens(more: Settings | None = None) -> Outlet:
+        config = {"bootstrap.servers": servers, "log_level": 2, "linger.ms": 0, **(more or {})}
+        plain = request.param == "plain" or library is None
+        made.append(MessageOutlet(config) if plain else BatchOutlet(config, library))
+        return made[-1]
+
+    yield opens
+    for outlet in made:
+        outlet.close()
+
+
+def fresh(opened: Opened, request: pytest.FixtureRequest) -> tuple[Outlet, str]:
+    """An outlet, and the name of a topic that only this test writes to."""
+    outlet = opened()
+    topic = f"{request.node.name}".translate({ord("["): "-", ord("]"): None})
+    outlet.producer.list_topics(topic, timeout=SECONDS)
+    return outlet, topic
+
+
+def appended(topic: str, partition: int, batch: pa.Table) -> Appended[pa.Table]:
+    return Appended(topic, partition, batch, batch.num_rows)
+
+
+def taken(intake: MessageIntake, records: int) -> dict[Place, list[dict[str, Any]]]:
+    """The next so many records, by partition."""
+    found: dict[Place, list[dict[str, Any]]] = {}
+    deadline = time.monotonic() + SECONDS
+    while records > 0 and time.monotonic() < deadline:
+        for place, piece in intake.take(0.02):
+            if isinstance(piece, pa.Table):
+                found.setdefault(place, []).extend(piece.to_pylist())
+                records -= piece.num_rows
+    assert records == 0
+    return found
+
+
+def test_what_is_sent_is_written(
+    opened: Opened, servers: str, request: pytest.FixtureRequest
+) -> None:
+    outlet, topic = fresh(opened, request)
+    intake = MessageIntake(consumer_config(servers, "g", {}))
+    intake.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
+    ends = {(topic, 0): 0, (topic, 1): 0}
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
+    def check(sent: list[tuple[int, pa.Table]]) -> None:
+        firsts = dict(ends)
+        ends.update(outlet.send([appended(topic, *item) for item in sent if len(item[1])], SECONDS))
+        found = taken(intake, sum(len(batch) for _, batch in sent))
+        for place, first in firsts.items():
+            mine = [batch for partition, batch in sent if partition == place[1]]
+            whole = pa.concat_tables([RAW_SCHEMA.empty_table(), *mine])
+            assert found.get(place, []) == shown(whole, first)
+            assert ends[place] == first + whole.num_rows
+
+    check()
+    intake.close()
+
+
+def test_a_full_queue_is_waited_for(
+    opened: Opened, servers: str, request: pytest.FixtureRequest
+) -> None:
+    _, topic = fresh(opened, request)
+    outlet = opened({"queue.buffering.max.messages": 7})
+    batch = raw_batch([(b"%d" % row, b"v" * row, row + 1) for row in range(300)])
+    ends = outlet.send([appended(topic, 3, batch)], SECONDS)
+    assert ends == {(topic, 3): 300}
+    intake = MessageIntake(consumer_config(servers, "g", {}))
+    intake.assign([TopicPartition(topic, 3, 0)])
+    assert taken(intake, 300) == {(topic, 3): shown(batch)}
+    intake.close()
+
+
+def test_a_record_that_is_too_large_is_named(
+    opened: Opened, request: pytest.FixtureRequest
+) -> None:
+    _, topic = fresh(opened, request)
+    outlet = opened({"message.max.bytes": 2000})
+    batch = raw_batch([(b"small", b"v", 1), (b"large", b"v" * 5000, 1), (b"last", None, 1)])
+    with pytest.raises(StatementError, match=rf"'{topic}', partition 2: .* 5,005 .*b'large'"):
+        outlet.send([appended(topic, 2, batch)], SECONDS)
+
+
+def test_without_a_broker_it_is_an_error_that_asks_for_an_abort(opened: Opened) -> None:
+    outlet = opened({"bootstrap.servers": "127.0.0.1:1"})
+    batch = raw_batch([(b"k", b"v", 1)])
+    with pytest.raises(KafkaException, match="Not all records") as raised:
+        outlet.send([appended("t", 0, batch)], 0.05)
+    assert raised.value.args[0].txn_requires_abort()
+    outlet.producer.purge()
+
+
+def test_a_partition_that_is_not_there(opened: Opened, request: pytest.FixtureRequest) -> None:
+    outlet, topic = fresh(opened, request)
+    batch = raw_batch([(b"k", b"v", 1)])
+    with pytest.raises(KafkaException) as raised:
+        outlet.send([appended(topic, 99, batch)], SECONDS)
+    assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
+
+
+def test_what_failed_before_does_not_count(
+    opened: Opened, servers: str, request: pytest.FixtureRequest
+) -> None:
+    outlet, topic = fresh(opened, request)
+    good = appended(topic, 0, raw_batch([(b"k", b"v", 1)]))
+    with pytest.raises(KafkaException):
+        outlet.send([good, appended(topic, 99, good.batch)], SECONDS)
+    outlet.producer.flush(SECONDS)
+    assert outlet.send([good, good], SECONDS) == {(topic, 0): 3}
+
+
+def test_a_closed_one_refuses(opened: Opened) -> None:
+    outlet = opened()
+    outlet.close()
+    outlet.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        outlet.send([appended("t", 0, raw_batch([(b"k", b"v", 1)]))], SECONDS)
+
+
+def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "plain")
+    made = open_outlet({"log_level": 2})
+    made.close()
+    assert isinstance(made, MessageOutlet)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [[0, 4, 2], [0, 2, 5], [-1, 2, 4], [0, 2, 2**31 - 1]],
+    ids=["descending", "beyond", "negative", "far"],
+)
+def test_buffers_that_are_not_right(servers: str, ends: list[int]) -> None:
+    library = compiled_client()
+    if library is None:
+        pytest.skip("the library was not built: see CONTRIBUTING")
+    outlet = BatchOutlet({"bootstrap.servers": servers, "log_level": 2}, library)
+    found = np.array([0, 2, 4], np.int32)
+    buffers = [None, pa.py_buffer(found), pa.py_buffer(b"abcd")]
+    batch = raw_batch([(None, b"v", 1)] * 2)
+    batch = batch.set_column(2, "key", pa.Array.from_buffers(pa.binary(), 2, buffers))
+    found[:] = ends  # Arrow has looked
+    with pytest.raises(KafkaException) as raised:
+        outlet.send([appended("damaged", 0, batch)], SECONDS)
+    assert raised.value.args[0].code() == KafkaError._BAD_MSG
+    outlet.producer.flush(SECONDS)
+    outlet.close()
