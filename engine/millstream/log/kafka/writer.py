@@ -111,6 +111,9 @@ class KafkaWriter:
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """Durable and readable when this returns; UnavailableError when that is not known."""
         outcome = self._transaction(None, appended, {})
+        if outcome is Outcome.ABORTED:
+            # The client (2.16) drops the transaction that follows one with refused records.
+            outcome = self._transaction(None, appended, {})
         if outcome is not Outcome.COMMITTED:
             raise UnavailableError(
                 f"Could not append as '{self.identity}': the outcome of the write is"
@@ -181,6 +184,9 @@ class KafkaWriter:
         try:
             ends.update(self._outlet.send(appended, self._patience.commit_seconds))
         except StatementError:
+            # A partition that is still being added to a transaction when that ends makes a fatal
+            # error (2.16).
+            producer.flush(self._patience.commit_seconds)
             _again(
                 lambda: producer.abort_transaction(REQUEST_SECONDS), self._patience.commit_seconds
             )
