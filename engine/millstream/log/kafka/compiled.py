@@ -106,21 +106,26 @@ class BatchOutlet:
     def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
         """See `Outlet`."""
         producer, handle = self._open()
-        self._library.ms_begin(handle)
         places: dict[Place, int] = {}
-        for item in appended:
-            place = item.topic, item.partition
-            index = self._library.ms_place(handle, item.topic.encode(), item.partition)
-            if index < 0:
-                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
-            places[place] = index
-            table = item.batch
-            if not table.schema.equals(RAW_SCHEMA):
-                table = table.cast(RAW_SCHEMA)
-            for batch in table.to_batches():
-                self._append(producer, handle, index, place, batch)
-        producer.flush(seconds)
-        return {place: self._end(handle, place, places[place], appended) for place in places}
+        try:
+            for item in appended:
+                place = item.topic, item.partition
+                places[place] = self._place(handle, place)
+                table = item.batch
+                if not table.schema.equals(RAW_SCHEMA):
+                    table = table.cast(RAW_SCHEMA)
+                for batch in table.to_batches():
+                    self._append(producer, handle, places[place], place, batch)
+            producer.flush(seconds)
+            return {place: self._end(handle, place, at, appended) for place, at in places.items()}
+        finally:
+            self._library.ms_clear(handle)
+
+    def _place(self, handle: int, place: Place) -> int:
+        index: int = self._library.ms_place(handle, place[0].encode(), place[1])
+        if index < 0:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+        return index
 
     def _append(
         self, producer: Producer, handle: int, index: int, place: Place, batch: pa.RecordBatch

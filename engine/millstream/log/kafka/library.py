@@ -104,7 +104,7 @@ def declared(path: Path) -> ctypes.CDLL:
     library.ms_outlet.restype = handle
     library.ms_outlet_name.argtypes = [handle]
     library.ms_outlet_name.restype = ctypes.c_char_p
-    library.ms_begin.argtypes, library.ms_begin.restype = [handle], None
+    library.ms_clear.argtypes, library.ms_clear.restype = [handle], None
     library.ms_place.argtypes = [handle, ctypes.c_char_p, ctypes.c_int]
     library.ms_delivered.argtypes = [handle, ctypes.c_int, ctypes.POINTER(Delivered)]
     library.ms_append.argtypes = [

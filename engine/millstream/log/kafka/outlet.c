@@ -24,7 +24,7 @@ struct rows {
     struct column timestamp, key, value, headers, name, content;
 };
 
-/* What became of the records of a partition since `ms_begin`. */
+/* What became of the records of a partition since `ms_clear`. */
 struct place {
     void *topic;
     int64_t taken, delivered, end; /* `end`: after the last one that was delivered */
@@ -65,8 +65,8 @@ static int acknowledged(void *client, message *m, void *opaque) {
     return 0;
 }
 
-/* Nothing is known of any place from here on. */
-void ms_begin(struct outlet *out) {
+/* Forget all places, and let go of their topics: librdkafka wants that before the producer ends. */
+void ms_clear(struct outlet *out) {
     pthread_mutex_lock(&out->lock);
     for (; out->count; out->count--) kafka.topic_destroy(out->places[out->count - 1].topic);
     out->last = 0;
