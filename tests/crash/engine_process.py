@@ -37,11 +37,12 @@ class EngineProcess:
         self._said = threading.Condition()
         self._ended = False
         self._ready = False
-        self._zombie = False
         self._marks: Counter[tuple[str, str]] = Counter()
         self._last: dict[str, str] = {}
         """The last mark of each writer."""
-        self._stopped: dict[str, str] = {}
+        self._ends: dict[str, str] = {}
+        """The first mark of each writer after a SIGCONT that tells how its transaction ended."""
+        self._halted: frozenset[str] = frozenset()
         self._wrong = ""
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -54,11 +55,6 @@ class EngineProcess:
         """Return after so many further marks of a kind."""
         target = self._count(kind) + count
         self._await(f"{count} times '{kind}'", lambda: self._count(kind) >= target)
-
-    def await_stopped(self, queries: int) -> Counter[str]:
-        """Return when so many queries have stopped for good; how many in which state."""
-        self._await(f"that {queries} have stopped", lambda: len(self._stopped) >= queries)
-        return Counter(self._stopped.values())
 
     def await_end(self) -> None:
         """Return when the process has ended well by itself."""
@@ -83,7 +79,7 @@ class EngineProcess:
         self.signal(signal.SIGKILL)
         self._process.wait()
         self._listener.join()
-        if self._wrong and not self._zombie:
+        if self._wrong:
             raise CampaignError(self._report())
         last = set(self._last.values())
         if "commit" in last:
@@ -98,23 +94,17 @@ class EngineProcess:
         self._process.wait()
         self._listener.join()
 
-    def continue_as_zombie(self) -> dict[str, int]:
-        """Let it go on after a SIGSTOP; how many commits it may have told of in the end: those it
-        had, and the one that it had asked for before it was stopped."""
+    def continue_as_zombie(self) -> tuple[int, list[str]]:
+        """Let it go on after a SIGSTOP, until the transactions have ended that it was in without
+        having asked for their commit. How many these were, and the writers of those that were
+        committed."""
         with self._said:
-            self._zombie = True
-            allowed = {
-                writer: self._marks["done", writer] + (mark == "commit")
-                for writer, mark in self._last.items()
-            }
+            mid = (writer for writer, mark in self._last.items() if mark in ("begin", "positions"))
+            self._halted = frozenset(mid)
+            self._ends = {}
         self.signal(signal.SIGCONT)
-        return allowed
-
-    def late_commits(self, allowed: dict[str, int]) -> list[str]:
-        """The writers that have committed more than they were allowed."""
-        with self._said:
-            counts = {writer: n for (kind, writer), n in self._marks.items() if kind == "done"}
-        return [writer for writer, count in counts.items() if count > allowed.get(writer, 0)]
+        self._await("how its transactions ended", lambda: self._ends.keys() >= self._halted)
+        return len(self._halted), [w for w in self._halted if self._ends[w] == "done"]
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -133,9 +123,10 @@ class EngineProcess:
             case [mark, writer] if mark in _MARKS:
                 self._marks[mark, writer] += 1
                 self._last[writer] = mark
-            case ["state", query, state, *_]:
+                if writer in self._halted and mark in ("done", "aborted", "begin"):
+                    self._ends.setdefault(writer, mark)
+            case ["state", _, state, *_]:
                 if state in _FINAL:
-                    self._stopped[query] = state
                     self._wrong = " ".join(words)
 
     def _count(self, kind: str) -> int:
@@ -144,7 +135,7 @@ class EngineProcess:
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
         with self._said:
             stopped = self._said.wait_for(
-                lambda: holds() or self._ended or bool(self._wrong and not self._zombie),
+                lambda: holds() or self._ended or bool(self._wrong),
                 PATIENCE_SECONDS,
             )
             if not (stopped and holds()):

@@ -79,18 +79,18 @@ def check_once(name: str, wanted: Iterable[int], got: Iterable[int]) -> list[str
 
 
 def check_order(
-    name: str, sequences: Mapping[object, list[int]], places: Mapping[int, tuple[int, int]]
+    name: str, sequences: Mapping[object, list[int]], places: Mapping[int, tuple[object, int]]
 ) -> list[str]:
-    """In each sequence, the numbers of one source partition are in the order of the source."""
+    """In each sequence, the numbers of one place of the source are in the order of the source."""
     problems = []
     for owner, numbers in sequences.items():
-        last: dict[int, tuple[int, int]] = {}
+        last: dict[object, tuple[int, int]] = {}
         for number in numbers:
-            partition, offset = places.get(number, (-1, -1))
-            before, of = last.get(partition, (-1, -1))
+            place, offset = places.get(number, (None, -1))
+            before, of = last.get(place, (-1, -1))
             if offset < before:
                 problems.append(f"{name}: {owner} reordered, {number} after {of}")
-            last[partition] = (offset, number)
+            last[place] = (offset, number)
     return problems
 
 
@@ -114,15 +114,16 @@ def check_stream(
     homes = {(record.key, record.partition) for record in topics[name]}
     homes_of = Counter(owner for owner, _ in homes)
     problems += [f"{name}: {k} is in {many} partitions" for k, many in homes_of.items() if many > 1]
+    places: dict[int, tuple[object, int]]
     places = {n: (record.partition, record.offset) for n, record in expected.items()}
     return problems + check_order(name, sequences, places)
 
 
 def check_counts(topics: Topics) -> list[str]:
-    """Each change of a group adds one more record of `moved` to it: all of them, each once, those
-    of one partition in their order."""
+    """Each change of a group adds one more number to it: all of them, each once, those of one
+    partition with the same G in their order (by G they went through a partition of their own)."""
     problems = []
-    group_of = {record.number("N"): record.value.get("H") for record in topics["moved"]}
+    group_of = {record.number("N"): record.value.get("H") for record in topics["numbers"]}
     added: dict[object, list[int]] = defaultdict(list)
     count: dict[str, int] = defaultdict(int)
     total: dict[str, int] = defaultdict(int)
@@ -136,7 +137,10 @@ def check_counts(topics: Topics) -> list[str]:
         added[group].append(number)
         count[group], total[group] = c, s
     problems += check_once("counts", group_of, (n for numbers in added.values() for n in numbers))
-    places = {record.number("N"): (record.partition, record.offset) for record in topics["moved"]}
+    places = {
+        record.number("N"): ((record.partition, record.value.get("G")), record.offset)
+        for record in topics["numbers"]
+    }
     return problems + check_order("counts", added, places)
 
 

@@ -1,6 +1,7 @@
-"""Kill an engine on Kafka at random instants, bounce brokers in between, and check what it left.
+"""Kill instances on Kafka at random instants, bounce brokers in between, and check what they left.
 
     python -m tests.crash.kafka_crash --kills 50 [--seed S] [--servers HOST:PORT]
+        [--instances 3] [--protocol classic|consumer] [--standbys N]
 
 Without --servers it starts a cluster of three brokers of its own and bounces them. Exit status 1
 on a violation; 2 when the run proves nothing: too little was acknowledged, or no kill fell inside
@@ -27,20 +28,32 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.crash.engine_process import CampaignError, EngineProcess
+from tests.crash.kafka_workload import PARTITIONS, SESSION_MS
 from tests.kafka.run import cluster, tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PARTITIONS = 4
 BROKERS = 3
 MARKS = 12
 """At most so many marks are waited for before a kill."""
 DELAYS = {"begin": 0.01, "commit": 0.005, "done": 0.25}
 """Seconds that a kill comes after a mark at most; half of the kills come at once."""
-QUERIES = 3
 ZOMBIE_EVERY = 8
-"""Every so many kills one is of a zombie."""
+"""Every so many kills an instance is stopped, and goes on when others have its tasks."""
+ALL_ODDS = 0.1
+AWAY_SECONDS = 1.5 * SESSION_MS / 1000
+"""How long a killed instance stays away at most: some are replaced by others, some are not."""
 BOUNCE_ODDS = 0.25
 WIPE_ODDS = 0.1
+
+
+@dataclass
+class Slot:
+    """A machine for an instance: a state file, and a name that is kept over restarts or none."""
+
+    number: int
+    state: Path
+    name: str
+    engine: EngineProcess | None = None
 
 
 @dataclass
@@ -51,66 +64,89 @@ class Run:
     service: str
     folder: Path
     rng: random.Random
+    slots: list[Slot]
+    options: tuple[str, ...]
     brokers: dict[str, str] | None = None
     """The environment of kafka-local, when the brokers are ours to kill."""
-    engine: EngineProcess | None = None
     bounce: threading.Thread | None = None
     started: list[EngineProcess] = field(default_factory=list)
-    state: int = 0
     seen: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def up(self) -> list[Slot]:
+        """The slots with an instance."""
+        return [slot for slot in self.slots if slot.engine is not None]
 
-def start(run: Run, *more: str) -> EngineProcess:
-    """An engine; now and then one whose state was lost."""
-    state = run.folder / f"state{run.state}.db"
+
+def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
+    """An instance; now and then one whose state was lost."""
     if run.rng.random() < WIPE_ODDS:
-        for file in run.folder.glob(f"{state.name}*"):
+        for file in run.folder.glob(f"{slot.state.name}*"):
             file.unlink()
         run.seen["states wiped"] += 1
-    arguments = (run.servers, run.service, str(state), *more)
-    started = EngineProcess(arguments, run.folder / f"engine{len(run.started)}.err")
-    run.started.append(started)
-    return started
+    named = ("--instance", slot.name) if slot.name else ()
+    arguments = (run.servers, run.service, str(slot.state), *run.options, *named, *more)
+    slot.engine = EngineProcess(arguments, run.folder / f"engine{len(run.started)}.err")
+    run.started.append(slot.engine)
+    return slot.engine
 
 
-def kill_once(run: Run) -> None:
-    """Kill the engine: while it opens, around the steps of a commit, or at any time."""
+def start_all(run: Run) -> None:
+    """Start whoever is away."""
+    for slot in run.slots:
+        if slot.engine is None:
+            start(run, slot)
+
+
+def kill_some(run: Run) -> None:
+    """Kill an instance, or all: while it opens, around the steps of a commit, or at any time."""
     kind = run.rng.choices(("opening", "begin", "commit", "any"), (2, 2, 4, 2))[0]
-    if kind == "opening" and len(run.started) > 1:
-        run.engine = run.engine or start(run)
+    victim = run.rng.choice(run.slots)
+    engine = victim.engine or start(run, victim)
+    if kind == "opening":
         time.sleep(run.rng.uniform(0.2, 3.0))
     else:
-        engine = run.engine = run.engine or start(run)
         engine.await_ready()
         mark = kind if kind in ("begin", "commit") else "done"
         engine.await_marks(mark, run.rng.randint(1, MARKS))
         time.sleep(run.rng.choice((0.0, run.rng.uniform(0.0, DELAYS[mark]))))
-    where = run.engine.kill()
-    run.engine = None
+    victims = run.up if run.rng.random() < ALL_ODDS else [victim]
+    for slot in victims:
+        kill(run, slot)
+    run.seen["all killed at once"] += len(victims) == len(run.slots)
+    time.sleep(run.rng.choice((0.0, 0.0, run.rng.uniform(0.0, AWAY_SECONDS))))
+    start_all(run)
+
+
+def kill(run: Run, slot: Slot) -> None:
+    """Kill the instance of a slot."""
+    assert slot.engine is not None
+    where = slot.engine.kill()
+    slot.engine = None
     run.seen["kills"] += 1
     run.seen[f"kills {where}"] += 1
 
 
-def kill_zombie(run: Run) -> None:
-    """Stop the engine at a step of a commit, let another one take over, let the first go on:
-    it must stop and commit nothing."""
-    zombie = run.engine or start(run)
-    zombie.await_ready()
-    zombie.await_marks(run.rng.choice(("begin", "positions", "commit")), run.rng.randint(1, MARKS))
+def stop_as_zombie(run: Run) -> None:
+    """Stop an instance at a step of a commit until others have its tasks, then let it go on: what
+    it was about to write must not be accepted. It goes on as a member like any other."""
+    for slot in run.up:
+        assert slot.engine is not None
+        slot.engine.await_ready()
+    victim = run.rng.choice(run.up)
+    zombie = victim.engine
+    assert zombie is not None
+    zombie.await_marks(run.rng.choice(("begin", "positions")), run.rng.randint(1, MARKS))
     zombie.signal(signal.SIGSTOP)
-    run.state = 1 - run.state
-    run.engine = heir = start(run)
-    heir.await_ready()
-    heir.await_marks("done", QUERIES + run.rng.randint(0, MARKS))
-    done = zombie.continue_as_zombie()
-    stopped = zombie.await_stopped(QUERIES)
-    late = zombie.late_commits(done)
-    zombie.kill()
-    if late:
-        raise CampaignError(f"a zombie committed: {late}")
+    time.sleep(1.5 * SESSION_MS / 1000)
+    for slot in run.up:
+        if slot is not victim and slot.engine is not None:
+            slot.engine.await_marks("done", run.rng.randint(1, MARKS))
+    halted, accepted = zombie.continue_as_zombie()
     run.seen["zombies"] += 1
-    # One that finds its repartition topic consumed by the heir stops for that.
-    run.seen.update({f"queries of zombies {state}": n for state, n in stopped.items()})
+    run.seen["transactions of zombies"] += halted
+    if accepted:
+        raise CampaignError(f"a zombie's transaction was accepted: {accepted}")
     run.seen["kills"] += 1
 
 
@@ -137,26 +173,29 @@ def settle_brokers(run: Run) -> None:
 
 
 def work(run: Run, kills: int) -> None:
-    """Kill `kills` times, then let one engine finish."""
+    """Kill `kills` times, then let one instance finish."""
     make_input_topic(run)
+    start(run, run.slots[0], "--define").await_ready()
+    start_all(run)
     with feeding(run) as feeder:
         while run.seen["kills"] < kills:
             if run.seen["kills"] % ZOMBIE_EVERY == ZOMBIE_EVERY - 1:
                 settle_brokers(run)
-                kill_zombie(run)
+                stop_as_zombie(run)
                 continue
             if run.rng.random() < BOUNCE_ODDS:
                 bounce_broker(run)
-            kill_once(run)
+            kill_some(run)
         settle_brokers(run)
         assert feeder.stdin is not None
         feeder.stdin.close()
         if feeder.wait():
             raise CampaignError(f"the producer of the input ended with {feeder.returncode}")
-    if run.engine is not None:
-        run.engine.end()
-        run.engine = None
-    start(run, "--finish").await_end()
+    for slot in run.up:
+        assert slot.engine is not None
+        slot.engine.end()
+    time.sleep(2 * SESSION_MS / 1000)
+    start(run, run.slots[0], "--finish").await_end()
 
 
 def feeding(run: Run) -> subprocess.Popen[bytes]:
@@ -179,11 +218,23 @@ def check(run: Run) -> tuple[int, str]:
 
 
 def campaign(
-    servers: str, kills: int, seed: int, folder: Path, brokers: dict[str, str] | None = None
+    servers: str,
+    kills: int,
+    seed: int,
+    folder: Path,
+    brokers: dict[str, str] | None = None,
+    *,
+    instances: int = 3,
+    options: tuple[str, ...] = (),
 ) -> tuple[int, str]:
-    """Kill `kills` times and check; returns the exit status and a report."""
+    """Kill `kills` times and check; returns the exit status and a report. Every other instance has
+    a name."""
     service = f"crash-{seed}-{os.getpid()}"
-    run = Run(servers, service, folder, random.Random(seed), brokers)
+    slots = [
+        Slot(number, folder / f"state{number}.db", "" if number % 2 else f"instance{number}")
+        for number in range(instances)
+    ]
+    run = Run(servers, service, folder, random.Random(seed), slots, options, brokers)
     began = time.monotonic()
     try:
         work(run, kills)
@@ -196,7 +247,8 @@ def campaign(
             engine.end()
     seen = ", ".join(f"{count} {what}" for what, count in sorted(run.seen.items()))
     minutes, seconds = divmod(int(time.monotonic() - began), 60)
-    report = f"kafka: seed {seed}, {seen}, {minutes}:{seconds:02}\n{found}"
+    many = f"{instances} instances, seed {seed}"
+    report = f"kafka: {many}, {seen}, {minutes}:{seconds:02}\n{found}"
     if status:
         return 1, report
     if not run.seen["kills in a commit"]:
@@ -210,14 +262,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--servers", help="a cluster that is there; its brokers are left alone")
     parser.add_argument("--folder", type=Path, help="where states and logs are kept")
+    parser.add_argument("--instances", type=int, default=3)
+    parser.add_argument("--protocol", default="classic")
+    parser.add_argument("--standbys", type=int, default=1)
     given = parser.parse_args()
+    options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(exist_ok=True)
         servers, brokers = given.servers, None
         if servers is None:
             servers, brokers = stack.enter_context(cluster(BROKERS))
-        status, report = campaign(servers, given.kills, given.seed, folder, brokers)
+        status, report = campaign(
+            servers,
+            given.kills,
+            given.seed,
+            folder,
+            brokers,
+            instances=given.instances,
+            options=options,
+        )
     sys.stdout.write(report + "\n")
     return status
 

@@ -1,12 +1,13 @@
 """The process that is killed, on Kafka: queries over what somebody else writes.
 
-    python -m tests.crash.kafka_workload SERVERS SERVICE STATE [--finish]
+    python -m tests.crash.kafka_workload SERVERS SERVICE STATE [--define] [--finish]
+        [--instance NAME] [--protocol classic|consumer] [--standbys N]
 
-Standard output: `ready` once; `state QUERY STATE TEXT` whenever a query is in another state; and
-around each step of a transaction a mark, written before and after the client is called:
-`begin ID`, `positions ID`, `commit ID`, `done ID` or `aborted ID`. ID is the identity of the
-writer. With --finish it waits until all there is has been processed, and ends. SIGUSR1 has it tell
-on standard error what its threads do.
+It is one instance of the service; with --define it makes the queries. Standard output: `ready`
+once; `state QUERY STATE TEXT` whenever a query is in another state; and around each step of a
+transaction a mark, written before and after the client is called: `begin ID`, `positions ID`,
+`commit ID`, `done ID` or `aborted ID`. ID is the query. With --finish it waits until all there is
+has been processed, and ends. SIGUSR1 has it tell on standard error what its threads do.
 """
 
 from __future__ import annotations
@@ -21,19 +22,24 @@ from typing import Any
 import confluent_kafka
 
 import millstream
-from millstream.log.kafka import writer
+from millstream import InstanceSettings
+from millstream.log.kafka import compiled, outlet
 from millstream.service.database import Database
+from tests.crash.kafka_input import GROUPS
 
+PARTITIONS = 4
 PROPERTIES = {
     "auto.offset.reset": "earliest",
     "processing.guarantee": "exactly_once_v2",
     "commit.interval.ms": "100",
 }
+SESSION_MS = 3000
 _LOOK_SECONDS = 0.5
 
 
 def definitions(service: str) -> tuple[str, ...]:
-    """A stateless copy, a stream with another key, and a count of that by a third column."""
+    """A stateless copy, a stream with another key, and a count by a third column that is behind two
+    repartitions and a join that changes nothing."""
 
     def sink(name: str) -> str:
         return f"{name} WITH (kafka_topic='{service}.{name}')"
@@ -43,8 +49,10 @@ def definitions(service: str) -> tuple[str, ...]:
         f"WITH (kafka_topic='{service}.numbers', value_format='JSON');",
         f"CREATE STREAM {sink('copies')} AS SELECT k, n FROM numbers WHERE n % 3 <> 0;",
         f"CREATE STREAM {sink('moved')} AS SELECT g, k, n, h FROM numbers PARTITION BY g;",
-        f"CREATE TABLE {sink('counts')} AS "
-        "SELECT h, COUNT(*) AS c, SUM(n) AS s FROM moved GROUP BY h;",
+        "CREATE TABLE names (g STRING PRIMARY KEY, name STRING) "
+        f"WITH (kafka_topic='{service}.names', value_format='JSON', partitions={PARTITIONS});",
+        f"CREATE TABLE {sink('counts')} AS SELECT h, COUNT(*) AS c, SUM(n) AS s "
+        "FROM numbers LEFT JOIN names ON numbers.g = names.g GROUP BY h;",
     )
 
 
@@ -58,24 +66,30 @@ class Marking(confluent_kafka.Producer):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        self._name = str(config["transactional.id"]).rpartition(".")[2]
+        self._query = str(config["transactional.id"]).split(".")[2]
+
+    def _say(self, mark: str) -> None:
+        if self._query.startswith(("CSAS", "CTAS")):
+            say(f"{mark} {self._query}")
 
     def begin_transaction(self) -> None:
-        say(f"begin {self._name}")
+        self._say("begin")
         super().begin_transaction()
 
     def send_offsets_to_transaction(self, *given: Any) -> None:
-        say(f"positions {self._name}")
+        self._say("positions")
         super().send_offsets_to_transaction(*given)
 
     def commit_transaction(self, *given: Any) -> None:
-        say(f"commit {self._name}")
+        self._say("commit")
         super().commit_transaction(*given)
-        say(f"done {self._name}")
+        self._say("done")
 
     def abort_transaction(self, *given: Any) -> None:
-        super().abort_transaction(*given)
-        say(f"aborted {self._name}")
+        try:
+            super().abort_transaction(*given)
+        finally:
+            self._say("aborted")
 
 
 def define(db: Database, service: str) -> None:
@@ -88,6 +102,8 @@ def define(db: Database, service: str) -> None:
         except millstream.StatementError as error:
             if "exists" not in str(error):
                 raise
+    for number in range(GROUPS):
+        db.execute(f"INSERT INTO names VALUES ('g{number}', 'group {number}');")
 
 
 def watch(db: Database) -> None:
@@ -109,14 +125,25 @@ def main() -> None:
     parser.add_argument("servers")
     parser.add_argument("service")
     parser.add_argument("state")
+    parser.add_argument("--define", action="store_true")
     parser.add_argument("--finish", action="store_true")
+    parser.add_argument("--instance", default="")
+    parser.add_argument("--protocol", default="classic")
+    parser.add_argument("--standbys", type=int, default=0)
     given = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)
-    vars(writer)["Producer"] = Marking
+    vars(outlet)["Producer"] = vars(compiled)["Producer"] = Marking
     db = millstream.connect(
-        given.state, kafka=given.servers, service_id=given.service, properties=PROPERTIES
+        given.state,
+        kafka=given.servers,
+        service_id=given.service,
+        properties=PROPERTIES,
+        sharing=InstanceSettings(
+            given.instance, given.protocol, SESSION_MS, standby_replicas=given.standbys
+        ),
     )
-    define(db, given.service)
+    if given.define:
+        define(db, given.service)
     say("ready")
     if given.finish:
         db.wait()

@@ -88,11 +88,18 @@ def recount(history: History) -> None:
 
 
 def count_out_of_order(history: History) -> None:
-    """A count that takes two records of one partition of `moved` the wrong way round."""
-    moved = [r for r in history["moved"] if r.value["H"] == "h1" and r.key == "g1"]
-    late, early = moved[1].number("N"), moved[0].number("N")
+    """A count that takes two records of one partition with the same G the wrong way round."""
+    early, late = next(
+        (one.number("N"), other.number("N"))
+        for one in history["numbers"]
+        for other in history["numbers"]
+        if (one.partition, one.value["G"], one.value["H"])
+        == (other.partition, other.value["G"], "h1")
+        and one.offset < other.offset
+        and other.value["H"] == "h1"
+    )
     total = 0
-    numbers = [r.number("N") for r in history["moved"] if r.value["H"] == "h1"]
+    numbers = [r.number("N") for r in history["numbers"] if r.value["H"] == "h1"]
     swapped = [late if n == early else early if n == late else n for n in numbers]
     for index, item in enumerate(history["counts"]):
         if item.key == "h1":

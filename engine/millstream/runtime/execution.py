@@ -30,7 +30,7 @@ from millstream.log.log import (
     Reader,
     TopicPartition,
 )
-from millstream.model.errors import FencedError, UnavailableError
+from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from millstream.runtime.holding import Holding
 from millstream.runtime.outbox import Outbox
 from millstream.runtime.ports import Restorer, RunResult
@@ -40,6 +40,10 @@ from millstream.runtime.tasks import Task, TaskState
 from millstream.runtime.trouble import Trouble
 
 STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
+
+
+DOUBTS = 6
+"""So many times a member that finds its input or state damaged looks again before it stops."""
 
 
 class Execution(Generic[Batch]):
@@ -95,9 +99,18 @@ class Execution(Generic[Batch]):
             self._stop(QueryState.FENCED, error)
         except UnavailableError as error:
             self._retry(now, error)
+        except CorruptionError as error:
+            # Whoever has lost a task without knowing may find that its new owner has gone on.
+            if self.holding.shared and self.trouble.failures < DOUBTS:
+                self._retry(now, error)
+            else:
+                self._fail(error)
         except Exception as error:
-            self._stop(QueryState.ERROR, cause(self.log, self.spec.topics, error))
+            self._fail(error)
         return True
+
+    def _fail(self, error: Exception) -> None:
+        self._stop(QueryState.ERROR, cause(self.log, self.spec.topics, error))
 
     def _follow(self, now: int) -> bool:
         """Hold what this instance is to hold now; whether that was something else. Others may be

@@ -56,6 +56,11 @@ class Holding(Generic[Batch]):
         return self._member is not None
 
     @property
+    def shared(self) -> bool:
+        """Whether others may have what is held here, without our knowing yet."""
+        return self._member is not None and not isinstance(self._member, SoleMember)
+
+    @property
     def open(self) -> frozenset[int]:
         """The partitions whose tasks are to be open."""
         return self._open
