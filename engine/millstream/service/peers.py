@@ -1,20 +1,24 @@
 """The instances of a service, as each hears of the others on a topic of theirs.
 
-Whoever says nothing new for the session timeout, by the clock of the one who listens, is dead.
-What a dead instance left open on the log would hold its readers back: the living settle it.
+Whoever is silent for the session timeout is dead: there is nothing of it between what was last
+heard and a word of our own that came back, said so much later. So a topic that stands still, or a
+listener who does, kills nobody. What the dead left open on the log would hold its readers back: the
+living settle it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Topic, Writer
+from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Reader, Topic, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, CorruptionError, FencedError, MillstreamError
+from millstream.service.clock import now_ms
 from millstream.service.presence import (
     Presence,
     Sighting,
@@ -66,12 +70,15 @@ class Peers:
         if log.topic(self._topic) is None:
             with suppress(ConflictError):
                 log.create_topic(Topic(self._topic, 1, AS_THE_CLUSTER, _CONFIG))
+        self._reader: Reader[pa.Table] = log.reader()
         self._writer: Writer[pa.Table] | None = None
         self._offset = log.start_offset(self._topic, 0)
         self._sightings: dict[str, Sighting] = {}
         self._published: tuple[Presence, int] | None = None
-        self._unheard_since: int | None = None
-        """When the oldest word of ours was written that has not come back yet."""
+        self._echo = 0
+        """When the last word of ours was said that has come back."""
+        self._waiting_since: int | None = None
+        """Since when a word of ours is awaited."""
 
     def publish(self, presence: Presence, now: int) -> bool:
         """Present this instance if that is due: something has changed, or a second is over."""
@@ -80,13 +87,16 @@ class Peers:
             if presence == before and now - at < PUBLISH_MS:
                 return False
         own = identity_of(self.incarnation)
-        writers = tuple(sorted({*presence.writers, own}))
-        value = encoded(
-            Presence(self.instance, self.incarnation, presence.address, presence.queries, writers)
+        said = replace(
+            presence,
+            instance=self.instance,
+            incarnation=self.incarnation,
+            writers=tuple(sorted({*presence.writers, own})),
+            at=now,
         )
-        if self._unheard_since is None:
-            self._unheard_since = now
-        self._append(self.incarnation, value, now)
+        if self._waiting_since is None:
+            self._waiting_since = now
+        self._append(self.incarnation, encoded(said))
         self._published = (presence, now)
         return True
 
@@ -99,87 +109,92 @@ class Peers:
             # The broker has removed what we have not read; what is left says all that is valid.
             self._offset = self._log.start_offset(self._topic, 0)
 
-    def live(self, now: int) -> tuple[Sighting, ...]:
-        """The others that were heard of within the session timeout."""
-        dead = {presence.incarnation for presence in self._silent(now)}
+    def live(self) -> tuple[Sighting, ...]:
+        """The others, without the dead."""
+        dead = {presence.incarnation for presence in self.dead()}
         return tuple(s for name, s in self._others() if name not in dead)
 
-    def instances(self, now: int) -> frozenset[str]:
+    def instances(self) -> frozenset[str]:
         """The names of all instances that live, this one included."""
-        return frozenset({self.instance, *(s.presence.instance for s in self.live(now))})
+        return frozenset({self.instance, *(s.presence.instance for s in self.live())})
 
-    def dead(self, now: int) -> tuple[Presence, ...]:
-        """The others that are to be settled. None while our own words do not come back: it is the
-        topic then that is silent, or we were."""
-        return () if self.stuck(now) else tuple(self._silent(now))
+    def dead(self) -> tuple[Presence, ...]:
+        """The others that have been silent for too long, and are to be settled."""
+        newest = {self.instance: self.incarnation}
+        for name, sighting in sorted(self._others(), key=lambda item: item[1].offset):
+            if sighting.presence.instance != self.instance:
+                newest[sighting.presence.instance] = name
+        found = []
+        for name, sighting in self._others():
+            superseded = newest[sighting.presence.instance] != name
+            allowed = min(SUPERSEDED_MS, self._session_ms) if superseded else self._session_ms
+            if self._echo - sighting.at >= allowed:
+                found.append(sighting.presence)
+        return tuple(found)
 
     def stuck(self, now: int) -> bool:
-        """Whether nothing comes through: our own words have not come back for long."""
-        return self._unheard_since is not None and now - self._unheard_since >= self._session_ms
+        """Whether nothing comes through: a word of ours has not come back for long."""
+        return self._waiting_since is not None and now - self._waiting_since >= self._session_ms
 
     def settle(self, now: int) -> tuple[str, ...]:
         """Settle what the dead left open, each by one of the living; the incarnations settled."""
         if self.stuck(now):
             self._unblock(now)
             return ()
-        living = {self.incarnation, *(s.presence.incarnation for s in self.live(now))}
+        living = {self.incarnation, *(s.presence.incarnation for s in self.live())}
         settled = []
-        for presence in self.dead(now):
+        for presence in self.dead():
             if rendezvous(presence.incarnation, living)[0] == self.incarnation:
                 settle_dead(self._log, presence)
-                self._append(presence.incarnation, None, now)
+                self._append(presence.incarnation, None)
                 self._sightings.pop(presence.incarnation, None)
                 settled.append(presence.incarnation)
         return tuple(settled)
 
-    def close(self, now: int) -> None:
+    def close(self) -> None:
         """Take leave of the others; idempotent."""
         if self._published is not None:
             with suppress(MillstreamError):
-                self._append(self.incarnation, None, now)
+                self._append(self.incarnation, None)
             self._published = None
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+        self._reader.close()
 
     def _others(self) -> Iterator[tuple[str, Sighting]]:
         return ((n, s) for n, s in self._sightings.items() if n != self.incarnation)
 
-    def _silent(self, now: int) -> Iterator[Presence]:
-        newest = {self.instance: self.incarnation}
-        for name, sighting in sorted(self._others(), key=lambda item: item[1].offset):
-            if sighting.presence.instance != self.instance:
-                newest[sighting.presence.instance] = name
-        for name, sighting in self._others():
-            superseded = newest[sighting.presence.instance] != name
-            allowed = min(SUPERSEDED_MS, self._session_ms) if superseded else self._session_ms
-            if now - sighting.at >= allowed:
-                yield sighting.presence
-
     def _unread(self) -> Iterator[dict[str, Any]]:
+        self._reader.begin()
         while True:
-            fetched = self._log.read(self._topic, 0, self._offset, READ_MAX)
+            fetched = self._reader.read(self._topic, 0, self._offset, READ_MAX)
             yield from fetched.batch.select(["offset", "key", "value"]).to_pylist()
             self._offset = fetched.next_offset
-            if fetched.end:
+            if fetched.end or not fetched.count:
                 return
 
     def _hear(self, row: dict[str, Any], now: int) -> None:
         incarnation = (row["key"] or b"").decode(errors="replace")
         presence = None if row["value"] is None else decoded(row["value"])
         if incarnation == self.incarnation:
-            self._unheard_since = None
-            if row["value"] is None:
-                # Somebody took us for dead.
-                self._published = None
+            self._hear_own(presence)
         elif row["value"] is None:
             self._sightings.pop(incarnation, None)
         elif presence is not None and presence.incarnation == incarnation:
             before = self._sightings.get(incarnation)
             self._sightings[incarnation] = sighted(before, presence, now, row["offset"])
 
-    def _append(self, key: str, value: bytes | None, now: int) -> None:
-        batch = raw_batch([(key.encode(), value, now)])
+    def _hear_own(self, presence: Presence | None) -> None:
+        if self._published is None or presence is None:
+            # Somebody took us for dead: it is said again that we are not.
+            self._published = None
+            return
+        self._echo = presence.at
+        self._waiting_since = None if self._echo >= self._published[1] else self._echo
+
+    def _append(self, key: str, value: bytes | None) -> None:
+        batch = raw_batch([(key.encode(), value, now_ms())])
         appended = Appended(self._topic, 0, batch, 1, len(value or b""))
         if self._writer is not None:
             try:
@@ -197,7 +212,7 @@ class Peers:
         living open their writers again."""
         for incarnation, _ in list(self._others()):
             self._log.writer(identity_of(incarnation)).close()
-        self._unheard_since = now
+        self._waiting_since = now
 
 
 def settle_dead(log: Log[pa.Table], presence: Presence) -> None:

@@ -33,7 +33,8 @@ class Presence:
 
     `instance` is the name that it keeps through restarts, `incarnation` that of one start.
     `address` is host:port of its exchange, "" where it has none. `writers`: the identities that
-    its transactions are written by.
+    its transactions are written by. `at`: when it said so, by its own steady clock (ms), which
+    tells it how far it has heard of what was said since.
     """
 
     instance: str
@@ -41,6 +42,7 @@ class Presence:
     address: str = ""
     queries: Mapping[str, Held] = field(default_factory=dict)
     writers: tuple[str, ...] = ()
+    at: int = 0
 
     def held(self, query_id: str) -> Held:
         """What it holds of a query."""
@@ -76,6 +78,7 @@ def encoded(presence: Presence) -> bytes:
         "address": presence.address,
         "queries": queries,
         "writers": list(presence.writers),
+        "at": presence.at,
     }
     return json.dumps(entry).encode()
 
@@ -90,6 +93,7 @@ def decoded(value: bytes) -> Presence | None:
             str(entry["address"]),
             {str(query_id): _held(held) for query_id, held in entry["queries"].items()},
             tuple(str(writer) for writer in entry["writers"]),
+            int(entry["at"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

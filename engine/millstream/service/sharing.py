@@ -45,11 +45,13 @@ class Sharing:
     def beat(self) -> None:
         """Say what is due, and hear; UnavailableError when the log does not answer."""
         self._peers.publish(self.presence(), self._clock())
-        now = self._clock()
-        self._peers.refresh(now)
-        self.live = self._peers.live(now)
-        for incarnation in self._peers.settle(now):
-            logging.getLogger("millstream").warning(f"settled what {incarnation} left open")
+        try:
+            self._peers.refresh(self._clock())
+        finally:
+            # Where nothing can be heard, settling is what may change that.
+            for incarnation in self._peers.settle(self._clock()):
+                logging.getLogger("millstream").warning(f"settled what {incarnation} left open")
+            self.live = self._peers.live()
 
     def instances(self) -> frozenset[str]:
         """The names of the instances that live, this one included."""
@@ -71,7 +73,7 @@ class Sharing:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._peers.close(self._clock())
+        self._peers.close()
 
     def _run(self) -> None:
         while not self._stopping:

@@ -76,7 +76,7 @@ def test_closing_the_engine_takes_leave() -> None:
         for leave in db.engine.on_close:
             leave()
         ears.refresh(0)
-        assert ears.live(0) == ()
+        assert ears.live() == ()
         db.engine.on_close.clear()
 
 

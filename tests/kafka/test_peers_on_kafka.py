@@ -1,0 +1,124 @@
+"""The instances of a service on a real cluster: what the simulated logs cannot show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.log import Topic
+from millstream.service.peers import Peers, identity_of, topic_name
+from millstream.service.presence import Held, Presence
+
+NAMESPACE = "_millstream.peers."
+TOPIC = topic_name(NAMESPACE)
+DATA = f"{NAMESPACE}data"
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def logs(servers: str) -> Iterator[tuple[KafkaLog, KafkaLog]]:
+    opened = KafkaLog(servers, namespace=NAMESPACE), KafkaLog(servers, namespace=NAMESPACE)
+    for topic in (TOPIC, DATA):
+        opened[0].delete_topic(topic)
+    yield opened
+    for log in opened:
+        log.close()
+
+
+def presence(name: str, *writers: str) -> Presence:
+    return Presence(name, f"{name}1", "h:1", {"Q": Held(frozenset({0}))}, writers)
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def hear(peers: Peers, now: int, expected: set[str]) -> None:
+    """Refresh until these are the instances that live."""
+
+    def heard() -> bool:
+        peers.refresh(now)
+        return peers.instances() == expected
+
+    until(heard)
+
+
+def left_open(servers: str, identity: str, topic: str) -> Producer:
+    """A transaction of a writer that will never be ended, as by a process that was killed."""
+    settings = {"bootstrap.servers": servers, "transactional.id": NAMESPACE + identity}
+    producer = Producer(settings | {"transaction.timeout.ms": 60_000})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"late", b"k", 0)
+    producer.flush(PATIENCE_S)
+    return producer
+
+
+def test_they_hear_of_each_other_and_of_their_leave(logs: tuple[KafkaLog, KafkaLog]) -> None:
+    north, south = (
+        Peers(log, NAMESPACE, name, f"{name}1")
+        for log, name in zip(logs, ("north", "south"), strict=True)
+    )
+    for now in (0, 1_000, 2_000):
+        for peers in (north, south):
+            assert peers.publish(presence(peers.instance), now)
+    for peers in (north, south):
+        hear(peers, 2_000, {"north", "south"})
+    south.close()
+    hear(north, 2_001, {"north"})
+    late = Peers(logs[1], NAMESPACE, "late", "late1")
+    hear(late, 0, {"late", "north"})
+    north.close()
+    late.close()
+
+
+def test_what_a_killed_instance_left_open_is_settled(
+    servers: str, logs: tuple[KafkaLog, KafkaLog]
+) -> None:
+    log = logs[0]
+    log.create_topic(Topic(DATA, 1))
+    north, south = (
+        Peers(log, NAMESPACE, "north", "north1"),
+        Peers(logs[1], NAMESPACE, "south", "south1"),
+    )
+    south.publish(presence("south", "w.south"), 0)
+    hear(north, 0, {"north", "south"})
+    open_ = left_open(servers, "w.south", DATA)
+    assert log.end_offset(DATA, 0) == 0
+    north.publish(presence("north"), 10_000)
+    hear(north, 10_000, {"north"})
+    assert north.settle(10_000) == ("south1",)
+    until(lambda: log.end_offset(DATA, 0) >= 2)
+    open_.purge()
+    north.close()
+
+
+def test_a_transaction_left_open_on_the_topic_itself_does_not_hold_it_up(
+    servers: str, logs: tuple[KafkaLog, KafkaLog]
+) -> None:
+    north, south = (
+        Peers(logs[0], NAMESPACE, "north", "north1"),
+        Peers(logs[1], NAMESPACE, "south", "south1"),
+    )
+    south.publish(presence("south"), 0)
+    hear(north, 0, {"north", "south"})
+    open_ = left_open(servers, identity_of("south1"), TOPIC)
+    north.publish(presence("north"), 1)
+    north.refresh(9_000)
+    assert north.stuck(10_001) and north.settle(10_001) == ()
+
+    def going_on() -> bool:
+        north.refresh(12_000)
+        return not north.stuck(30_000)
+
+    until(going_on)
+    open_.purge()
+    north.close()
