@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
-from millstream.log.log import Appended, Topic
+from millstream.log.log import Appended, Log, Topic
+from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError
 from millstream.service.peers import Peers, topic_name
@@ -28,14 +30,18 @@ PREFIX = "shop."
 TOPIC = topic_name(PREFIX)
 
 
-@pytest.fixture
-def log() -> Iterator[EmbeddedLog]:
-    opened = EmbeddedLog.open(":memory:")
+@pytest.fixture(params=["embedded", "simulated", "markers"])
+def log(request: pytest.FixtureRequest) -> Iterator[Log[pa.Table]]:
+    opened: Log[pa.Table] = (
+        EmbeddedLog.open(":memory:")
+        if request.param == "embedded"
+        else SimulatedLog(TABLES, markers=request.param == "markers")
+    )
     yield opened
     opened.close()
 
 
-def peers(log: EmbeddedLog, name: str, incarnation: str = "") -> Peers:
+def peers(log: Log[pa.Table], name: str, incarnation: str = "") -> Peers:
     return Peers(log, PREFIX, name, incarnation or f"{name}1")
 
 
@@ -58,7 +64,7 @@ def test_what_is_no_presence_is_passed_over(value: bytes) -> None:
     assert decoded(value) is None
 
 
-def test_it_is_published_when_something_changes_and_each_second(log: EmbeddedLog) -> None:
+def test_it_is_published_when_something_changes_and_each_second(log: Log[pa.Table]) -> None:
     north = peers(log, "north")
     assert north.publish(view(0), 0)
     assert not north.publish(view(0), 999)
@@ -67,7 +73,7 @@ def test_it_is_published_when_something_changes_and_each_second(log: EmbeddedLog
     assert log.end_offset(TOPIC, 0) == 3
 
 
-def test_others_are_live_until_they_are_silent_for_the_session_timeout(log: EmbeddedLog) -> None:
+def test_others_are_live_until_they_are_silent_for_the_session_timeout(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     south.publish(view(), 0)
     for now in (0, 9_000, 10_000):
@@ -81,14 +87,14 @@ def test_others_are_live_until_they_are_silent_for_the_session_timeout(log: Embe
     assert north.instances() == {"north", "south"}
 
 
-def test_our_clock_counts_from_when_a_record_was_heard(log: EmbeddedLog) -> None:
+def test_our_clock_counts_from_when_a_record_was_heard(log: Log[pa.Table]) -> None:
     peers(log, "south").publish(view(), 0)
     late = peers(log, "north")
     late.refresh(1_000_000)
     assert late.instances() == {"north", "south"}
 
 
-def test_a_listener_that_stood_still_takes_nobody_for_dead(log: EmbeddedLog) -> None:
+def test_a_listener_that_stood_still_takes_nobody_for_dead(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     for each in (south, north):
         each.publish(view(), 0)
@@ -99,7 +105,7 @@ def test_a_listener_that_stood_still_takes_nobody_for_dead(log: EmbeddedLog) -> 
     assert north.dead() == ()
 
 
-def test_the_newest_claim_of_a_partition_counts(log: EmbeddedLog) -> None:
+def test_the_newest_claim_of_a_partition_counts(log: Log[pa.Table]) -> None:
     ears = peers(log, "ears")
     west, east = peers(log, "west"), peers(log, "east")
     west.publish(view(0, 1), 0)
@@ -139,7 +145,7 @@ def test_standbys_are_spread_and_move_little() -> None:
     assert standby_of("Q", 0, 3, ["host0"], "host0") == ()
 
 
-def test_what_a_dead_instance_left_open_is_settled_by_one_of_the_living(log: EmbeddedLog) -> None:
+def test_what_a_dead_instance_left_open_is_settled_by_one_of_the_living(log: Log[pa.Table]) -> None:
     log.create_topic(Topic("t", 1))
     north, east, south = (peers(log, name) for name in ("north", "east", "south"))
     left = log.writer("w.south")
@@ -157,7 +163,7 @@ def test_what_a_dead_instance_left_open_is_settled_by_one_of_the_living(log: Emb
     assert "south" not in north.instances() | east.instances()
 
 
-def test_one_that_was_taken_for_dead_presents_itself_again(log: EmbeddedLog) -> None:
+def test_one_that_was_taken_for_dead_presents_itself_again(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     south.publish(view(3), 0)
     north.publish(view(), 0)
@@ -171,7 +177,7 @@ def test_one_that_was_taken_for_dead_presents_itself_again(log: EmbeddedLog) -> 
     assert north.instances() == {"north", "south"}
 
 
-def test_a_new_start_supersedes_the_former_one(log: EmbeddedLog) -> None:
+def test_a_new_start_supersedes_the_former_one(log: Log[pa.Table]) -> None:
     ears, former = peers(log, "ears"), peers(log, "south", "s1")
     former.publish(view(), 0)
     ears.publish(view(), 0)
@@ -188,7 +194,7 @@ def test_a_new_start_supersedes_the_former_one(log: EmbeddedLog) -> None:
     assert [p.incarnation for p in again.dead()] == ["s1"]
 
 
-def test_a_closing_instance_is_gone_at_once(log: EmbeddedLog) -> None:
+def test_a_closing_instance_is_gone_at_once(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     south.publish(view(), 0)
     south.close()
@@ -197,7 +203,7 @@ def test_a_closing_instance_is_gone_at_once(log: EmbeddedLog) -> None:
     assert north.live() == () and north.dead() == ()
 
 
-def test_nobody_is_dead_while_our_own_words_do_not_come_back(log: EmbeddedLog) -> None:
+def test_nobody_is_dead_while_our_own_words_do_not_come_back(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     south.publish(view(), 0)
     north.refresh(0)
@@ -212,7 +218,7 @@ def test_nobody_is_dead_while_our_own_words_do_not_come_back(log: EmbeddedLog) -
     assert north.instances() == {"north", "south"}
 
 
-def test_records_that_cannot_be_read_are_passed_over(log: EmbeddedLog) -> None:
+def test_records_that_cannot_be_read_are_passed_over(log: Log[pa.Table]) -> None:
     north = peers(log, "north")
     odd: list[tuple[bytes | None, bytes | None, int]] = [
         (None, b"x", 0),

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
@@ -278,3 +280,36 @@ def test_a_statement_that_is_wrong_is_no_reason_to_ask(nodes: tuple[Node, Node])
     with pytest.raises(StatementError):
         nodes[0].rows("SELECT nothing FROM totals;")
     assert nodes[0].asked == []
+
+
+NAMES = ("a", "b", "c")
+PARTS = st.frozensets(st.integers(0, PARTITIONS - 1))
+LAGS = st.dictionaries(st.integers(0, PARTITIONS - 1), st.integers(0, 9))
+HELD = st.builds(Held, PARTS, LAGS, LAGS)
+
+
+@given(HELD, st.lists(HELD, max_size=3), st.integers(-1, 9), st.frozensets(st.sampled_from(NAMES)))
+def test_each_partition_is_read_once_by_who_has_it_or_there_is_an_error(
+    own: Held, others: list[Held], lag_max: int, failed: frozenset[str]
+) -> None:
+    live = [of(name, held) for name, held in zip(NAMES, others, strict=False)]
+    readers = [
+        own,
+        *(held for name, held in zip(NAMES, others, strict=False) if name not in failed),
+    ]
+
+    def readable(held: Held, partition: int) -> bool:
+        return partition in held.active or held.standby.get(partition, 10) <= lag_max
+
+    try:
+        shares = share_out(ask(lag_max), own, live, failed)
+    except UnavailableError as error:
+        partition = int(error.message.split()[2])
+        assert all(held.standby.get(partition, 10) > lag_max for held in readers)
+        return
+    asked = [shares.here, *shares.elsewhere.values()]
+    assert sorted(p for parts in asked for p in parts) == list(range(PARTITIONS))
+    assert not shares.elsewhere.keys() & failed
+    assert all(readable(own, p) for p in shares.here)
+    held_by = dict(zip(NAMES, others, strict=False))
+    assert all(readable(held_by[n], p) for n, parts in shares.elsewhere.items() for p in parts)
