@@ -97,7 +97,8 @@ def share(
 ) -> Sharing:
     """Make an engine an instance of its service; `Engine.close` ends it. The caller starts it.
 
-    `held`: what is on this instance of a query, by its id, at this moment; `writers`: the
+    `held`: what is on this instance of a query, by its id, at this moment: a partition is no
+    longer active before it is given up, and not active before all of it is there. `writers`: the
     identities that it writes transactions by. Both are called by several threads. Without a token
     the id of the command topic is one, which is enough for those on one machine.
     """
