@@ -8,6 +8,7 @@ living settle it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -74,6 +75,8 @@ class Peers:
         self._writer: Writer[pa.Table] | None = None
         self._offset = log.start_offset(self._topic, 0)
         self._sightings: dict[str, Sighting] = {}
+        self._settled: dict[str, set[str]] = {}
+        """The writers of the dead that have been fenced, by incarnation."""
         self._published: tuple[Presence, int] | None = None
         self._echo = 0
         """When the last word of ours was said that has come back."""
@@ -136,20 +139,37 @@ class Peers:
         """Whether nothing comes through: a word of ours has not come back for long."""
         return self._waiting_since is not None and now - self._waiting_since >= self._session_ms
 
-    def settle(self, now: int) -> tuple[str, ...]:
-        """Settle what the dead left open, each by one of the living; the incarnations settled."""
+    def settle(self, now: int) -> bool:
+        """One step of settling what the dead left open, where that is up to this instance: of the
+        living one does it. Whether there may be more to do; a step takes a second at most, as a
+        rule, and others must hear of this instance in between."""
         if self.stuck(now):
             self._unblock(now)
-            return ()
+            return False
         living = {self.incarnation, *(s.presence.incarnation for s in self.live())}
-        settled = []
         for presence in self.dead():
             if rendezvous(presence.incarnation, living)[0] == self.incarnation:
-                settle_dead(self._log, presence)
-                self._append(presence.incarnation, None)
-                self._sightings.pop(presence.incarnation, None)
-                settled.append(presence.incarnation)
-        return tuple(settled)
+                self._settle(presence)
+                return True
+        return False
+
+    def _settle(self, presence: Presence) -> None:
+        """Opening a writer fences the one who had it, and aborts what it left open."""
+        done = self._settled.setdefault(presence.incarnation, set())
+        left = [identity for identity in presence.writers if identity not in done]
+        if left:
+            self._log.writer(left[0]).close()
+            done.add(left[0])
+            return
+        self._append(presence.incarnation, None)
+        self._forget(presence.incarnation)
+        logging.getLogger("millstream").warning(
+            f"settled what instance {presence.instance} ({presence.incarnation}) left open"
+        )
+
+    def _forget(self, incarnation: str) -> None:
+        self._sightings.pop(incarnation, None)
+        self._settled.pop(incarnation, None)
 
     def close(self) -> None:
         """Take leave of the others; idempotent."""
@@ -180,8 +200,9 @@ class Peers:
         if incarnation == self.incarnation:
             self._hear_own(presence)
         elif row["value"] is None:
-            self._sightings.pop(incarnation, None)
+            self._forget(incarnation)
         elif presence is not None and presence.incarnation == incarnation:
+            self._settled.pop(incarnation, None)
             before = self._sightings.get(incarnation)
             self._sightings[incarnation] = sighted(before, presence, now, row["offset"])
 
@@ -213,9 +234,3 @@ class Peers:
         for incarnation, _ in list(self._others()):
             self._log.writer(identity_of(incarnation)).close()
         self._waiting_since = now
-
-
-def settle_dead(log: Log[pa.Table], presence: Presence) -> None:
-    """Fence the writers of a dead instance and abort what they left open."""
-    for identity in presence.writers:
-        log.writer(identity).close()

@@ -48,10 +48,10 @@ class Sharing:
         try:
             self._peers.refresh(self._clock())
         finally:
-            # Where nothing can be heard, settling is what may change that.
-            for incarnation in self._peers.settle(self._clock()):
-                logging.getLogger("millstream").warning(f"settled what {incarnation} left open")
             self.live = self._peers.live()
+            # Where nothing can be heard, settling is what may change that.
+            while self._peers.settle(self._clock()):
+                self._peers.publish(self.presence(), self._clock())
 
     def instances(self) -> frozenset[str]:
         """The names of the instances that live, this one included."""
