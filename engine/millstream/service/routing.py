@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.model.errors import UnavailableError
-from millstream.service.asking import Ask, not_ready
+from millstream.service.asking import NOT_READY, Ask, not_ready
 from millstream.service.presence import Held, Presence, Sighting, followers, owner
 
 Fetch = Callable[[str, Ask, int], pa.Table]
@@ -124,31 +124,40 @@ class Router:
     def gather(self, ask: Ask, timeout_ms: int) -> Gathered:
         """See `Routing`. An instance that cannot answer is replaced by who has a copy."""
         live = self._live()
-        left, failed = ask.partitions, frozenset[str]()
-        here: frozenset[int] = frozenset()
+        left, here = ask.partitions, frozenset[int]()
         rows: list[pa.Table] = []
+        failed: dict[str, UnavailableError] = {}
         while left:
-            shares = share_out(
-                replace(ask, partitions=left), self._held(ask.query_id), live, failed
-            )
+            own = self._held(ask.query_id)
+            try:
+                shares = share_out(replace(ask, partitions=left), own, live, frozenset(failed))
+            except UnavailableError as error:
+                error.detail = "; ".join(e.message for e in failed.values() if e.code == NOT_READY)
+                raise
             here |= shares.here
-            answers = self._asked(ask, shares, timeout_ms)
-            rows += [answer for answer in answers.values() if answer is not None]
-            failed |= {name for name, answer in answers.items() if answer is None}
-            left = frozenset[int]().union(*(shares.elsewhere[n] for n in answers.keys() & failed))
+            left = frozenset()
+            for incarnation, answer in self._asked(ask, shares, timeout_ms).items():
+                if isinstance(answer, UnavailableError):
+                    failed[incarnation] = answer
+                    left |= shares.elsewhere[incarnation]
+                else:
+                    rows.append(answer)
         return Gathered(here, tuple(rows))
 
-    def _asked(self, ask: Ask, shares: Shares, timeout_ms: int) -> dict[str, pa.Table | None]:
-        """The answers by incarnation, None where there was none."""
+    def _asked(
+        self, ask: Ask, shares: Shares, timeout_ms: int
+    ) -> dict[str, pa.Table | UnavailableError]:
+        """The answers by incarnation, or why there was none."""
 
-        def fetched(incarnation: str) -> pa.Table | None:
+        def fetched(incarnation: str) -> pa.Table | UnavailableError:
             address = shares.presences[incarnation].address
             one = replace(ask, partitions=shares.elsewhere[incarnation])
             try:
                 return self._fetch(address, one, timeout_ms)
             except UnavailableError as error:
-                logging.getLogger("millstream").warning(str(error).replace("\n", " "))
-                return None
+                if error.code != NOT_READY:
+                    logging.getLogger("millstream").warning(str(error).replace("\n", " "))
+                return error
 
         names = list(shares.elsewhere)
         if len(names) < 2:

@@ -138,8 +138,9 @@ def test_a_restoring_partition_is_an_error(nodes: tuple[Node, Node]) -> None:
 def test_one_that_has_lost_a_partition_does_not_answer_for_it(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
     south.held = Held(frozenset({2}))
-    with pytest.raises(UnavailableError, match=r"E-NOT-READY partition 2 .*does not answer"):
+    with pytest.raises(UnavailableError, match=r"E-NOT-READY partition 2 .*does not ans") as told:
         north.rows("SELECT * FROM totals;")
+    assert "E-NOT-READY partition 3 of CTAS_TOTALS_1 is held by no instance" in told.value.detail
 
 
 def test_what_is_lost_while_it_is_read_is_not_answered(nodes: tuple[Node, Node]) -> None:
