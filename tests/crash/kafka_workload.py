@@ -66,7 +66,8 @@ class Marking(confluent_kafka.Producer):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        self._query = str(config["transactional.id"]).split(".")[2]
+        _, _, own = str(config.get("transactional.id", "")).partition("_millstream.")
+        self._query = own.partition(".")[2].partition(".")[0]
 
     def _say(self, mark: str) -> None:
         if self._query.startswith(("CSAS", "CTAS")):
