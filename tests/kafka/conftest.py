@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from millstream.log.kafka.chosen import SWITCH, compiled_client
+
+if TYPE_CHECKING:
+    from tests.kafka.parties import Party
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +31,13 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "compiled" and compiled_client() is None:
             pytest.skip("the library was not built: see CONTRIBUTING")
         yield request.param
+
+
+@pytest.fixture
+def party(servers: str) -> Iterator[Party]:
+    """Processes of a service of one's own, which are gone afterwards."""
+    from tests.kafka.parties import Party
+
+    made = Party(servers)
+    yield made
+    made.close()

@@ -3,100 +3,34 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Literal
 
 import pytest
 
 pytest.importorskip("confluent_kafka")
 
 from millstream.log.kafka import member as member_module
-from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
-from millstream.log.kafka.member import KafkaMember
-from millstream.log.log import Appended, Outcome, Topic
-from millstream.log.membership import Claim, Member, SoleMember
+from millstream.log.log import Outcome
+from millstream.log.membership import Claim, SoleMember
 from millstream.model.errors import CorruptionError, FencedError
-from tests.unit.log.suite import numbers_of_table, table_of
+from tests.kafka.parties import (
+    ALL,
+    GROUP,
+    PROTOCOLS,
+    TASKS,
+    Party,
+    Protocol,
+    append,
+    claims,
+    look,
+    numbers,
+    shared,
+    until,
+)
 
-Protocol = Literal["classic", "consumer"]
-PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-TASKS = 4
-ALL = frozenset(range(TASKS))
-GROUP = "query"
 A_WHILE = 20
 """Looks at something that must not happen: together a second."""
-
-
-@dataclass
-class Party:
-    """Processes of one service, each with its log; they settle at once what they are asked to."""
-
-    servers: str
-    namespace: str = field(default_factory=lambda: f"members-{uuid.uuid4().hex[:8]}.")
-    logs: list[KafkaLog] = field(default_factory=list)
-
-    def log(self, protocol: Protocol, instance: str = "") -> KafkaLog:
-        membership = Membership(instance, protocol, session_timeout_ms=3000)
-        self.logs.append(KafkaLog(self.servers, namespace=self.namespace, membership=membership))
-        return self.logs[-1]
-
-    def join(self, protocol: Protocol, instance: str = "") -> KafkaMember:
-        made = self.log(protocol, instance).join(GROUP, TASKS)
-        assert isinstance(made, KafkaMember)
-        return made
-
-    def topic(self) -> str:
-        name = f"{self.namespace}real"
-        self.logs[0].create_topic(Topic(name, TASKS))
-        return name
-
-
-@pytest.fixture
-def party(servers: str) -> Iterator[Party]:
-    made = Party(servers)
-    yield made
-    for log in made.logs:
-        log.close()
-    last = KafkaLog(servers, namespace=made.namespace)
-    last.forget_group(GROUP)
-    last.delete_topic(f"{made.namespace}real")
-    last.close()
-
-
-def look() -> None:
-    threading.Event().wait(0.05)
-
-
-def until(holds: Callable[[], bool], *settling: Member[object]) -> None:
-    """Wait for it, while these give up what they are asked to."""
-    while not holds():
-        for one in settling:
-            one.settled(one.claim().epoch)
-        look()
-
-
-def claims(*members: Member[object]) -> list[frozenset[int]]:
-    return [one.claim().partitions for one in members]
-
-
-def shared(*members: Member[object]) -> bool:
-    """Whether each task is somebody's, and nobody has many more than others."""
-    held = claims(*members)
-    sizes = [len(partitions) for partitions in held]
-    disjoint = sum(sizes) == TASKS and frozenset().union(*held) == ALL
-    return disjoint and max(sizes) - min(sizes) <= 1
-
-
-def append(topic: str, number: int, partition: int = 0) -> Appended[object]:
-    return Appended(topic, partition, table_of([number]), 1)
-
-
-def numbers(log: KafkaLog, topic: str, partition: int = 0) -> list[int]:
-    return numbers_of_table(log.read(topic, partition, 0, 1000).batch)
 
 
 @PROTOCOLS

@@ -3,7 +3,7 @@ the simulation has to prove that it would notice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
@@ -115,7 +115,9 @@ class ForgetfulLog(Through):
         super().__init__(inner, world)
         self.stale: dict[TopicPartition, int] | None = None
 
-    def positions(self, group: str) -> dict[TopicPartition, int]:
+    def positions(
+        self, group: str, places: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
         if self.stale is None:
             self.stale = self.inner.positions(group)
         return dict(self.stale)
@@ -136,7 +138,9 @@ class EarlyPositions(Through):
         self.world.effect("early positions")
         return self.inner.writer(identity)
 
-    def positions(self, group: str) -> dict[TopicPartition, int]:
+    def positions(
+        self, group: str, places: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int]
         found = self.inner.positions(group) if self.early is None else dict(self.early)
         return found

@@ -212,6 +212,36 @@ def check_truncate(subject: Subject, log: Log[Any]) -> None:
     assert read_all(subject, log, partition=1) == [7]
 
 
+def check_written_end(subject: Subject, log: Log[Any]) -> None:
+    log.create_topic(Topic("t", 2))
+    assert log.written_end("t", 0) == 0
+    writer = log.writer("w")
+    writer.append([append(subject, [1, 2])])
+    assert log.written_end("t", 0) == log.end_offset("t", 0) >= 2
+    assert log.written_end("t", 1) == 0
+    with pytest.raises(StatementError, match="no topic 'u'"):
+        log.written_end("u", 0)
+
+
+def check_joining_alone(subject: Subject, log: Log[Any]) -> None:
+    log.create_topic(Topic("t", 2))
+    first = log.join("g", 2)
+    claim = first.claim()
+    assert (claim.partitions, claim.lost) == (frozenset({0, 1}), 0)
+    old = first.writer(claim.epoch)
+    assert old.transact("g", [append(subject, [1])], {("t", 0): 1}) is Outcome.COMMITTED
+    first.settled(claim.epoch)
+    assert first.claim() == claim
+    new = log.join("g", 2).writer(claim.epoch)
+    with pytest.raises(FencedError):
+        old.transact("g", [append(subject, [2])], {("t", 0): 2})
+    assert new.transact("g", [append(subject, [3])], {("t", 1): 3}) is Outcome.COMMITTED
+    first.close()
+    first.close()
+    assert log.positions("g", {("t", 0)}) == {("t", 0): 1, ("t", 1): 3}
+    assert read_all(subject, log) == [1, 3]
+
+
 CHECKS = (
     check_topics,
     check_append_and_read,
@@ -219,4 +249,6 @@ CHECKS = (
     check_transactions,
     check_fencing,
     check_truncate,
+    check_written_end,
+    check_joining_alone,
 )

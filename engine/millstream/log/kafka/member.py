@@ -17,7 +17,6 @@ All calls into the consumer come from one thread: each makes the others wait (2.
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,6 +26,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
+from millstream.log.kafka.credentials import cause_of, names_member
 from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
@@ -40,8 +40,6 @@ _CLOSE_SECONDS = 5.0
 _AGAIN_SECONDS = 1.0
 _RELEASE_SECONDS = 60.0
 """How long a name that the broker believes in use may be that of an earlier process of ours."""
-_MAGIC = b"CGMDv2:"
-_GENERATION = struct.Struct("=i")
 _WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 
@@ -160,10 +158,10 @@ class KafkaMember:
             message = consumer.poll(0)
             if message is not None and (fault := message.error()) is not None:
                 if fault.code() == KafkaError._FATAL:
-                    raise KafkaException(_cause(fault))
+                    raise KafkaException(cause_of(fault))
                 if fault.code() in _WRONG:
                     self._fail(fault)
-            if self._fault is not None and _names_member(consumer.consumer_group_metadata()):
+            if self._fault is not None and names_member(consumer.consumer_group_metadata()):
                 self._fault = None
             with self._news:
                 self._news.wait_for(self._wanted, _LOOK_SECONDS)
@@ -177,7 +175,7 @@ class KafkaMember:
         if asked > self._answered:
             shown = consumer.consumer_group_metadata()
             with self._news:
-                self._credential = shown if _names_member(shown) else None
+                self._credential = shown if names_member(shown) else None
                 self._answered = asked
                 self._news.notify_all()
 
@@ -286,24 +284,3 @@ class MemberWriter:
 
 def _numbers(places: Collection[TopicPartition]) -> frozenset[int]:
     return frozenset(place.partition for place in places)
-
-
-def _cause(fault: KafkaError) -> KafkaError:
-    """The client says what was fatal in words only (2.16)."""
-    for code in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID):
-        if (named := KafkaError(code)).str() in fault.str():
-            return named
-    return fault
-
-
-def _names_member(credential: object) -> bool:
-    """Whether it is that of somebody who has joined. What else the broker would take for the
-    credential of a group without members."""
-    if not isinstance(credential, bytes) or not credential.startswith(_MAGIC):
-        raise StatementError(
-            "This version of confluent-kafka shows the credentials of members in another way",
-            hint="Install the version that Millstream names.",
-        )
-    (generation,) = _GENERATION.unpack_from(credential, len(_MAGIC))
-    _group, member, *_ = credential[len(_MAGIC) + _GENERATION.size :].split(b"\0")
-    return generation > 0 and member != b""

@@ -1,0 +1,33 @@
+"""What the client says of its membership, in forms that are its own affair."""
+
+from __future__ import annotations
+
+import struct
+
+from confluent_kafka import KafkaError
+
+from millstream.model.errors import StatementError
+
+_MAGIC = b"CGMDv2:"
+_GENERATION = struct.Struct("=i")
+
+
+def cause_of(fault: KafkaError) -> KafkaError:
+    """The client says what was fatal in words only (2.16)."""
+    for code in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID):
+        if (named := KafkaError(code)).str() in fault.str():
+            return named
+    return fault
+
+
+def names_member(credential: object) -> bool:
+    """Whether it is that of somebody who has joined. What else the broker would take for the
+    credential of a group without members."""
+    if not isinstance(credential, bytes) or not credential.startswith(_MAGIC):
+        raise StatementError(
+            "This version of confluent-kafka shows the credentials of members in another way",
+            hint="Install the version that Millstream names.",
+        )
+    (generation,) = _GENERATION.unpack_from(credential, len(_MAGIC))
+    _group, member, *_ = credential[len(_MAGIC) + _GENERATION.size :].split(b"\0")
+    return generation > 0 and member != b""

@@ -1,0 +1,64 @@
+"""A process with a part in a group, for tests that stop it: `python -m tests.kafka.zombie SERVERS
+NAMESPACE PROTOCOL GROUP TOPIC`.
+
+It says `joined` when it holds all of four tasks. Each line it is given is a number: it writes that
+to partition 0 and moves the position there, and says what became of it. Before the number of a
+line that ends with `?` is committed, it says `sent` and waits for another line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+from confluent_kafka import Producer
+
+from millstream.log.kafka.client import Membership
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.kafka.writer import KafkaWriter
+from millstream.log.log import Appended, Outcome
+from tests.unit.log.suite import table_of
+
+TASKS = 4
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def hesitant(commit: Callable[[KafkaWriter, Producer], Outcome], asked: list[str]) -> Any:
+    """Committing that waits for a line before, where the last one asked for that."""
+
+    def committed(writer: KafkaWriter, producer: Producer) -> Outcome:
+        if asked[-1].endswith("?"):
+            say("sent")
+            sys.stdin.readline()
+        return commit(writer, producer)
+
+    return committed
+
+
+def main() -> None:
+    """Run until there are no more lines."""
+    servers, namespace, protocol, group, topic = sys.argv[1:]
+    assert protocol in ("classic", "consumer")
+    membership = Membership("", protocol, session_timeout_ms=3000)
+    log = KafkaLog(servers, namespace=namespace, membership=membership)
+    member = log.join(group, TASKS)
+    while len(member.claim().partitions) < TASKS:
+        Event().wait(0.05)
+    writer = member.writer(member.claim().epoch)
+    say("joined")
+    lines: list[str] = []
+    KafkaWriter._committed = hesitant(KafkaWriter._committed, lines)  # type: ignore[method-assign]
+    while line := sys.stdin.readline().strip():
+        lines.append(line)
+        number = int(line.rstrip("?"))
+        appended = [Appended(topic, 0, table_of([number]), 1)]
+        say(writer.transact(group, appended, {(topic, 0): number}).value)
+
+
+if __name__ == "__main__":
+    main()
