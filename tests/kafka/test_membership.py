@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,8 +16,8 @@ pytest.importorskip("confluent_kafka")
 from millstream.log.kafka import member as member_module
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Outcome
-from millstream.log.membership import Claim, SoleMember
-from millstream.model.errors import CorruptionError, FencedError
+from millstream.log.membership import Claim, Member, SoleMember
+from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from tests.kafka.parties import (
     ALL,
     GROUP,
@@ -28,6 +32,7 @@ from tests.kafka.parties import (
     shared,
     until,
 )
+from tests.kafka.run import cluster, tool
 
 A_WHILE = 20
 """Looks at something that must not happen: together a second."""
@@ -134,29 +139,31 @@ def test_a_second_process_of_a_name_stops_the_first(party: Party) -> None:
 def test_commits_go_on_while_others_come_and_go(party: Party, protocol: Protocol) -> None:
     steady = party.join(protocol)
     until(lambda: claims(steady) == [ALL])
-    topic, done, held = party.topic(), [], steady.claim()
+    topic, held = party.topic(), steady.claim()
+    done: list[int] = []
     writer = steady.writer(held.epoch)
 
-    def commit() -> None:
+    def commit() -> bool:
         nonlocal held, writer
         if (claim := steady.claim()) != held:
             steady.settled(claim.epoch)
             held, writer = claim, steady.writer(claim.epoch)
         number = len(done) + 1
-        if writer.transact(GROUP, [append(topic, number)], {(topic, 0): number}) is (
-            Outcome.COMMITTED
-        ):
+        outcome = writer.transact(GROUP, [append(topic, number)], {(topic, 0): number})
+        if outcome is Outcome.COMMITTED:
             done.append(number)
-        else:
-            writer = steady.writer(held.epoch)
+            return True
+        writer = steady.writer(held.epoch)
+        return False
+
+    def committing_until(holds: Callable[[], bool], *settling: Member[Any]) -> None:
+        until(lambda: commit() and holds(), *settling)
 
     for _ in range(2):
         other = party.join(protocol)
-        until(lambda other=other: commit() or shared(steady, other), other)
+        committing_until(partial(shared, steady, other), other)
         other.close()
-        until(lambda: commit() or claims(steady) == [ALL])
-    before = len(done)
-    until(lambda: commit() or len(done) > before)
+        committing_until(lambda: claims(steady) == [ALL])
     assert numbers(party.logs[0], topic) == done
     assert party.logs[0].positions(GROUP) == {(topic, 0): len(done)}
 
@@ -194,3 +201,36 @@ def test_without_a_membership_all_is_held_at_once(servers: str) -> None:
     assert isinstance(alone, SoleMember)
     assert alone.claim() == Claim(1, ALL)
     log.close()
+
+
+@PROTOCOLS
+@pytest.mark.timeout(180)
+def test_brokers_that_are_away_take_nothing_from_anybody(servers: str, protocol: Protocol) -> None:
+    """On a broker of its own, which is killed and comes back."""
+    assert servers
+    with cluster() as (own, brokers):
+        party = Party(own)
+        members = [party.join(protocol), party.join(protocol)]
+        until(lambda: shared(*members), *members)
+        topic = party.topic()
+        first = members[0]
+        writer = first.writer(first.claim().epoch)
+        assert writer.transact(GROUP, [append(topic, 1)], {(topic, 0): 1}) is Outcome.COMMITTED
+        tool(brokers, "kill", "1")
+        for _ in range(A_WHILE):
+            first.claim()
+            look()
+        tool(brokers, "start-one", "1")
+        outcome = None
+        while outcome is not Outcome.COMMITTED:
+            until(lambda: shared(*members), *members)
+            with suppress(UnavailableError):
+                writer = first.writer(first.claim().epoch)
+                outcome = writer.transact(GROUP, [append(topic, 2)], {(topic, 0): 2})
+        assert numbers(party.logs[0], topic) == [1, 2]
+        assert party.logs[0].positions(GROUP) == {(topic, 0): 2}
+        tool(brokers, "kill", "1")
+        started = time.monotonic()
+        for one in members:
+            one.close()
+        assert time.monotonic() < started + 15

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import Producer
 
@@ -19,9 +19,8 @@ from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.writer import KafkaWriter
 from millstream.log.log import Appended, Outcome
+from tests.kafka.parties import TASKS, Protocol
 from tests.unit.log.suite import table_of
-
-TASKS = 4
 
 
 def say(text: str) -> None:
@@ -43,8 +42,7 @@ def hesitant(commit: Callable[[KafkaWriter, Producer], Outcome], asked: list[str
 def main() -> None:
     """Run until there are no more lines."""
     servers, namespace, protocol, group, topic = sys.argv[1:]
-    assert protocol in ("classic", "consumer")
-    membership = Membership("", protocol, session_timeout_ms=3000)
+    membership = Membership("", cast(Protocol, protocol), session_timeout_ms=3000)
     log = KafkaLog(servers, namespace=namespace, membership=membership)
     member = log.join(group, TASKS)
     while len(member.claim().partitions) < TASKS:

@@ -217,7 +217,8 @@ def check_written_end(subject: Subject, log: Log[Any]) -> None:
     assert log.written_end("t", 0) == 0
     writer = log.writer("w")
     writer.append([append(subject, [1, 2])])
-    assert log.written_end("t", 0) == log.end_offset("t", 0) >= 2
+    readable = log.end_offset("t", 0)
+    assert log.written_end("t", 0) >= readable >= 2
     assert log.written_end("t", 1) == 0
     with pytest.raises(StatementError, match="no topic 'u'"):
         log.written_end("u", 0)
