@@ -1,0 +1,99 @@
+"""Counters that wander between processes which come, go and dawdle, at random: nobody counts from
+where another one is, and nobody counts twice."""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from millstream.log.kafka import member as member_module
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.log import Outcome
+from millstream.log.membership import Claim, Member
+from millstream.model.errors import UnavailableError
+from tests.kafka.parties import GROUP, PROTOCOLS, TASKS, Party, Protocol, append, numbers
+
+WORKERS = 3
+STAYS = 3
+ROUNDS = 60
+DAWDLES = 0.3
+PATIENCE = 0.3
+"""Seconds in which to settle; who dawdles takes longer."""
+
+
+@dataclass
+class Worker:
+    """Goes through the stays of one process: in each it joins, counts for a while, and leaves."""
+
+    log: KafkaLog
+    topic: str
+    draw: random.Random
+    failures: list[BaseException] = field(default_factory=list)
+
+    def run(self) -> None:
+        try:
+            for _ in range(STAYS):
+                member = self.log.join(GROUP, TASKS)
+                self.stay(member)
+                member.close()
+        except BaseException as error:
+            self.failures.append(error)
+
+    def stay(self, member: Member[Any]) -> None:
+        held, counts, writer = Claim(-1, frozenset()), dict[int, int](), None
+        for _ in range(ROUNDS + self.draw.randrange(ROUNDS)):
+            try:
+                claim = member.claim()
+                if writer is None or claim.epoch != held.epoch:
+                    if self.draw.random() < DAWDLES:
+                        threading.Event().wait(2 * PATIENCE)
+                    elif writer is None or self.draw.random() < 0.5:
+                        member.settled(claim.epoch)
+                        writer, held, counts = self.opened(member, claim)
+                if writer is not None and held.partitions and not self.count(writer, counts):
+                    writer = None
+            except UnavailableError:
+                writer = None
+            threading.Event().wait(self.draw.random() / 20)
+
+    def opened(self, member: Member[Any], claim: Claim) -> tuple[Any, Claim, dict[int, int]]:
+        writer = member.writer(claim.epoch)
+        places = {(self.topic, task) for task in claim.partitions}
+        found = self.log.positions(GROUP, places)
+        return writer, claim, {task: found.get((self.topic, task), 0) for task in claim.partitions}
+
+    def count(self, writer: Any, counts: dict[int, int]) -> bool:
+        records = [append(self.topic, number + 1, task) for task, number in counts.items()]
+        positions = {(self.topic, task): number + 1 for task, number in counts.items()}
+        outcome = writer.transact(GROUP, records, positions)
+        for task in counts:
+            counts[task] += 1
+        return bool(outcome is Outcome.COMMITTED)
+
+
+@PROTOCOLS
+@pytest.mark.timeout(180)
+def test_nothing_is_counted_twice(
+    party: Party, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_module, "SETTLE_SECONDS", PATIENCE)
+    logs = [party.log(protocol) for _ in range(WORKERS)]
+    topic = party.topic()
+    workers = [Worker(log, topic, random.Random(seed)) for seed, log in enumerate(logs)]
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [worker.failures for worker in workers] == [[]] * WORKERS
+    places = {(topic, task) for task in range(TASKS)}
+    positions = logs[0].positions(GROUP, places)
+    counted = {place: numbers(logs[0], *place) for place in places}
+    assert counted == {place: list(range(1, positions[place] + 1)) for place in places}
+    assert min(positions.values()) > ROUNDS
