@@ -33,7 +33,7 @@ from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import Claim
 from millstream.model.errors import FencedError, MillstreamError, StatementError, UnavailableError
 
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.1
 """How soon a change of the group is noticed."""
 _CREDENTIAL_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0
