@@ -1,0 +1,48 @@
+"""Which credentials of the client are those of a member."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from confluent_kafka import KafkaError
+
+from millstream.log.kafka.credentials import cause_of, names_member
+from millstream.model.errors import StatementError
+
+
+def credential(generation: int, member: bytes, instance: bytes = b"\1") -> bytes:
+    return b"CGMDv2:" + struct.pack("=i", generation) + b"group\0" + member + b"\0" + instance
+
+
+@pytest.mark.parametrize(
+    ("shown", "named"),
+    [
+        (credential(1, b"me"), True),
+        (credential(700, b"me", b"\0one\0"), True),
+        (credential(1, b""), False),
+        (credential(1, b"", b"\0one\0"), False),
+        (credential(0, b"me"), False),
+        (credential(-1, b"me"), False),
+        (credential(-1, b""), False),
+    ],
+)
+def test_a_member_has_a_name_and_a_generation(shown: bytes, named: bool) -> None:
+    assert names_member(shown) is named
+
+
+@pytest.mark.parametrize("shown", [None, b"", b"CGMDv3:" + bytes(20)])
+def test_what_is_not_understood_is_not_shown_to_brokers(shown: object) -> None:
+    with pytest.raises(StatementError, match="another way"):
+        names_member(shown)
+
+
+def test_what_was_fatal_is_read_from_the_clients_words() -> None:
+    twin = KafkaError(KafkaError.FENCED_INSTANCE_ID)
+    wrapped = KafkaError(KafkaError._FATAL, f"Fatal error: {twin.str()}: and so on")
+    assert cause_of(wrapped).code() == KafkaError.FENCED_INSTANCE_ID
+    other = KafkaError(KafkaError._FATAL, "Fatal error: of another kind")
+    assert cause_of(other).code() == KafkaError._FATAL
