@@ -33,7 +33,7 @@ class BatchIntake:
         self._handle: int | None = library.ms_open(_AT_ONCE)
         if self._handle is None:
             self.consumer.close()
-            raise UnavailableError("Could not show the client to the compiled reader")
+            raise UnavailableError("Could not show the consumer to the compiled library")
         self._run = Run()
 
     @property
@@ -89,7 +89,7 @@ class BatchOutlet:
         producer = Producer(with_plugin(config))
         handle: int | None = library.ms_outlet()
         if handle is None:
-            raise UnavailableError("Could not show the client to the compiled writer")
+            raise UnavailableError("Could not show the producer to the compiled library")
         self._opened: tuple[Producer, int] | None = producer, handle
         """The handle is good as long as the producer is held."""
 

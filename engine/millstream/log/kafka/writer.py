@@ -184,7 +184,7 @@ class KafkaWriter:
         try:
             ends.update(self._outlet.send(appended, self._patience.commit_seconds))
         except StatementError:
-            # A partition that is still being added to a transaction when that ends makes a fatal
+            # An abort while records of the transaction are on their way was seen to be a fatal
             # error (2.16).
             producer.flush(self._patience.commit_seconds)
             _again(
