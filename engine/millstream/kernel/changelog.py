@@ -25,20 +25,20 @@ def latest(
 ) -> pa.Table:
     """The last row of each key of several runs, each of which wrote a key at most once."""
     pieces = [_complete(rows, table) for rows in written]
-    return pa.concat_tables(pieces) if table.appended else _last(con, table, pieces)
+    whole = pa.concat_tables(pieces)
+    runs = [rows.num_rows for rows in pieces]
+    return whole if table.appended else _last_of_keys(con, table, whole, runs)
 
 
-def _last(con: duckdb.DuckDBPyConnection, table: StateTable, pieces: list[pa.Table]) -> pa.Table:
-    """The last row of each key of several pieces, each of which has a key at most once."""
-    if len(pieces) == 1:
-        return pieces[0]
-    numbered = [
-        rows.append_column(_RUN, pa.array(np.full(rows.num_rows, run, np.int32)))
-        for run, rows in enumerate(pieces)
-    ]
-    rows = pa.concat_tables(numbered, promote_options="default")
+def _last_of_keys(
+    con: duckdb.DuckDBPyConnection, table: StateTable, rows: pa.Table, runs: Sequence[int]
+) -> pa.Table:
+    """The last row of each key; `runs`: lengths of stretches that have no key twice."""
+    if len(runs) == 1:
+        return rows
+    number = np.repeat(np.arange(len(runs), dtype=np.int32), runs)
     key = ", ".join(f't."{name}"' for name in (PART, *(name for name, _ in table.key)))
-    con.register("$written", rows)
+    con.register("$written", rows.append_column(_RUN, pa.array(number)))
     kept = con.sql(
         f'SELECT t.* EXCLUDE ("{_RUN}") FROM "$written" t '
         f'QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY "{_RUN}" DESC) = 1'
@@ -80,25 +80,28 @@ def apply(
     for value in records["value"]:
         rows = unpack(value.as_buffer())
         name = (rows.schema.metadata or {}).get(_TABLE, b"").decode()
-        if name in session.tables and rows.num_rows:
-            own = pa.array(np.full(rows.num_rows, partition, np.int32))
-            rows = rows.set_column(rows.column_names.index(PART), PART, own)
-            rows = _widened(rows.replace_schema_metadata(None), session.tables[name])
-            pieces.setdefault(name, []).append(_complete(rows, session.tables[name]))
-    count = sum(rows.num_rows for found in pieces.values() for rows in found)
+        if name in session.tables:
+            pieces.setdefault(name, []).append(rows.replace_schema_metadata(None))
     written = []
     for name, found in pieces.items():
-        rows = _last(session.connection, session.tables[name], found)
+        table = session.tables[name]
+        rows = _owned(pa.concat_tables(found, promote_options="default"), table, partition)
+        rows = _last_of_keys(session.connection, table, rows, [each.num_rows for each in found])
         if not pc.any(rows[DELETED]).as_py():
             rows = rows.drop_columns([DELETED])
         session.upsert(name, rows)
         written.append((name, rows))
-    return written, count
+    return written, sum(rows.num_rows for found in pieces.values() for rows in found)
 
 
-def _widened(rows: pa.Table, table: StateTable) -> pa.Table:
-    """The rows with the columns that the table has got since they were written."""
+def _owned(rows: pa.Table, table: StateTable, partition: int) -> pa.Table:
+    """The rows as those of a partition, with the columns that the table has got since they were
+    written."""
+    own = pa.array(np.full(rows.num_rows, partition, np.int32))
+    rows = rows.set_column(rows.column_names.index(PART), PART, own)
     for name in columns_of(table):
         if name not in rows.column_names:
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
-    return rows
+    rows = _complete(rows, table)
+    deleted = pc.fill_null(rows[DELETED], False)
+    return rows.set_column(rows.column_names.index(DELETED), DELETED, deleted)
