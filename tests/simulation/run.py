@@ -9,17 +9,25 @@ import argparse
 import time
 from collections import Counter
 
+from tests.simulation.following import FollowingMutant, play_following
+from tests.simulation.following_mutants import FOLLOWING_MUTANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.real import play_real
 from tests.simulation.world import RATES, Mutant, Verdict, play
 
 REAL_EVERY = 20
+FOLLOWING_EVERY = 4
 
 
 def play_seed(seed: int, mutant: Mutant | None = None) -> Verdict:
-    """One seed; every twentieth runs SQL on DuckDB kernels."""
+    """One seed; every twentieth runs SQL on DuckDB kernels, and on the hosts of every fourth of
+    the others, state is restored beside processing."""
     if mutant is None and seed % REAL_EVERY == 0:
         return play_real(seed)
+    if isinstance(mutant, FollowingMutant):
+        return play_following(seed, mutant)
+    if mutant is None and seed % FOLLOWING_EVERY == 0:
+        return play_following(seed)
     return play(seed, mutant)
 
 
@@ -31,12 +39,13 @@ def first_failure(seeds: range, mutant: Mutant | None = None) -> Verdict | None:
 
 def main() -> int:
     """Returns the exit code: 1 when a seed failed (with a mutant: when none did)."""
+    planted: dict[str, Mutant] = {**MUTANTS, **FOLLOWING_MUTANTS}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--mutant", choices=sorted(MUTANTS))
+    parser.add_argument("--mutant", choices=sorted(planted))
     options = parser.parse_args()
-    mutant = MUTANTS[options.mutant] if options.mutant else None
+    mutant = planted[options.mutant] if options.mutant else None
     began = time.process_time()
     stats: Counter[str] = Counter()
     played = 0

@@ -1,0 +1,112 @@
+"""Planted bugs of restoration and of handing over, which the following worlds have to notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.log.log import Fetched
+from millstream.runtime.execution import Execution
+from millstream.runtime.following import Followed, Moved
+from millstream.runtime.restoration import Restoration
+from tests.simulation.following import FollowingMutant
+from tests.simulation.mutants import RashKernel, Through, TornKernel
+from tests.simulation.pure import PureKernel
+from tests.simulation.world import World
+
+
+class Clinging(Restoration[Any]):
+    """Goes on following what it has handed over."""
+
+    def _hand_over(self, query: Followed[Any]) -> bool:
+        kept = dict(query.followers)
+        handed = super()._hand_over(query)
+        query.followers.update(kept)
+        return handed
+
+
+class Generous(Restoration[Any]):
+    """Grants what is asked for although it is being followed."""
+
+    def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
+        super().prepare(query_id, wanted)
+        return wanted
+
+
+class Rejoining(Restoration[Any]):
+    """Stands by for what is processed here, too."""
+
+    def _arrange(self, query: Followed[Any], now: int) -> Moved:
+        for partition in query.standby & query.custody.processing:
+            if partition not in {task.partition for task in query.followers}:
+                query.open(partition, self._log, now)
+        return super()._arrange(query, now)
+
+
+class Trusting(Execution[Any]):
+    """Takes what it is granted for complete and replays nothing itself."""
+
+    def _open(self, now: int) -> None:
+        super()._open(now)
+        for stage in self.stages:
+            for task in stage.tasks:
+                task.target = task.restored
+                task.arrive()
+        self._settle_state()
+
+
+class AheadReplica(Through):
+    """Stores a position before the rows that belong to it."""
+
+    def restore(self, partition: int, fetched: Fetched[Any]) -> None:
+        self.inner.restore(
+            partition,
+            Fetched(fetched.topic, partition, (), 0, fetched.next_offset, fetched.end),
+        )
+        self.inner.commit({partition: fetched.next_offset})
+        self.world.effect("replica.ahead")
+        self.inner.restore(partition, fetched)
+
+
+class StaleReplica(Through):
+    """Keeps its rows in memory while somebody else processes them."""
+
+    def open(self, partition: int) -> int:
+        kept = self.inner.state.get(partition)
+        position: int = self.inner.open(partition)
+        if kept is not None:
+            self.inner.state[partition] = kept
+        return position
+
+
+class WithReplica(FollowingMutant):
+    def __init__(self, kind: type[Through]) -> None:
+        self.kind = kind
+
+    def replica(self, world: World, kernel: PureKernel) -> Any:
+        return self.kind(kernel, world)
+
+
+class WithRestoration(FollowingMutant):
+    def __init__(self, kind: type[Restoration[Any]]) -> None:
+        self.kind = kind
+
+    def restoration(self) -> type[Restoration[Any]]:
+        return self.kind
+
+
+class WithTrust(FollowingMutant):
+    def execution(self) -> type[Execution[Any]]:
+        return Trusting
+
+
+FOLLOWING_MUTANTS: dict[str, FollowingMutant] = {
+    "followed on after handing over": WithRestoration(Clinging),
+    "granted while followed": WithRestoration(Generous),
+    "standing by for what is processed": WithRestoration(Rejoining),
+    "granted taken for complete": WithTrust(),
+    "replica skips records": WithReplica(RashKernel),
+    "replica stores positions before rows": WithReplica(AheadReplica),
+    "replica position and rows not atomic": WithReplica(TornKernel),
+    "replica keeps rows over a handing over": WithReplica(StaleReplica),
+}
+"""By name, what is wrong in each."""

@@ -1,0 +1,34 @@
+"""Worlds with restoration: they pass, both sides meet, and planted bugs are noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.following import play_following
+from tests.simulation.following_mutants import FOLLOWING_MUTANTS
+from tests.simulation.run import first_failure
+
+
+def test_seeds_pass_and_tasks_change_hands() -> None:
+    stats: Counter[str] = Counter()
+    for seed in range(1, 150):
+        verdict = play_following(seed)
+        assert not verdict.complaints, f"seed {seed}: {verdict.complaints[:3]}"
+        stats += verdict.stats
+    assert stats["granted"] > 300
+    assert stats["fenced"] > 100
+    assert stats["switch"] > 2000
+    assert stats["at replica.restore"] > 400
+    assert stats["at replica.clear"] > 10
+
+
+def test_a_seed_plays_the_same_each_time() -> None:
+    first, second = play_following(5), play_following(5)
+    assert (first.digest, first.stats) == (second.digest, second.stats)
+
+
+@pytest.mark.parametrize("name", sorted(FOLLOWING_MUTANTS))
+def test_planted_bug_is_found(name: str) -> None:
+    assert first_failure(range(1500), FOLLOWING_MUTANTS[name]) is not None, name
