@@ -17,7 +17,7 @@ def test_seeds_pass_and_tasks_change_hands() -> None:
         verdict = play_following(seed)
         assert not verdict.complaints, f"seed {seed}: {verdict.complaints[:3]}"
         stats += verdict.stats
-    assert stats["granted"] > 300
+    assert stats["handed over"] > 300
     assert stats["fenced"] > 100
     assert stats["switch"] > 2000
     assert stats["at replica.restore"] > 400

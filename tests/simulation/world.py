@@ -27,7 +27,7 @@ from millstream.runtime.instance import (
     QueryState,
     RuntimeSettings,
 )
-from millstream.runtime.ports import Kernel
+from millstream.runtime.ports import Kernel, NoRestorer, Restorer
 from tests.simulation.checker import History, complaints
 from tests.simulation.faults import FaultyKernel
 from tests.simulation.pure import SHAPES, Disk, PureKernel, Rows, Shape
@@ -200,11 +200,15 @@ class World:
         )
         return FaultyKernel(self.mutant.kernel(self, pure), self)
 
+    def restorer(self, host: Host) -> Restorer:
+        """Who brings the state of a process on `host` up to date."""
+        return NoRestorer()
+
     def start(self, host: Host) -> None:
         """Start a process; being the newest, it takes the identity over."""
         self.stats["start"] += 1
         log = self.mutant.log(self, self.broker)
-        host.instance = Instance(log, self.settings)
+        host.instance = Instance(log, self.settings, restorer=self.restorer(host))
         kernels = tuple(
             KernelSpec(
                 self.kernel(index, host),
