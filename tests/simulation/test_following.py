@@ -18,10 +18,10 @@ def test_seeds_pass_and_tasks_change_hands() -> None:
         assert not verdict.complaints, f"seed {seed}: {verdict.complaints[:3]}"
         stats += verdict.stats
     assert stats["handed over"] > 300
-    assert stats["fenced"] > 100
+    assert stats["fenced"] > 50
     assert stats["switch"] > 2000
     assert stats["at replica.restore"] > 400
-    assert stats["at replica.clear"] > 10
+    assert stats["at replica.clear"] > 5
 
 
 def test_a_seed_plays_the_same_each_time() -> None:
