@@ -24,6 +24,7 @@ from millstream.service.commands import CommandLog
 from millstream.service.driver import Driver
 from millstream.service.ledger import Ledger, World
 from millstream.service.processing_log import ProcessingLog
+from millstream.service.restoring import Restoring
 from millstream.service.results import Stream
 from millstream.service.routing import Routing
 from millstream.service.sampling import Sampler
@@ -79,7 +80,13 @@ class Engine:
             max_batch_records=settings.max_batch_records,
             stopwatch=ticks,
         )
-        self.instance: Instance[pa.Table] = Instance(log, runtime, self.processing_log.add)
+        self.restoring = (
+            Restoring(log, clock, runtime, lambda: self.driver.wake()) if self.shared else None
+        )
+        """Who brings the state of tasks up to date that come from other instances."""
+        self.instance: Instance[pa.Table] = Instance(
+            log, runtime, self.processing_log.add, self.restoring
+        )
         self.driver = Driver(
             self.instance,
             clock,
@@ -130,6 +137,8 @@ class Engine:
     def start(self) -> None:
         """Let the queries run in threads of their own."""
         self.driver.start()
+        if self.restoring is not None:
+            self.restoring.start()
         self.sampler.start()
         if self.follower is not None:
             self.follower.start()
@@ -219,6 +228,8 @@ class Engine:
     def _release(self) -> None:
         for leave in self.on_close:
             leave()
+        if self.restoring is not None:
+            self.restoring.close()
         self.commands.close()
         self.writer.close()
         self.log.maintain()

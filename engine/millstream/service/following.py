@@ -127,7 +127,7 @@ def _adapt_query(
     elif planned is not plans.get(query_id):
         record = engine.catalog.queries[query_id]
         upgrade = upgrades.prepare(engine, record, plans.get(query_id), planned)
-        engine.driver.remove(query_id)
+        queries.stop(engine, query_id)
         engine.failed.pop(query_id, None)
         upgrades.adapt_state(engine, upgrade)
         queries.start(engine, query_id)

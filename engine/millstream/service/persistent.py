@@ -141,7 +141,7 @@ def _replace(context: Context, catalog: Catalog, record: QueryRecord, planned: P
         return
     upgrade = upgrades.prepare(engine, record, running, planned)
     context.write()
-    engine.driver.remove(record.id)
+    queries.stop(engine, record.id)
     engine.catalog, engine.plans[record.id] = catalog, planned
     engine.failed.pop(record.id, None)
     upgrades.adapt_state(engine, upgrade)

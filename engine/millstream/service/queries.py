@@ -128,12 +128,15 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
     interval = record.properties.get("commit.interval.ms")
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
+    made = kernels(engine, topology, record.properties, cached=cached, delivering=False)
+    if engine.restoring is not None:
+        engine.restoring.add_query(engine.store, topology, engine.functions)
     add_query(
         engine,
         QuerySpec(
             query_id,
             query_id,
-            kernels(engine, topology, record.properties, cached=cached, delivering=False),
+            made,
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
             topics=engine.topics[query_id],
@@ -194,8 +197,15 @@ def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
     """End a query in this process alone: what is the service's stays. `commit`: what it has done
     last."""
     forget(engine, query_id)
-    engine.driver.remove(query_id, commit=commit)
+    stop(engine, query_id, commit=commit)
     engine.store.drop_query(query_id)
+
+
+def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
+    """End what is done for a query in this process; its state stays."""
+    if engine.restoring is not None:
+        engine.restoring.remove_query(query_id)
+    engine.driver.remove(query_id, commit=commit)
 
 
 def forget(engine: Engine, query_id: str) -> None:

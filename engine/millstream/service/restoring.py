@@ -23,7 +23,8 @@ AWAIT_SECONDS = 0.05
 
 
 class Restoring:
-    """Implements `runtime.ports.Restorer` with a thread that does the work.
+    """Implements `runtime.ports.Restorer` with a thread that does the work; until it is started,
+    who asks does it himself.
 
     Queries are added and removed between two of its steps, so a statement waits for one of them;
     who processes asks (`prepare`) without waiting.
@@ -53,7 +54,8 @@ class Restoring:
     # ---- what is to be followed ---------------------------------------------------------------
 
     def add_query(self, store: Store, topology: Topology, functions: Catalogue) -> None:
-        """Be ready to follow the changelogs of a query, whose functions are registered."""
+        """Be ready to follow the changelogs of a query, whose functions are registered; what was
+        known of the same id is forgotten."""
         stages = tuple(
             FollowSpec(
                 sub.index,
@@ -65,6 +67,7 @@ class Restoring:
             if sub.changelog is not None
         )
         with self._turn:
+            self._machine.remove_query(topology.query_id)
             self._machine.add_query(topology.query_id, stages)
 
     def remove_query(self, query_id: str) -> None:
@@ -78,8 +81,11 @@ class Restoring:
         self._news.set()
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
-        """See `runtime.ports.Restorer`."""
+        """See `runtime.ports.Restorer`; replays what is missing if there is no thread to do it."""
         granted = self._machine.prepare(query_id, wanted)
+        if granted != wanted and self._thread is None and not self._stopping:
+            self.run_until_idle()
+            granted = self._machine.prepare(query_id, wanted)
         self._news.set()
         return granted
 
