@@ -80,10 +80,7 @@ class Engine:
             max_batch_records=settings.max_batch_records,
             stopwatch=ticks,
         )
-        self.restoring = (
-            Restoring(log, clock, runtime, lambda: self.driver.wake()) if self.shared else None
-        )
-        """Who brings the state of tasks up to date that come from other instances."""
+        self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
         self.instance: Instance[pa.Table] = Instance(
             log, runtime, self.processing_log.add, self.restoring
         )
@@ -129,6 +126,10 @@ class Engine:
     def named(self, identity: str) -> str:
         """The name of a writer, or of a query, that is this process's alone."""
         return f"{identity}.{self.incarnation}" if self.incarnation else identity
+
+    def _restored(self) -> None:
+        """Tasks that came from other instances can be processed now."""
+        self.driver.wake()
 
     def register(self, functions: Sequence[UserFunction]) -> None:
         """Make users' functions known to statements that come after."""
