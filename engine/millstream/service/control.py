@@ -5,7 +5,7 @@ from __future__ import annotations
 from millstream.catalog.catalog import QueryKind
 from millstream.model.errors import StatementError
 from millstream.model.settings import canonical_name
-from millstream.service import queries
+from millstream.service import ending
 from millstream.service.commands import Write
 from millstream.service.engine import Engine
 from millstream.service.results import Done
@@ -60,7 +60,7 @@ def control_query(
         match action:
             case "TERMINATE":
                 engine.catalog = engine.catalog.without_query(query_id)
-                queries.end(engine, query_id, replaying=replaying)
+                ending.end(engine, query_id, replaying=replaying)
             case "PAUSE":
                 engine.paused.add(query_id)
                 if not replaying:

@@ -14,7 +14,7 @@ from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.schema import SourceKind
 from millstream.plan import define
-from millstream.service import control, persistent, queries
+from millstream.service import control, ending, persistent, queries, upgrades
 from millstream.service.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
@@ -67,9 +67,9 @@ def undo(engine: Engine, before: Catalog, *, written: bool = False) -> None:
     knows whether it was, so that what the service needs then has to stay."""
     for query_id in engine.catalog.queries.keys() - before.queries.keys():
         if written:
-            queries.drop_here(engine, query_id, commit=False)
+            ending.drop_here(engine, query_id, commit=False)
         else:
-            queries.take_back(engine, query_id)
+            ending.take_back(engine, query_id)
     engine.catalog = before
 
 
@@ -77,6 +77,8 @@ def start_replayed(engine: Engine) -> None:
     """Start the queries that the command log left running."""
     for query_id in engine.catalog.queries:
         try:
+            if query_id in engine.ledger.replaced:
+                upgrades.adapt(engine, query_id)
             queries.start(engine, query_id)
         except MillstreamError as error:
             # One query that cannot run is no reason to refuse the file and all the others.
@@ -145,7 +147,7 @@ def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
     context.write(deleting=doomed)
     engine.catalog = dropped.catalog
     for query_id in dropped.terminate:
-        queries.end(engine, query_id, replaying=context.replaying)
+        ending.end(engine, query_id, replaying=context.replaying)
     if doomed is not None:
         engine.log.delete_topic(doomed.name)
     return Done(f"Source {statement.name} was dropped."), False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -43,6 +44,15 @@ class Follower(Protocol):
 
     def stop(self) -> None:
         """End; idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a query that has ended leaves to delete: the ids of its `topics`, and how often that
+    may be tried yet while others still run it."""
+
+    topics: frozenset[str]
+    tries: int
 
 
 class Engine:
@@ -107,9 +117,8 @@ class Engine:
         """The topics of the queries, as they were when these were made."""
         self.failed: dict[str, str] = {}
         """Why queries of the catalog could not be started."""
-        self.ended: dict[str, int] = {}
-        """Ended queries whose topics and positions are still to be deleted, and how often that
-        may be tried yet."""
+        self.ended: dict[str, Ended] = {}
+        """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
         """Where state is that other instances hold; None where all of it is here."""
         self.on_start: list[Callable[[], None]] = []

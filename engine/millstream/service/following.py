@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 from millstream.plan.build import Planned
-from millstream.service import leftovers, queries, snapshots, upgrades
+from millstream.service import ending, leftovers, queries, snapshots, upgrades
 from millstream.service.commands import LostTurnError, Turn
 from millstream.service.engine import Engine
 from millstream.service.entries import Entry, chained
@@ -98,11 +98,21 @@ def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
         ledger.own = b""
         return
     assert entry.command is not None
-    before, plans = engine.world(), dict(engine.plans)
+    before, plans = engine.world(), dict(engine.plans) if live else {}
     replay(engine, entry.command)
     ledger.previous = chained(entry.value)
     if live:
         _adapt(engine, before, plans)
+    elif engine.shared:
+        _drop_namesakes(engine, before)
+
+
+def _drop_namesakes(engine: Engine, before: World) -> None:
+    """A user may have given the id of an ended query to a new one while this process was away:
+    what it has of the earlier one must not pass for the other's."""
+    for query_id in before.catalog.queries.keys() - engine.catalog.queries.keys():
+        if ending.number_of(query_id) is None:
+            engine.store.drop_query(query_id)
 
 
 def _adapt(engine: Engine, before: World, plans: Mapping[str, Planned]) -> None:
@@ -111,25 +121,40 @@ def _adapt(engine: Engine, before: World, plans: Mapping[str, Planned]) -> None:
         try:
             _adapt_query(engine, query_id, before, plans)
         except Exception as error:
-            logging.getLogger("millstream").error("query %s: %s", query_id, error)
-            engine.failed[query_id] = str(error)
+            _failed(engine, query_id, error)
+
+
+def _failed(engine: Engine, query_id: str, error: Exception) -> None:
+    logging.getLogger("millstream").error("query %s cannot be started here: %s", query_id, error)
+    engine.failed[query_id] = str(error)
+    if isinstance(error, UnavailableError):
+        engine.ledger.waiting.add(query_id)
+
+
+def _start_waiting(engine: Engine) -> None:
+    """Try again what failed as the log did not answer."""
+    waiting, engine.ledger.waiting = engine.ledger.waiting, set()
+    for query_id in waiting & engine.catalog.queries.keys():
+        try:
+            queries.start(engine, query_id)
+            del engine.failed[query_id]
+        except MillstreamError as error:
+            _failed(engine, query_id, error)
 
 
 def _adapt_query(
     engine: Engine, query_id: str, before: World, plans: Mapping[str, Planned]
 ) -> None:
     if query_id not in engine.catalog.queries:
-        queries.drop_here(engine, query_id, commit=False)
+        ending.drop_here(engine, query_id, commit=False)
         return
     planned = engine.plans[query_id]
     if query_id not in before.catalog.queries:
         queries.start(engine, query_id)
     elif planned is not plans.get(query_id):
-        record = engine.catalog.queries[query_id]
-        upgrade = upgrades.prepare(engine, record, plans.get(query_id), planned)
-        queries.stop(engine, query_id)
+        ending.stop(engine, query_id)
         engine.failed.pop(query_id, None)
-        upgrades.adapt_state(engine, upgrade)
+        upgrades.adapt(engine, query_id)
         queries.start(engine, query_id)
     elif query_id in engine.paused - before.paused:
         engine.instance.pause(query_id)
@@ -145,9 +170,10 @@ def follow(engine: Engine) -> None:
         with engine.driver.lock:
             catch_up(engine)
         engine.driver.wake()
-    if engine.ended:
+    if engine.ended or ledger.waiting:
         with engine.driver.lock:
             leftovers.erase_ended(engine)
+            _start_waiting(engine)
 
 
 def _news(engine: Engine) -> bool:

@@ -91,6 +91,10 @@ class Ledger:
     """Why nothing behind `position` can be applied."""
     unapplied: dict[int, str] = field(default_factory=dict)
     """Commands of others that fail here, by number, and why."""
+    replaced: set[str] = field(default_factory=set)
+    """The queries that got another plan from a command that was replayed."""
+    waiting: set[str] = field(default_factory=set)
+    """Queries of others that could not be started as the log did not answer."""
     _living: dict[Name, Life] = field(default_factory=dict)
     _by_word: dict[str, set[Life]] = field(default_factory=dict)
 

@@ -9,10 +9,11 @@ same id.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from millstream.model.errors import MillstreamError
-from millstream.service import queries
-from millstream.service.engine import Engine
+from millstream.service import ending
+from millstream.service.engine import Ended, Engine
 from millstream.topology.topology import INTERNAL_TOPIC
 
 
@@ -23,29 +24,29 @@ def sweep(engine: Engine, *, below: int | None = None) -> None:
     `below`: on a log that others work on too, what is the service's goes only where it is of a
     query with a smaller number.
     """
-    here, topics = engine.store.query_ids(), _with_topics(engine)
-    for query_id in sorted(topics | here):
+    for query_id in sorted(_with_topics(engine) | engine.store.query_ids()):
         if query_id in engine.catalog.queries:
             continue
-        queries.drop_here(engine, query_id, commit=False)
-        number = queries.number_of(query_id)
-        if below is None or (number is not None and number < below):
-            queries.erase(engine, query_id)
+        ending.drop_here(engine, query_id, commit=False)
+        number = ending.number_of(query_id)
+        if below is None:
+            ending.erase(engine, query_id)
+        elif number is not None and number < below:
+            engine.ended[query_id] = Ended(frozenset(), ending.TRIES)
+    erase_ended(engine)
 
 
 def erase_ended(engine: Engine) -> None:
     """Try to delete the topics and positions of queries that have ended. It does not succeed while
     other instances still work on them; what is not deleted in the end is swept at the next start.
     """
-    for query_id, tries in tuple(engine.ended.items()):
+    for query_id, ended in tuple(engine.ended.items()):
         del engine.ended[query_id]
-        if query_id in engine.catalog.queries:
-            continue
         try:
-            queries.erase(engine, query_id)
+            ending.erase(engine, query_id, ended.topics)
         except MillstreamError:
-            if tries > 1:
-                engine.ended[query_id] = tries - 1
+            if ended.tries > 1:
+                engine.ended[query_id] = replace(ended, tries=ended.tries - 1)
 
 
 def delete_topics(engine: Engine) -> None:

@@ -15,7 +15,7 @@ from millstream.plan.intermediates import check_intermediates
 from millstream.plan.qualify import qualified
 from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.plan.upgrade import check_upgrade
-from millstream.service import queries, upgrades
+from millstream.service import ending, queries, upgrades
 from millstream.service.context import Context, check_replacing
 from millstream.service.results import Done
 from millstream_parser import print_statement
@@ -138,10 +138,11 @@ def _replace(context: Context, catalog: Catalog, record: QueryRecord, planned: P
         check_upgrade(record.sink or record.id, running.node, planned.node)
     if context.replaying:
         engine.catalog, engine.plans[record.id] = catalog, planned
+        engine.ledger.replaced.add(record.id)
         return
     upgrade = upgrades.prepare(engine, record, running, planned)
     context.write()
-    queries.stop(engine, record.id)
+    ending.stop(engine, record.id)
     engine.catalog, engine.plans[record.id] = catalog, planned
     engine.failed.pop(record.id, None)
     upgrades.adapt_state(engine, upgrade)

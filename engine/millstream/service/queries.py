@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,10 +22,11 @@ from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
+from millstream.service import ending
 from millstream.service.engine import Engine
 from millstream.service.users import calls_users_functions
 from millstream.topology.split import split
-from millstream.topology.topology import INTERNAL_TOPIC, InternalTopic, SourceInput, Topology
+from millstream.topology.topology import InternalTopic, SourceInput, Topology
 
 SWITCH_SECONDS = 0.0005
 """How long Python computes in one thread while another one waits: queries need it for moments, but
@@ -36,9 +36,6 @@ _FATAL = (
     ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
 )
 """Settings under which a query stops at a record it would skip."""
-TRIES = 150
-"""How often the topics and positions of an ended query are tried to be deleted while others may
-still run it; what remains then is swept at the next start."""
 
 
 def partitions_of(engine: Engine, topic: str) -> int:
@@ -167,69 +164,10 @@ def start_new(engine: Engine, query_id: str, before: Catalog, *, fresh: bool = T
         engine.catalog = before
         # Whoever kills the process leaves what was made to the next opening.
         if isinstance(failure, Exception):
-            take_back(engine, query_id)
+            ending.take_back(engine, query_id)
         else:
-            forget(engine, query_id)
+            ending.forget(engine, query_id)
         raise
-
-
-def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
-    """End a persistent query for good: its state, positions and internal topics go too."""
-    if replaying:
-        forget(engine, query_id)
-        return
-    drop_here(engine, query_id, commit=True)
-    if engine.shared:
-        engine.ended[query_id] = TRIES
-    else:
-        erase(engine, query_id)
-
-
-def take_back(engine: Engine, query_id: str) -> None:
-    """Undo the start of a query that never came to be. Where others may be starting one of the
-    same id at this moment, what that one would use stays."""
-    drop_here(engine, query_id, commit=True)
-    if not engine.shared or number_of(query_id) is not None:
-        erase(engine, query_id)
-
-
-def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
-    """End a query in this process alone: what is the service's stays. `commit`: what it has done
-    last."""
-    forget(engine, query_id)
-    stop(engine, query_id, commit=commit)
-    engine.store.drop_query(query_id)
-
-
-def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
-    """End what is done for a query in this process; its state stays."""
-    if engine.restoring is not None:
-        engine.restoring.remove_query(query_id)
-    engine.driver.remove(query_id, commit=commit)
-
-
-def forget(engine: Engine, query_id: str) -> None:
-    """Know nothing more of a query than the catalog does."""
-    engine.plans.pop(query_id, None)
-    engine.paused.discard(query_id)
-    engine.topics.pop(query_id, None)
-    engine.failed.pop(query_id, None)
-
-
-def erase(engine: Engine, query_id: str) -> None:
-    """Delete the positions and the internal topics of a query that has ended."""
-    engine.log.forget_group(query_id)
-    own = re.compile(f"{re.escape(engine.settings.internal_prefix + query_id)}-{INTERNAL_TOPIC}")
-    for topic in engine.log.topics():
-        if own.fullmatch(topic.name):
-            engine.log.delete_topic(topic.name)
-
-
-def number_of(query_id: str) -> int | None:
-    """The number in an id that the engine has chosen: no two attempts to start a query have the
-    same. None for an id that a user gave."""
-    found = re.fullmatch(r"(?:C[ST]AS_.+|CST_.+|INSERTQUERY)_(\d+)", query_id)
-    return int(found[1]) if found else None
 
 
 def register_source_table(engine: Engine, source: Source, record: QueryRecord) -> None:

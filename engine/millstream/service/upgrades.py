@@ -45,6 +45,13 @@ def prepare(
     return Upgrade(record.id, after)
 
 
+def adapt(engine: Engine, query_id: str) -> None:
+    """Let the state of a query be what its plan needs, after another process has replaced it or
+    this one was killed while it did. The query must not be running."""
+    record = engine.catalog.queries[query_id]
+    adapt_state(engine, prepare(engine, record, None, engine.plans[query_id]))
+
+
 def adapt_state(engine: Engine, upgrade: Upgrade) -> None:
     """Give the state tables their new columns, NULL in the rows that are there. The query must
     not be running."""

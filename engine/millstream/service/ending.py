@@ -1,0 +1,77 @@
+"""Ending persistent queries: what this process has of them, and what the whole service has."""
+
+from __future__ import annotations
+
+import re
+
+from millstream.service.engine import Ended, Engine
+from millstream.topology.topology import INTERNAL_TOPIC
+
+TRIES = 150
+"""How often the topics and positions of an ended query are tried to be deleted while others may
+still run it; what remains then is swept at the next start."""
+
+
+def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
+    """End a persistent query for good: its state, positions and internal topics go too."""
+    if replaying:
+        forget(engine, query_id)
+        return
+    noted = frozenset(topic.id for topic in engine.topics.get(query_id, ()))
+    drop_here(engine, query_id, commit=True)
+    if engine.shared:
+        engine.ended[query_id] = Ended(noted, TRIES)
+    else:
+        erase(engine, query_id)
+
+
+def take_back(engine: Engine, query_id: str) -> None:
+    """Undo the start of a query that never came to be. Where others may be starting one of the
+    same id at this moment, what that one would use stays."""
+    drop_here(engine, query_id, commit=True)
+    erase(engine, query_id)
+
+
+def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
+    """End a query in this process alone: what is the service's stays. `commit`: what it has done
+    last."""
+    forget(engine, query_id)
+    stop(engine, query_id, commit=commit)
+    engine.store.drop_query(query_id)
+
+
+def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
+    """End what is done for a query in this process; its state stays."""
+    if engine.restoring is not None:
+        engine.restoring.remove_query(query_id)
+    engine.driver.remove(query_id, commit=commit)
+
+
+def forget(engine: Engine, query_id: str) -> None:
+    """Know nothing more of a query than the catalog does."""
+    engine.plans.pop(query_id, None)
+    engine.paused.discard(query_id)
+    engine.topics.pop(query_id, None)
+    engine.failed.pop(query_id, None)
+
+
+def erase(engine: Engine, query_id: str, noted: frozenset[str] = frozenset()) -> None:
+    """Delete the positions and the internal topics of a query that has ended.
+
+    Another instance may be giving an id that users choose to a new query at this moment. Of such
+    a one only the topics `noted` go, by their ids; the new one writes positions of its own.
+    """
+    unique = not engine.shared or number_of(query_id) is not None
+    if unique:
+        engine.log.forget_group(query_id)
+    own = re.compile(f"{re.escape(engine.settings.internal_prefix + query_id)}-{INTERNAL_TOPIC}")
+    for topic in engine.log.topics():
+        if own.fullmatch(topic.name) and (unique or topic.id in noted):
+            engine.log.delete_topic(topic.name)
+
+
+def number_of(query_id: str) -> int | None:
+    """The number in an id that the engine has chosen: no two attempts to start a query have the
+    same. None for an id that a user gave."""
+    found = re.fullmatch(r"(?:C[ST]AS_.+|CST_.+|INSERTQUERY)_(\d+)", query_id)
+    return int(found[1]) if found else None
