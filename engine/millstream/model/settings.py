@@ -287,6 +287,8 @@ class EngineSettings:
     """The topic that holds the statements which made the catalog."""
     internal_prefix: str = "_millstream_"
     """What the names of internal topics begin with."""
+    snapshot_commands: int = 50
+    """After so many statements what they made is written down in short, for the next start."""
 
 
 def canonical_name(name: str) -> str:

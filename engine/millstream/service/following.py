@@ -206,8 +206,8 @@ def clean(engine: Engine) -> None:
             return
 
 
-def save_if_due(engine: Engine, turn: Turn, due: int = snapshots.EVERY) -> None:
-    """Write a snapshot in a turn, when there is much that is in none. A failure of it is no
+def save_if_due(engine: Engine, turn: Turn, due: int) -> None:
+    """Write a snapshot in a turn, when `due` commands or more are in none. A failure of it is no
     failure of what it comes after."""
     if engine.ledger.sound and engine.ledger.unsaved >= due:
         try:

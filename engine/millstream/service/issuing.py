@@ -70,7 +70,7 @@ class Attempt:
         finally:
             if self.written is not None:
                 engine.ledger.note(self.written, self.before, engine.world())
-        following.save_if_due(engine, self.turn)
+        following.save_if_due(engine, self.turn, engine.settings.snapshot_commands)
         return done
 
     def _number(self) -> int:

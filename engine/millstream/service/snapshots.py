@@ -25,8 +25,6 @@ from millstream.service.ledger import Done
 from millstream.service.replaying import replay
 
 VERSION = 1
-EVERY = 50
-"""A snapshot is due after so many commands."""
 BYTES_MAX = 900_000
 """Brokers refuse larger records; whoever has so much replays everything."""
 

@@ -3,97 +3,34 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from millstream import udf
-from millstream.functions.catalogue import builtin_catalogue
-from millstream.functions.user import UserFunction
-from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
 from millstream.log.log import Appended
-from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service import following, snapshots
-from millstream.service.engine import Engine, with_functions
-from millstream.service.execution import execute_script, resume_engine
+from millstream.service.execution import execute_script
 from millstream.service.session import Session
-from millstream.state.store import Store
+from tests.unit.service.converging import COMMANDS, Cluster, execute, running
 
 VISITS = (
     "CREATE STREAM visits (guest STRING KEY, place STRING)"
     " WITH (KAFKA_TOPIC='visits', PARTITIONS=2, FORMAT='JSON');"
 )
 PLACES = "CREATE TABLE places AS SELECT place, COUNT(*) AS n FROM visits GROUP BY place;"
-COMMANDS = EngineSettings().command_topic
 PREFIX = EngineSettings().internal_prefix
-
-
-class Cluster:
-    """A log that outlives its instances, and what happens to it: `on_effect` hears of all that is
-    durable, `on_request` decides what becomes of a request."""
-
-    def __init__(self) -> None:
-        self.on_effect: Callable[[str], None] = lambda name: None
-        self.on_request: Callable[[str], Fault] = lambda name: Fault.NONE
-        self.log: SimulatedLog[pa.Table] = SimulatedLog(
-            TABLES,
-            effect=lambda name: self.on_effect(name),
-            fault=lambda name: self.on_request(name),
-            markers=True,
-        )
-        self.engines: list[Engine] = []
-
-    def start(self, *functions: UserFunction, store: Store | None = None) -> Engine:
-        engine = resume_engine(
-            self.log,
-            store or Store.open(":memory:"),
-            EngineSettings(),
-            lambda: 0,
-            with_functions(builtin_catalogue(), functions),
-            incarnation=uuid.uuid4().hex,
-        )
-        self.engines.append(engine)
-        return engine
-
-    def agree(self) -> str:
-        """Let all follow; the digest that they have in common."""
-        for engine in self.engines:
-            following.follow(engine)
-        digests = {snapshots.digest_of(engine) for engine in self.engines}
-        assert len(digests) == 1
-        for engine in self.engines:
-            assert running(engine) == sorted(engine.catalog.queries)
-        return digests.pop()
-
-    def topics(self) -> list[str]:
-        return [topic.name for topic in self.log.topics()]
-
-    def commands(self) -> list[dict[str, Any]]:
-        rows = self.log.read(COMMANDS, 0, 0, 10_000).batch.to_pylist()
-        return [json.loads(row["value"]) for row in rows]
-
-
-def execute(engine: Engine, sql: str) -> None:
-    for _ in execute_script(engine, sql, Session({"auto.offset.reset": "earliest"})):
-        pass
-
-
-def running(engine: Engine) -> list[str]:
-    return sorted(status.query_id for status in engine.statuses())
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     made = Cluster()
     yield made
-    made.on_effect, made.on_request = (lambda name: None), (lambda name: Fault.NONE)
+    made.calm()
     for engine in made.engines:
         engine.close()
 

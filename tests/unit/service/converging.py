@@ -1,0 +1,83 @@
+"""Several instances of a service over one simulated log."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.user import UserFunction
+from millstream.log.batches import TABLES
+from millstream.log.faults import Fault
+from millstream.log.simulated import SimulatedLog
+from millstream.model.settings import EngineSettings
+from millstream.service import following, snapshots
+from millstream.service.engine import Engine, with_functions
+from millstream.service.execution import execute_script, resume_engine
+from millstream.service.session import Session
+from millstream.state.store import Store
+
+COMMANDS = EngineSettings().command_topic
+
+
+class Cluster:
+    """A log that outlives its instances, and what happens to it: `on_effect` hears of all that is
+    durable, `on_request` decides what becomes of a request."""
+
+    def __init__(self, settings: EngineSettings | None = None) -> None:
+        self.settings = settings or EngineSettings()
+        self.on_effect: Callable[[str], None] = lambda name: None
+        self.on_request: Callable[[str], Fault] = lambda name: Fault.NONE
+        self.log: SimulatedLog[pa.Table] = SimulatedLog(
+            TABLES,
+            effect=lambda name: self.on_effect(name),
+            fault=lambda name: self.on_request(name),
+            markers=True,
+        )
+        self.engines: list[Engine] = []
+
+    def start(self, *functions: UserFunction, store: Store | None = None) -> Engine:
+        engine = resume_engine(
+            self.log,
+            store or Store.open(":memory:"),
+            self.settings,
+            lambda: 0,
+            with_functions(builtin_catalogue(), functions),
+            incarnation=uuid.uuid4().hex,
+        )
+        self.engines.append(engine)
+        return engine
+
+    def calm(self) -> None:
+        """Nothing happens any more but what is asked for."""
+        self.on_effect, self.on_request = (lambda name: None), (lambda name: Fault.NONE)
+
+    def agree(self) -> str:
+        """Let all follow; the digest that they have in common."""
+        for engine in self.engines:
+            following.follow(engine)
+        digests = {snapshots.digest_of(engine) for engine in self.engines}
+        assert len(digests) == 1
+        for engine in self.engines:
+            assert running(engine) == sorted(engine.catalog.queries)
+        return digests.pop()
+
+    def topics(self) -> list[str]:
+        return [topic.name for topic in self.log.topics()]
+
+    def commands(self) -> list[dict[str, Any]]:
+        rows = self.log.read(COMMANDS, 0, 0, 10_000).batch.to_pylist()
+        return [json.loads(row["value"]) for row in rows]
+
+
+def execute(engine: Engine, sql: str) -> None:
+    for _ in execute_script(engine, sql, Session({"auto.offset.reset": "earliest"})):
+        pass
+
+
+def running(engine: Engine) -> list[str]:
+    return sorted(status.query_id for status in engine.statuses())
