@@ -125,7 +125,7 @@ def _adapt(engine: Engine, before: World, plans: Mapping[str, Planned]) -> None:
 
 
 def _failed(engine: Engine, query_id: str, error: Exception) -> None:
-    logging.getLogger("millstream").error("query %s cannot be started here: %s", query_id, error)
+    logging.getLogger("millstream").warning("query %s cannot be started here: %s", query_id, error)
     engine.failed[query_id] = str(error)
     if isinstance(error, UnavailableError):
         engine.ledger.waiting.add(query_id)

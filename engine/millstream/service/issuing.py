@@ -7,7 +7,7 @@ takes its own meanwhile, everything is undone and done again on top of what that
 from __future__ import annotations
 
 from millstream.log.log import Topic
-from millstream.model.errors import ConflictError, MillstreamError, StatementError
+from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
 from millstream.service import definitions, following
 from millstream.service.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.engine import Engine
@@ -67,6 +67,11 @@ class Attempt:
         self.before = engine.world()
         try:
             done = self._applied()
+        except FencedError as error:
+            if engine.shared and self.written is None:
+                # Two are starting a query under one id of a user.
+                raise LostTurnError(error.message) from error
+            raise
         finally:
             if self.written is not None:
                 engine.ledger.note(self.written, self.before, engine.world())

@@ -96,17 +96,12 @@ def make_topic(engine: Engine, topic: Topic) -> str | None:
 
 
 def make_internal_topic(engine: Engine, topic: Topic, *, fresh: bool) -> None:
-    """Make an internal topic unless it is there. One with records that a new query finds was left
-    by an earlier one of its id, and is made anew."""
+    """Make an internal topic unless it is there. One that a new query finds was left by an earlier
+    one of its id, and may yet be deleted as such: it is made anew."""
     found = engine.log.topic(topic.name)
     if found is not None and fresh:
-        parts = range(found.partitions)
-        if found.partitions != topic.partitions or any(
-            engine.log.end_offset(topic.name, part) for part in parts
-        ):
-            engine.log.delete_topic(topic.name)
-            found = None
-    if found is None:
+        engine.log.delete_topic(topic.name)
+    if found is None or fresh:
         make_topic(engine, topic)
 
 

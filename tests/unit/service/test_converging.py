@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import millstream
 from millstream import udf
 from millstream.log.faults import Fault
 from millstream.log.log import Appended
@@ -16,6 +17,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service import following, snapshots
 from millstream.service.execution import execute_script
 from millstream.service.session import Session
+from millstream.state.store import Store
 from tests.unit.service.converging import COMMANDS, Cluster, execute, running
 
 VISITS = (
@@ -277,6 +279,76 @@ def test_a_start_replays_only_what_is_left(cluster: Cluster) -> None:
     assert three.ledger.replayed == 6
     assert three.paused == {query_id}
     cluster.agree()
+
+
+def test_a_query_that_was_replaced_while_its_instance_was_away(cluster: Cluster) -> None:
+    one, store = cluster.start(), Store.open(":memory:")
+    two = cluster.start(store=store)
+    execute(
+        one,
+        "CREATE TABLE books (id STRING PRIMARY KEY, title STRING, price INT)"
+        " WITH (KAFKA_TOPIC='books', PARTITIONS=1, VALUE_FORMAT='JSON');"
+        "CREATE TABLE cheap AS SELECT id, price FROM books WHERE price < 5;"
+        "INSERT INTO books VALUES ('1', 'Emma', 4);",
+    )
+    following.follow(two)
+    two.drain()
+    cluster.engines.remove(two)
+    two.instance.close()
+    execute(one, "CREATE OR REPLACE TABLE cheap AS SELECT id, price, title FROM books;")
+    three = cluster.start(store=store)
+    execute(one, "INSERT INTO books VALUES ('2', 'Ivanhoe', 9);")
+    three.drain()
+    assert not [status.error for status in three.statuses() if status.error]
+    assert cluster.log.end_offset("CHEAP", 0) == 2
+
+
+def test_an_id_of_a_user_given_to_another_query(cluster: Cluster) -> None:
+    one, store = cluster.start(), Store.open(":memory:")
+    two = cluster.start(store=store)
+    joined = (
+        "INSERT INTO pairs WITH (QUERY_ID='own')"
+        " SELECT v.{0} AS k, v.guest AS guest, w.place AS place FROM visits v"
+        " JOIN visited w WITHIN 1 DAY ON v.{0} = w.{0};"
+    )
+    execute(
+        one,
+        VISITS
+        + VISITS.replace("visits", "visited")
+        + "CREATE STREAM pairs (k STRING KEY, guest STRING, place STRING)"
+        " WITH (KAFKA_TOPIC='pairs', PARTITIONS=2, FORMAT='JSON');" + joined.format("place"),
+    )
+    cluster.agree()
+    assert two.store.query_ids() == {"OWN"}
+    cluster.engines.remove(two)
+    two.instance.close()
+    execute(one, "TERMINATE own;" + joined.format("place"))
+    following.follow(one)
+    topics = [topic for topic in cluster.log.topics() if "OWN" in topic.name]
+    assert topics
+    three = cluster.start(store=store)
+    execute(three, "INSERT INTO visits VALUES ('ann', 'inn');")
+    three.drain()
+    assert not [status.error for status in three.statuses() if status.error]
+
+
+def test_a_log_of_one_process_is_read_as_older_versions_wrote_it(
+    reopen: Callable[[], millstream.Database],
+) -> None:
+    db = reopen()
+    for number in range(7):
+        db.execute(f"CREATE TYPE t{number} AS INT; DROP TYPE t{number};")
+    entry = {"version": 1, "text": "CREATE TYPE money AS INT;", "properties": {}}
+    value = json.dumps(entry).encode()
+    writer = db.engine.log.writer(COMMANDS)
+    writer.append([Appended(COMMANDS, 0, raw_batch([(None, value, 0)]), 1)])
+    db = reopen()
+    assert list(db.engine.catalog.types) == ["MONEY"]
+    assert db.engine.ledger.replayed == 15
+    db.execute("CREATE TYPE cents AS INT;")
+    versions = [json.loads(entry.value)["version"] for entry in db.engine.commands.since(-1)]
+    assert set(versions) == {1}
+    assert reopen().engine.ledger.replayed == 2
 
 
 def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -> None:
