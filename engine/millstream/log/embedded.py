@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.log import tables
+from millstream.log.ahead import AheadReader
 from millstream.log.checks import (
     check_epoch,
     check_new_topic,
@@ -28,7 +29,6 @@ from millstream.log.duckfile import open_file, opening_error, reading_error
 from millstream.log.embedded_writer import EmbeddedWriter
 from millstream.log.log import (
     Appended,
-    DirectReader,
     Fetched,
     Reader,
     Topic,
@@ -192,7 +192,7 @@ class EmbeddedLog:
 
     def reader(self) -> Reader[pa.Table]:
         """See `Log`."""
-        return DirectReader(self)
+        return AheadReader(self)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`."""

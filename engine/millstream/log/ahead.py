@@ -1,0 +1,49 @@
+"""A reader for small reads of a log on which each read costs the same, be it of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from millstream.log.log import DirectReader, Fetched, Log, TopicPartition
+
+AHEAD = 8192
+
+
+class AheadReader:
+    """Fetches more than it is asked for and gives the rest the next time. The log has a record at
+    every offset."""
+
+    def __init__(self, log: Log[pa.Table]) -> None:
+        self._log = log
+        self._direct = DirectReader(log)
+        self._kept: dict[TopicPartition, Fetched[pa.Table]] = {}
+
+    def begin(self) -> None:
+        """Each read is of what is there now."""
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
+        """As `Log.read`."""
+        place = (topic, partition)
+        if max_records >= AHEAD:
+            self._kept.pop(place, None)
+            return self._log.read(topic, partition, offset, max_records)
+        kept = self._kept.get(place)
+        first = -1 if kept is None else offset - (kept.next_offset - kept.count)
+        gone = offset < self._log.start_offset(topic, partition)
+        if kept is None or gone or not 0 <= first < kept.count:
+            kept = self._kept[place] = self._log.read(topic, partition, offset, AHEAD)
+            first = 0
+        batch = kept.batch.slice(first, max(max_records, 0))
+        following = offset + batch.num_rows
+        end = following == self._log.end_offset(topic, partition)
+        return Fetched(topic, partition, batch, batch.num_rows, following, end, batch.nbytes)
+
+    def ready(self, positions: Mapping[TopicPartition, int]) -> int:
+        """What lies between the positions and the ends."""
+        return self._direct.ready(positions)
+
+    def close(self) -> None:
+        """Let go of what was fetched."""
+        self._kept.clear()
