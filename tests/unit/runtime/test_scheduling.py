@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.runtime.scheduling import (
+    STARVED_MS,
+    USERS_RUN_MS,
+    Candidate,
+    choose,
+    next_batch,
+    rest_ms,
+)
+from tests.unit.runtime.queries import LONE, Bench
+
+FULL = 1000
+
+
+def test_nobody_is_nobody() -> None:
+    assert choose((), FULL) is None
+
+
+def test_who_has_most_to_do_goes_first() -> None:
+    assert choose((Candidate("a", 10), Candidate("b", 100), Candidate("c", 1)), FULL) == "b"
+
+
+def test_alike_amounts_leave_it_to_the_priority() -> None:
+    assert choose((Candidate("a", 700), Candidate("b", 600, priority=1)), FULL) == "b"
+    assert choose((Candidate("a", 9 * FULL), Candidate("b", FULL, priority=1)), FULL) == "b"
+
+
+def test_then_to_who_has_waited_longest() -> None:
+    assert choose((Candidate("a", 9, waited_ms=3), Candidate("b", 9, waited_ms=4)), FULL) == "b"
+
+
+def test_a_commit_that_is_due_comes_before_records() -> None:
+    assert choose((Candidate("a", FULL), Candidate("b", due=True)), FULL) == "b"
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**7), st.integers(-9, 9), st.booleans()), min_size=2, max_size=8
+    ),
+    st.integers(1, 3),
+)
+def test_nobody_starves(queries: list[tuple[int, int, bool]], threads: int) -> None:
+    """Whatever the others have to do, each gets a slice in bounded time."""
+    slice_ms = 50
+    free_since = dict.fromkeys(range(len(queries)), 0)
+    longest = STARVED_MS + slice_ms * (len(queries) + 1)
+    for now in range(0, 10 * longest, slice_ms):
+        for _ in range(threads):
+            candidates = [
+                Candidate(str(number), *queries[number][:2], now - since, queries[number][2])
+                for number, since in free_since.items()
+                if since <= now
+            ]
+            chosen = choose(candidates, FULL)
+            if chosen is not None:
+                free_since[int(chosen)] = now + slice_ms
+        assert all(now - since <= longest for since in free_since.values())
+
+
+def test_batches_fit_the_time_they_take() -> None:
+    size = FULL
+    for _ in range(10):
+        size = next_batch(size, FULL, size, took_ms=10 * size, good_ms=USERS_RUN_MS)
+    assert 1 <= size <= USERS_RUN_MS
+    for _ in range(20):
+        size = next_batch(size, FULL, size, took_ms=1, good_ms=USERS_RUN_MS)
+    assert size == FULL
+
+
+def test_a_run_that_had_little_to_do_says_nothing_of_larger_ones() -> None:
+    assert next_batch(100, FULL, 3, took_ms=1, good_ms=USERS_RUN_MS) == 100
+
+
+def test_who_waits_need_not_rest() -> None:
+    assert rest_ms(1000, 100) == 0
+    assert rest_ms(100, 100) == 900
+
+
+def test_queries_advance_one_by_one() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))], priority=3)
+    assert bench.instance.query_ids() == ("Q",)
+    while bench.instance.advance("Q", bench.now).progress:
+        pass
+    bench.send(1, 2, 3)
+    (waiting,) = bench.instance.candidates({"Q": 7, "gone": 9}, bench.now)
+    assert waiting == Candidate("Q", 3, 3, 7, False)
+    step = bench.instance.advance("Q", bench.now)
+    assert (step.progress, step.records) == (True, 3)
+    bench.now += 1000
+    (waiting,) = bench.instance.candidates({"Q": 0}, bench.now)
+    assert waiting.due
+    assert not bench.instance.advance("gone", bench.now).progress
+
+
+def test_a_query_that_is_failed_may_start_over() -> None:
+    bench = Bench()
+    bench.query([(LONE, bench.kernel(LONE))])
+    bench.send(1)
+    bench.steps(3)
+    bench.instance.fail("Q", RuntimeError("a fault"), again=True)
+    bench.rest()
+    assert bench.rows() == [(1, (1, "v0"))]
+    bench.instance.fail("Q", RuntimeError("a fault"))
+    assert "a fault" in bench.status().error
