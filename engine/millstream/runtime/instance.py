@@ -197,14 +197,11 @@ class Instance(Generic[Batch]):
         if execution is not None:
             execution.commit_now(now)
 
-    def fail(self, query_id: str, error: Exception, *, again: bool = False) -> None:
-        """Stop one query for a fault in the program around or below it; `again`: have it start
-        over from what is committed."""
+    def fail(self, query_id: str, error: Exception) -> None:
+        """Stop one query for a fault in the program around or below it."""
         execution = self._queries.get(query_id)
         if execution is not None:
             execution.fail(error)
-            if again and not execution.spec.transient:
-                execution.resume()
 
     def detach(self, query_id: str) -> Callable[[int, bool], None]:
         """Forget a query that is still at work; who sees it stop calls the result with the time

@@ -112,52 +112,43 @@ class Driver:
     # ---- waiting for work to be done ---------------------------------------------------------
 
     def catch_up(self, limit_ms: int) -> None:
-        """Work until nothing is left to do and all is committed, or until `limit_ms` are over."""
+        """Return when nothing is left to do and all is committed, or when `limit_ms` are over."""
         until = time.monotonic() + limit_ms / 1000
-        for _ in range(2):
-            while time.monotonic() < until and self._round(until)[1]:
-                pass
-            self._commit(until)
+        if self.threaded:
+            self._turns.settle(until)
+            return
+        with self.lock:
+            for _ in range(2):
+                while time.monotonic() < until and self._step_or_await():
+                    pass
+                self.instance.commit(self._clock())
 
     def run_until_idle(self) -> bool:
-        """Work until nothing is left to do and all is committed; whether anything was done."""
+        """Return when nothing is left to do and all is committed; whether anything was done."""
+        if self.threaded:
+            return self._turns.settle()
         worked = False
-        while True:
-            worked |= self._work_until_idle()
-            self._commit(None)
-            if not self._work_until_idle():
-                return worked
+        with self.lock:
+            while True:
+                worked |= self._step_until_idle()
+                self.instance.commit(self._clock())
+                if not self._step_until_idle():
+                    return worked
+                worked = True
+
+    def _step_until_idle(self) -> bool:
+        worked = False
+        while self._step_or_await():
             worked = True
+        return worked
 
-    def _work_until_idle(self) -> bool:
-        worked = again = False
-        while True:
-            done, again = self._round(None)
-            worked |= done
-            if not again:
-                return worked
-
-    def _round(self, until: float | None) -> tuple[bool, bool]:
-        """Give each query a turn; whether anything was done, and whether there may be more to do:
-        where something was done or is on its way, or where others have."""
+    def _step_or_await(self) -> bool:
+        """Whether something was done, or waited for that is on its way."""
         self._news.clear()
-        seen = self._turns.news
-        worked = awaiting = False
-        for query_id in self.instance.query_ids():
-            with self._turns.holding(query_id, until) as had:
-                if had:
-                    step, _ = self._advance(query_id)
-                    worked |= step.progress
-                    awaiting |= step.awaiting
-        if awaiting and not worked:
+        step = self.instance.step(self._clock())
+        if step.awaiting and not step.progress:
             self._news.wait(AWAIT_S_MAX)
-        return worked or awaiting, worked or awaiting or seen != self._turns.news
-
-    def _commit(self, until: float | None) -> None:
-        for query_id in self.instance.query_ids():
-            with self._turns.holding(query_id, until) as had:
-                if had:
-                    self.instance.commit_query(query_id, self._clock())
+        return step.progress or step.awaiting
 
     # ---- the threads -------------------------------------------------------------------------
 
@@ -172,6 +163,7 @@ class Driver:
                         self._upkeep.release()
         except BaseException as failure:
             self.failure = failure
+            self._turns.end()
             if self.on_failure is not None:
                 self.on_failure(failure)
             raise
@@ -179,16 +171,17 @@ class Driver:
     def _work(self, query_id: str) -> None:
         """One turn: until there is nothing left to do for the query, or its time is over."""
         until = time.monotonic() + SLICE_SECONDS
-        step, seen, rest = Step(False, None), self._turns.news, 0
+        step, seen, done, rest = Step(False, None), self._turns.news, 0, 0
         try:
             while True:
                 seen = self._turns.news
                 step, rest = self._advance(query_id)
+                done += step.progress
                 over = rest or time.monotonic() >= until or self._turns.wanted(query_id)
                 if not step.progress or over:
                     return
         finally:
-            self._turns.give_back(query_id, step, seen, rest)
+            self._turns.give_back(query_id, done, step, seen, rest)
 
     def _advance(self, query_id: str) -> tuple[Step, int]:
         """One piece of work, and for how many ms the query should leave Python to others. A fault
@@ -196,14 +189,11 @@ class Driver:
         started, computed = time.monotonic(), time.thread_time()
         try:
             step = self.instance.advance(query_id, self._clock())
+            if self._turns.hurried and not step.progress:
+                self.instance.commit_query(query_id, self._clock())
         except BaseException as fault:
-            interrupted = threading.current_thread() not in self._threads and not isinstance(
-                fault, Exception
-            )
             with suppress(Exception):
-                self.instance.fail(query_id, _as_error(fault), again=interrupted)
-            if interrupted:
-                raise
+                self.instance.fail(query_id, _as_error(fault))
             return Step(False, None), 0
         took_ms = round(1000 * (time.monotonic() - started))
         cpu_ms = round(1000 * (time.thread_time() - computed))

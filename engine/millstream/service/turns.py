@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from millstream.runtime.scheduling import choose
 from millstream.runtime.spec import Step
 
 IDLE_WAIT_MS_MAX = 500
+SIGNALS_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -27,6 +29,10 @@ class Turn:
     """When to look at it again if there is no news; None: never."""
     seen: int = -1
     """The news that there were when it was looked at last."""
+    settled: int = -1
+    """The news up to which it has done and committed all there is."""
+    done: int = 0
+    """How many pieces of work it has done."""
     free_since: int = 0
     rests_until: int = 0
     """Until then it leaves the time to others, if there are any with something to do."""
@@ -54,6 +60,7 @@ class Turns:
         self._guarded = False
         """Whether one of the idle threads looks at the clock; the others wait for news only."""
         self._ended = False
+        self._waiting = 0
         self.news = 0
         """How often there has been news."""
 
@@ -138,12 +145,21 @@ class Turns:
         turn = self._turns.get(query_id)
         return turn is not None and turn.taken
 
-    def give_back(self, query_id: str, step: Step, seen: int, rest_ms: int) -> None:
-        """End a turn. `step` was the last one, `seen` the news there were before it."""
+    @property
+    def hurried(self) -> bool:
+        """Whether somebody waits for everything to be done and committed."""
+        return self._waiting > 0
+
+    def give_back(self, query_id: str, done: int, step: Step, seen: int, rest_ms: int) -> None:
+        """End a turn of so many pieces of work. `step` was the last one, `seen` the news there
+        were before it. In a hurry, a query that has nothing left to do must be committed."""
         with self._news_came:
             turn = self._turns[query_id]
             turn.seen, turn.wake_at = seen, step.wake_at
             turn.rests_until = self._clock() + rest_ms
+            turn.done += done
+            if self.hurried and not step.progress and not step.awaiting:
+                turn.settled = seen
             on_return, turn.on_return = turn.on_return, None
         try:
             if on_return is not None:
@@ -157,6 +173,32 @@ class Turns:
             turn.free_since = self._clock()
             self._freed.notify_all()
             self._news_came.notify()
+
+    # ---- those who wait for everything -------------------------------------------------------
+
+    def settle(self, until: float = math.inf) -> bool:
+        """Wait until all queries have done and committed what there is, or until then, by the
+        monotonic clock, or until all is to end; whether they had anything to do."""
+        with self._freed:
+            before = self._done()
+            # In this order: who sees the news, which he does without the lock, hurries.
+            self._waiting += 1
+            self.news += 1
+            self._news_came.notify()
+            try:
+                while not (self._settled() or self._ended) and time.monotonic() < until:
+                    # A signal just before a wait without end would not be seen (CPython).
+                    self._freed.wait(min(SIGNALS_SECONDS, max(0.0, until - time.monotonic())))
+            finally:
+                self._waiting -= 1
+            return self._done() != before
+
+    def _settled(self) -> bool:
+        turns = self._synchronised().values()
+        return all(turn.settled == self.news and not turn.taken for turn in turns)
+
+    def _done(self) -> dict[str, int]:
+        return {query_id: turn.done for query_id, turn in self._synchronised().items()}
 
     # ---- those who want one query ------------------------------------------------------------
 
