@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from millstream.log.ahead import AHEAD
-from millstream.model.batch import raw_batch
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
 from millstream.model.errors import CorruptionError
 
 
