@@ -20,7 +20,7 @@ class AheadReader:
         self._direct = DirectReader(log)
         self._kept: dict[TopicPartition, Fetched[pa.Table]] = {}
 
-    def begin(self) -> None:
+    def begin(self, *, together: bool = True) -> None:
         """Each read is of what is there now."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:

@@ -150,7 +150,8 @@ class Execution(Generic[Batch]):
             self.outbox.open()
         check_topics(self.log, self.spec.topics)
         self.reader = self.log.reader()
-        self.committed = {} if self.spec.transient else self.log.positions(self.spec.group)
+        places = [place for stage in self.stages for place in stage.inputs_of(owned)]
+        self.committed = {} if self.spec.transient else self.log.positions(self.spec.group, places)
         for stage in self.stages:
             stage.open(self.log, self.committed, self.spec.start, owned)
         # A start that was handed in is kept by the first commit, records or none.

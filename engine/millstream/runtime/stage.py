@@ -46,9 +46,7 @@ class Stage(Generic[Batch]):
     ) -> None:
         """Open the `owned` tasks at their committed positions and find out what they have to
         replay."""
-        self.tasks = {
-            p: Task(TaskId(self.index, p)) for p in range(self.spec.partitions) if p in owned
-        }
+        self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
         for partition, task in self.tasks.items():
             for topic in self.spec.inputs:
                 place = (topic, partition)
@@ -73,6 +71,13 @@ class Stage(Generic[Batch]):
             log, self.spec.kernel, self.spec.changelog, task.id.partition, before
         )
         return task.restored != before
+
+    def _tasks_of(self, owned: Collection[int]) -> list[int]:
+        return [partition for partition in range(self.spec.partitions) if partition in owned]
+
+    def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
+        """What the tasks of these partitions read."""
+        return [(topic, part) for part in self._tasks_of(owned) for topic in self.spec.inputs]
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
         """Replay one read of one task's changelog; the records replayed, None if no task waits
