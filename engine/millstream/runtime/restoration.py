@@ -89,6 +89,12 @@ class Restoration(Generic[Batch]):
             if query is not None:
                 query.standby, query.failed = partitions, False
 
+    def partitions(self, query_id: str) -> int:
+        """How many partitions of a query have state; 0 where it has none or is not known."""
+        query = self._queries.get(query_id)
+        stages = () if query is None else query.specs
+        return max((stage.partitions for stage in stages), default=0)
+
     def ready(self, query_id: str) -> frozenset[int]:
         """The followed partitions whose state is nearly up to date."""
         query = self._queries.get(query_id)

@@ -89,6 +89,10 @@ class Restoring:
         self._news.set()
         return granted
 
+    def partitions(self, query_id: str) -> int:
+        """See `Restoration.partitions`."""
+        return self._machine.partitions(query_id)
+
     def ready(self, query_id: str) -> frozenset[int]:
         """See `Restoration.ready`."""
         return self._machine.ready(query_id)

@@ -25,6 +25,10 @@ def steady_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def _nothing() -> None:
+    return None
+
+
 class Sharing:
     """Presents this instance, hears of the others and settles the dead, in a thread of its own: all
     of that may wait for the log."""
@@ -41,6 +45,8 @@ class Sharing:
         self._thread: threading.Thread | None = None
         self.live: tuple[Sighting, ...] = ()
         """The others, as of the last beat."""
+        self.on_beat: Callable[[], None] = _nothing
+        """Called by each beat that has heard the others."""
 
     def beat(self) -> None:
         """Say what is due, and hear; UnavailableError when the log does not answer."""
@@ -52,6 +58,7 @@ class Sharing:
             # Where nothing can be heard, settling is what may change that.
             while self._peers.settle(self._clock()):
                 self._peers.publish(self.presence(), self._clock())
+        self.on_beat()
 
     def instances(self) -> frozenset[str]:
         """The names of the instances that live, this one included."""
