@@ -156,7 +156,7 @@ class Router:
                 return self._fetch(address, one, timeout_ms)
             except UnavailableError as error:
                 if error.code != NOT_READY:
-                    logging.getLogger("millstream").warning(str(error).replace("\n", " "))
+                    logging.getLogger("millstream").debug(str(error).replace("\n", " "))
                 return error
 
         names = list(shares.elsewhere)
