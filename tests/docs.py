@@ -16,7 +16,8 @@ from pathlib import Path
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
-from millstream.model.settings import PROPERTIES, EngineSettings
+from millstream.model.properties import PROPERTIES
+from millstream.model.settings import EngineSettings
 from millstream.runtime.durations import Durations
 from millstream.service.families import SECTIONS
 from millstream.service.figures import (

@@ -36,7 +36,7 @@ from millstream.runtime.outbox import Outbox
 from millstream.runtime.ports import Restorer, RunResult
 from millstream.runtime.spec import Metrics, ProblemSink, QuerySpec, QueryState, RuntimeSettings
 from millstream.runtime.stage import Stage
-from millstream.runtime.tasks import Task, TaskState
+from millstream.runtime.stages import Stages
 from millstream.runtime.trouble import Trouble
 
 STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
@@ -62,7 +62,7 @@ class Execution(Generic[Batch]):
         self.reader: Reader[Batch] = DirectReader(log)
         self.settings = settings
         self.report = report
-        self.stages = tuple(Stage(index, kernel) for index, kernel in enumerate(spec.kernels))
+        self.stages = Stages(spec)
         self.state = QueryState.OPENING
         self.metrics = Metrics()
         self.pause_wanted = False
@@ -150,10 +150,9 @@ class Execution(Generic[Batch]):
             self.outbox.open()
         check_topics(self.log, self.spec.topics)
         self.reader = self.log.reader()
-        places = [place for stage in self.stages for place in stage.inputs_of(owned)]
+        places = self.stages.inputs_of(owned)
         self.committed = {} if self.spec.transient else self.log.positions(self.spec.group, places)
-        for stage in self.stages:
-            stage.open(self.log, self.committed, self.spec.start, owned)
+        self.stages.open(self.log, self.committed, self.spec.start, owned)
         # A start that was handed in is kept by the first commit, records or none.
         missing = self.spec.start.keys() - self.committed.keys()
         self.dirty = not missing.isdisjoint(self.positions())
@@ -162,28 +161,22 @@ class Execution(Generic[Batch]):
         self._settle_state()
 
     def _restore(self) -> bool:
-        """Replay one read; whether anything had come. It is made durable at once: a replay of
-        hours must not start over, and a run that fails must find only itself to undo."""
-        for stage in self.stages:
-            count = stage.restore(self.log, self.reader, self.settings.restore_records)
-            if count is not None:
-                stage.spec.kernel.commit(stage.changelog_positions())
-                self.metrics.restored += count
-                self._settle_state()
-                return True
-        return False
+        """Replay one read; whether anything had come."""
+        count = self.stages.restore(self.log, self.reader, self.settings.restore_records)
+        if count is None:
+            return False
+        self.metrics.restored += count
+        self._settle_state()
+        return True
 
     def _settle_state(self) -> None:
-        if all(task.state is TaskState.RUNNING for task in self._tasks()):
+        if self.stages.running:
             if self.metrics.restored:
                 # The changelogs are not read again.
                 self.reader.close()
                 self.reader = self.log.reader()
             self.state = QueryState.RUNNING
             self.trouble.over()
-
-    def _tasks(self) -> list[Task]:
-        return [task for stage in self.stages for task in stage.tasks.values()]
 
     def _process(self, now: int) -> bool:
         """Run each sub-topology over what there is to read, those before it first: it finds what
@@ -198,7 +191,7 @@ class Execution(Generic[Batch]):
 
     def _poll(self, stage: Stage[Batch], now: int) -> bool:
         """Whether the log could be read."""
-        room = self.settings.max_buffered_bytes - sum(s.buffered_bytes for s in self.stages)
+        room = self.settings.max_buffered_bytes - self.stages.buffered_bytes
         try:
             if room > 0:
                 stage.poll(self.reader, self.settings, room)
@@ -212,7 +205,7 @@ class Execution(Generic[Batch]):
     def _run(self, stage: Stage[Batch], now: int) -> bool:
         result, moved = stage.run()
         self.metrics.runs += 1
-        self.metrics.records_in = sum(each.metrics.records_in for each in self.stages)
+        self.metrics.records_in = self.stages.records_in
         self.metrics.last_run = now if moved else self.metrics.last_run
         if not self.dirty:
             self.dirty = moved > 0 or bool(result.outputs)
@@ -239,24 +232,19 @@ class Execution(Generic[Batch]):
     def _commit(self, now: int) -> bool:
         """Commit everything done so far; on any doubt about the outcome start over."""
         self.commit_began = self.settings.stopwatch()
-        flushed = [stage.spec.kernel.flush() for stage in self.stages]
+        flushed = self.stages.flush()
         records = tuple(output for outputs in flushed for output in outputs)
         if self.spec.transient:
             self.outbox.hand_out(records)
-            for stage in self.stages:
-                stage.spec.kernel.commit(stage.changelog_positions())
+            self.stages.commit_state()
             return self._committed(now)
-        for stage in self.stages:
-            stage.begin_snapshots(self.log)
+        self.stages.begin_snapshots(self.log)
         positions = self.positions()
         if self._transact(records, positions) is not Outcome.COMMITTED:
             self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
             return True
         self.committed = positions
-        for stage, outputs in zip(self.stages, flushed, strict=True):
-            stage.settle_snapshots()
-            self.metrics.records_out += stage.settle_flush(outputs)
-            stage.spec.kernel.commit(stage.changelog_positions())
+        self.metrics.records_out += self.stages.settle(flushed)
         self._forget_consumed()
         return self._committed(now)
 
@@ -279,7 +267,7 @@ class Execution(Generic[Batch]):
 
     def positions(self) -> dict[TopicPartition, int]:
         """How far each input partition is processed."""
-        return {place: at for stage in self.stages for place, at in dict(stage.positions).items()}
+        return self.stages.positions()
 
     @property
     def buffered(self) -> int:
@@ -287,18 +275,16 @@ class Execution(Generic[Batch]):
         return self.reader.ready(self.positions()) if self.state is QueryState.RUNNING else 0
 
     def _forget_consumed(self) -> None:
-        """Delete consumed repartition records and changelogs behind snapshots. It can be done at
-        any later time as well, so a log that is busy now is no reason to fail."""
+        """It can be done at any later time as well: a log that is busy is no reason to fail."""
         with suppress(UnavailableError):
-            for stage in self.stages:
-                stage.forget(self.log, self.spec.repartitions)
+            self.stages.forget(self.log)
 
     # ---- pausing, failing, closing -----------------------------------------------------------
 
     def _pause(self, now: int) -> None:
         if self.dirty:
             self._commit(now)
-        for task in self._tasks():
+        for task in self.stages.tasks():
             task.suspend()
         self.state = QueryState.PAUSED
 
@@ -308,7 +294,7 @@ class Execution(Generic[Batch]):
         self.trouble.retry_now()
         if self.state not in (QueryState.PAUSED, QueryState.ERROR):
             return
-        tasks = self._tasks()
+        tasks = self.stages.tasks()
         for task in tasks:
             task.resume()
         self.state = QueryState.RESTORING if tasks else QueryState.OPENING
@@ -353,18 +339,10 @@ class Execution(Generic[Batch]):
     def discard(self) -> None:
         """Throw away everything that is not committed and give up the writer."""
         self.dirty = False
-        for stage in self.stages:
-            stage.close_tasks()
+        self.stages.close_tasks()
         self.reader.close()
         self.outbox.discard()
-        failed: list[Exception] = []
-        for stage in self.stages:
-            try:
-                stage.spec.kernel.discard()
-            except Exception as error:
-                failed.append(error)
-        if failed:
-            raise failed[0]
+        self.stages.discard()
 
     def close(self, now: int, *, commit: bool) -> None:
         """Stop for good, committing first if asked to and possible; idempotent."""
@@ -376,17 +354,15 @@ class Execution(Generic[Batch]):
         try:
             self.discard()
         finally:
-            for stage in self.stages:
-                stage.spec.kernel.close()
+            self.stages.close()
             self.holding.close()
 
     @property
     def awaiting(self) -> bool:
         """Whether there is nothing to do only because records have not come yet."""
-        waits = self.state not in STOPPED
-        if self.trouble.error:
+        if self.state in STOPPED or self.trouble.error:
             return False
-        return waits and (self.holding.pending or any(stage.awaiting for stage in self.stages))
+        return self.holding.pending or self.stages.awaiting
 
     def wake_at(self, now: int) -> int | None:
         """When there may be something to do without anything happening outside."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 from millstream.catalog.source import Source
 from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
 from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
-from millstream.model.settings import PROPERTIES
 from millstream.service.described import (
     field_rows,
     push_facts,

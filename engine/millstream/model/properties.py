@@ -1,0 +1,228 @@
+"""The properties of a session: their names, kinds, defaults and what they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One settable property. `kind` is string, int, bool or a choice "a|b|c"."""
+
+    name: str
+    kind: str
+    default: str
+    description: str
+
+
+PROPERTIES: tuple[Property, ...] = (
+    Property(
+        "auto.offset.reset",
+        "earliest|latest",
+        "latest",
+        "Where a new query starts on a stream it reads for the first time.",
+    ),
+    Property(
+        "processing.guarantee",
+        "at_least_once|exactly_once|exactly_once_v2",
+        "at_least_once",
+        "What survives a crash: nothing lost, or nothing lost or doubled.",
+    ),
+    Property("commit.interval.ms", "int", "200", "How often results and positions are committed."),
+    Property(
+        "cache.max.bytes.buffering",
+        "int",
+        "0",
+        "0: every change of a table is written; more: one change per key and commit.",
+    ),
+    Property(
+        "max.task.idle.ms",
+        "0",
+        "0",
+        "How long a task waits for an input that has no records; waiting is not supported yet.",
+    ),
+    Property(
+        "ksql.persistence.default.format.key",
+        "string",
+        "KAFKA",
+        "KEY_FORMAT where a statement names none.",
+    ),
+    Property(
+        "ksql.persistence.default.format.value",
+        "string",
+        "",
+        "VALUE_FORMAT where a statement names none.",
+    ),
+    Property(
+        "ksql.persistence.wrap.single.values",
+        "bool",
+        "",
+        "WRAP_SINGLE_VALUE where a statement names none.",
+    ),
+    Property(
+        "ksql.output.topic.name.prefix",
+        "string",
+        "",
+        "Put before the name of a sink topic that is not named by KAFKA_TOPIC.",
+    ),
+    Property("ksql.sink.partitions", "int", "", "Partitions of new sink topics."),
+    Property("ksql.sink.replicas", "int", "", "Replicas of new sink topics."),
+    Property(
+        "millstream.emit.final.forgetful",
+        "bool",
+        "false",
+        "Whether EMIT FINAL loses windows that lie further behind the newest than size and grace "
+        "when they close, as an engine does whose window store has expired them.",
+    ),
+    Property(
+        "ksql.functions.collect_list.limit",
+        "int",
+        "-1",
+        "Most elements COLLECT_LIST keeps; -1 for no limit.",
+    ),
+    Property(
+        "ksql.functions.collect_set.limit",
+        "int",
+        "-1",
+        "Most elements COLLECT_SET keeps; -1 for no limit.",
+    ),
+    Property(
+        "ksql.functions.substring.legacy.args",
+        "bool",
+        "false",
+        "Accepted for compatibility; only false is supported.",
+    ),
+    Property(
+        "ksql.timestamp.throw.on.invalid",
+        "bool",
+        "false",
+        "Stop the query at a record without a usable timestamp, instead of skipping it.",
+    ),
+    Property(
+        "ksql.fail.on.deserialization.error",
+        "bool",
+        "false",
+        "Stop the query at an undecodable record, instead of skipping it.",
+    ),
+    Property(
+        "ksql.new.query.planner.enabled",
+        "bool",
+        "false",
+        "Let a key be left out of the projection; keys follow projection order.",
+    ),
+    Property(
+        "ksql.query.priority",
+        "int",
+        "0",
+        "Among queries that have as much to do, those of a higher priority are worked on sooner.",
+    ),
+    Property(
+        "num.stream.threads",
+        "int",
+        "2",
+        "How many threads process queries; given to `connect`, as it counts for the whole engine. "
+        "Also called `processing.threads`.",
+    ),
+    Property("ksql.variable.substitution.enable", "bool", "true", "Replace ${name} in statements."),
+    Property(
+        "ksql.lambdas.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; Lambda expressions are always allowed.",
+    ),
+    Property(
+        "ksql.suppress.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; EMIT FINAL is always allowed.",
+    ),
+    Property(
+        "ksql.create.or.replace.enabled",
+        "bool",
+        "true",
+        "Allow CREATE OR REPLACE.",
+    ),
+    Property("ksql.insert.into.values.enabled", "bool", "true", "Allow INSERT INTO … VALUES."),
+    Property(
+        "ksql.headers.columns.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; HEADERS columns are always allowed.",
+    ),
+    Property(
+        "ksql.query.pull.table.scan.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; pull queries without a key are always allowed.",
+    ),
+    Property(
+        "ksql.query.pull.range.scan.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; pull queries with a key range are always allowed.",
+    ),
+    Property("ksql.query.pull.stream.enabled", "bool", "true", "Allow pull queries on streams."),
+    Property(
+        "ksql.query.pull.enable.standby.reads",
+        "bool",
+        "false",
+        "Whether a pull query may read a copy that lags where the owner of a partition is away.",
+    ),
+    Property(
+        "ksql.query.pull.max.allowed.offset.lag",
+        "int",
+        str(2**63 - 1),
+        "Most records of the changelog by which such a copy may lag.",
+    ),
+    Property(
+        "ksql.query.pull.forwarding.timeout.ms",
+        "int",
+        "20000",
+        "How long a pull query waits for the rows of another instance.",
+    ),
+    Property(
+        "millstream.query.pull.ready.timeout.ms",
+        "int",
+        "5000",
+        "How long a pull query waits for partitions that are moving or being restored.",
+    ),
+    Property(
+        "millstream.query.pull.timeout.ms",
+        "int",
+        "60000",
+        "How long a pull query beyond the dialect (joins, GROUP BY, …) may take.",
+    ),
+    Property(
+        "ksql.query.pull.limit.clause.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; LIMIT in pull queries is always allowed.",
+    ),
+    Property(
+        "ksql.assert.topic.default.timeout.ms",
+        "int",
+        "1000",
+        "How long ASSERT TOPIC without TIMEOUT waits until it holds.",
+    ),
+    Property(
+        "ksql.streams.default.timestamp.extractor",
+        "string",
+        "",
+        "Accepted for compatibility; has no effect.",
+    ),
+    Property(
+        "topology.optimization", "string", "all", "Accepted for compatibility; has no effect."
+    ),
+    Property(
+        "ksql.windowed.session.key.legacy",
+        "bool",
+        "false",
+        "Accepted for compatibility; has no effect.",
+    ),
+    Property(
+        "__emit.interval.ms.kstreams.windowed.aggregation__",
+        "int",
+        "0",
+        "Accepted for compatibility; EMIT FINAL is never throttled.",
+    ),
+)

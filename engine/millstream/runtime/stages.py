@@ -1,0 +1,137 @@
+"""The sub-topologies of a query at work, as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Generic
+
+from millstream.log.log import Appended, Batch, Log, Reader, TopicPartition
+from millstream.runtime.spec import QuerySpec
+from millstream.runtime.stage import Stage
+from millstream.runtime.tasks import Task, TaskState
+
+Flushed = Sequence[tuple[Appended[Batch], ...]]
+"""What the kernels flushed, one entry for each sub-topology."""
+
+
+class Stages(Generic[Batch]):
+    """All `Stage`s of a query, in their order."""
+
+    def __init__(self, spec: QuerySpec[Batch]) -> None:
+        self._all = tuple(Stage(index, kernel) for index, kernel in enumerate(spec.kernels))
+        self._repartitions = spec.repartitions
+
+    def __iter__(self) -> Iterator[Stage[Batch]]:
+        return iter(self._all)
+
+    # ---- tasks -------------------------------------------------------------------------------
+
+    def open(
+        self,
+        log: Log[Batch],
+        committed: Mapping[TopicPartition, int],
+        start: Mapping[TopicPartition, int],
+        owned: Collection[int],
+    ) -> None:
+        """See `Stage.open`."""
+        for stage in self._all:
+            stage.open(log, committed, start, owned)
+
+    def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
+        """What the tasks of these partitions read."""
+        return [place for stage in self._all for place in stage.inputs_of(owned)]
+
+    def tasks(self) -> list[Task]:
+        """All that are open."""
+        return [task for stage in self._all for task in stage.tasks.values()]
+
+    @property
+    def running(self) -> bool:
+        """Whether no task waits for its state."""
+        return all(task.state is TaskState.RUNNING for task in self.tasks())
+
+    def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
+        """Replay one read, durable when this returns; the records, None if none had come.
+
+        At once, because a replay of hours must not start over, and a run that fails must find
+        only itself to undo."""
+        for stage in self._all:
+            count = stage.restore(log, reader, max_records)
+            if count is not None:
+                stage.spec.kernel.commit(stage.changelog_positions())
+                return count
+        return None
+
+    # ---- input -------------------------------------------------------------------------------
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """How far each input partition is processed; asked from any thread."""
+        return {place: at for stage in self._all for place, at in dict(stage.positions).items()}
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of what was read and not yet run."""
+        return sum(stage.buffered_bytes for stage in self._all)
+
+    @property
+    def records_in(self) -> int:
+        """Records processed since the query was added."""
+        return sum(stage.metrics.records_in for stage in self._all)
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether what was asked for last is on its way."""
+        return any(stage.awaiting for stage in self._all)
+
+    # ---- commit ------------------------------------------------------------------------------
+
+    def flush(self) -> Flushed[Batch]:
+        """See `Kernel.flush`."""
+        return [stage.spec.kernel.flush() for stage in self._all]
+
+    def begin_snapshots(self, log: Log[Batch]) -> None:
+        """See `Stage.begin_snapshots`."""
+        for stage in self._all:
+            stage.begin_snapshots(log)
+
+    def settle(self, flushed: Flushed[Batch]) -> int:
+        """The log has committed: make the state durable. How many outputs were flushed."""
+        written = 0
+        for stage, outputs in zip(self._all, flushed, strict=True):
+            stage.settle_snapshots()
+            written += stage.settle_flush(outputs)
+            stage.spec.kernel.commit(stage.changelog_positions())
+        return written
+
+    def commit_state(self) -> None:
+        """Make the state durable where nothing goes with it."""
+        for stage in self._all:
+            stage.spec.kernel.commit(stage.changelog_positions())
+
+    def forget(self, log: Log[Batch]) -> None:
+        """Delete consumed repartition records and changelogs behind snapshots."""
+        for stage in self._all:
+            stage.forget(log, self._repartitions)
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def close_tasks(self) -> None:
+        """Close all tasks and forget what was read."""
+        for stage in self._all:
+            stage.close_tasks()
+
+    def discard(self) -> None:
+        """Have all kernels forget what is not committed; then raises the first error."""
+        failed: list[Exception] = []
+        for stage in self._all:
+            try:
+                stage.spec.kernel.discard()
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def close(self) -> None:
+        """Release the kernels."""
+        for stage in self._all:
+            stage.spec.kernel.close()
