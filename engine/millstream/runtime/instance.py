@@ -15,7 +15,7 @@ from typing import Generic
 from millstream.log.log import Batch, Log, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
-from millstream.runtime.execution import Execution
+from millstream.runtime.execution import STOPPED, Execution
 from millstream.runtime.ports import NoRestorer, Restorer
 from millstream.runtime.scheduling import (
     FIRST_BATCH,
@@ -127,6 +127,15 @@ class Instance(Generic[Batch]):
         """All queries in the order in which they were added. `ends`: of their inputs, as far as
         they are known."""
         return tuple(status_of(execution, ends) for execution in tuple(self._queries.values()))
+
+    def retrying(self) -> dict[str, str]:
+        """The queries that will try again by themselves, and why they could not go on."""
+        queries = tuple(self._queries.values())
+        return {
+            query.spec.query_id: query.trouble.error
+            for query in queries
+            if query.trouble.error and query.state not in STOPPED
+        }
 
     def query_status(self, query_id: str) -> QueryStatus:
         """One query; StatementError if it is not here."""

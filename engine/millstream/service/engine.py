@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,7 @@ from millstream.state.store import Store
 CLIENT_IDENTITY = "_millstream_client"
 PATIENCE_SECONDS = 0.2
 CLOSE_SECONDS = 20
+RETRY_SECONDS = 60
 
 
 class Follower(Protocol):
@@ -187,9 +189,22 @@ class Engine:
             stream.fail(FencedError("the engine has stopped", detail=str(failure)))
 
     def drain(self) -> None:
-        """Return when all queries have processed and committed what there is."""
-        while self.driver.run_until_idle():
-            pass
+        """Return when all queries have processed and committed what there is.
+
+        Where brokers may be away for a while, queries that wait for them are waited for;
+        UnavailableError when that takes longer than a minute.
+        """
+        until = time.monotonic() + RETRY_SECONDS
+        while True:
+            while self.driver.run_until_idle():
+                pass
+            waiting = self.instance.retrying() if self.shared else {}
+            if not waiting:
+                return
+            if time.monotonic() > until:
+                query_id, why = next(iter(waiting.items()))
+                raise UnavailableError(f"Query {query_id} cannot go on: {why}")
+            time.sleep(PATIENCE_SECONDS)
 
     def close(self) -> None:
         """Stop, commit and release everything; idempotent.
