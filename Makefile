@@ -14,13 +14,18 @@ SAMPLE ?= 200
 KILLS ?= 20
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
+RECORDS ?= 2000000
+READER ?= plain,compiled
+MODES ?= alos,eos,eos100
+PEERS ?= none
+PEERS_FROM ?= ../shared/bench
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs conformance recovery kafka bench isolation sim crash differential
+.PHONY: help setup demo test check golden docs conformance recovery kafka bench bench-kafka isolation sim crash differential
 
 help:  ## Print the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
 $(STAMP): $(BUILT_FROM)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -68,6 +73,15 @@ bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packag
 
 isolation: $(BENCH_VENV)/.installed  ## What a query with a slow Python function costs another one: EVENTS=n
 	@$(BENCH_VENV)/bin/python -m tests.bench.isolation --events $(EVENTS)
+
+$(BENCH_VENV)/.kafka: $(BENCH_VENV)/.installed
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[kafka]'
+	@touch $@
+
+bench-kafka: $(BENCH_VENV)/.kafka  ## Speed on a broker of its own: [W=W1,W3] [PEERS=streams,flink] [RECORDS=n] [READER=plain] [MODES=eos] [MORE=--latency]
+	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
+	@$(BENCH_VENV)/bin/python -m tests.bench.kafka.run --events $(RECORDS) --readers '$(READER)' --modes '$(MODES)' \
+		--peers '$(PEERS)' --sources '$(PEERS_FROM)' $(if $(W),--only '$(W)') $(MORE)
 
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
 	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)

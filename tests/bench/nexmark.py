@@ -71,8 +71,10 @@ def bids(events: int, seed: int = 1) -> tuple[pa.Array, np.ndarray[Any, Any]]:
     return values, time
 
 
-def auctions(events: int, seed: int = 1) -> tuple[pa.Array, pa.Array, np.ndarray[Any, Any]]:
-    """JSON values, KAFKA BIGINT keys and timestamps of the auctions."""
+def auctions(
+    events: int, seed: int = 1
+) -> tuple[pa.Array, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """JSON values, ids and timestamps of the auctions."""
     rng = np.random.default_rng(seed + 1)
     event = np.arange(events, dtype=np.int64)
     place = event % 50
@@ -91,11 +93,13 @@ def auctions(events: int, seed: int = 1) -> tuple[pa.Array, pa.Array, np.ndarray
         ',"expires":', time + rng.integers(1000, 20_000, rows), ',"seller":', seller,
         ',"category":', 10 + rng.integers(0, 5, rows), ',"extra":"', _letters(rng, rows, 20), '"}',
     )  # fmt: skip
-    return values, bigint_keys(ids), time
+    return values, ids, time
 
 
-def persons(events: int, seed: int = 1) -> tuple[pa.Array, pa.Array, np.ndarray[Any, Any]]:
-    """JSON values, KAFKA BIGINT keys and timestamps of the persons."""
+def persons(
+    events: int, seed: int = 1
+) -> tuple[pa.Array, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """JSON values, ids and timestamps of the persons."""
     rng = np.random.default_rng(seed + 2)
     event = np.arange(0, events, 50, dtype=np.int64)
     rows, time = len(event), START_MS + event // 10
@@ -105,7 +109,7 @@ def persons(events: int, seed: int = 1) -> tuple[pa.Array, pa.Array, np.ndarray[
         _letters(rng, rows, 5), '.com","creditCard":"', card, '","city":"', _letters(rng, rows, 8),
         '","state":"OR","dateTime":', time, ',"extra":"', _letters(rng, rows, 20), '"}',
     )  # fmt: skip
-    return values, bigint_keys(FIRST_ID + event // 50), time
+    return values, FIRST_ID + event // 50, time
 
 
 def bigint_keys(ids: np.ndarray[Any, Any]) -> pa.Array:

@@ -42,7 +42,8 @@ def load(path: str, events: int) -> None:
         values, times = nexmark.bids(events)
         loads = [("bid", nexmark.raw(values, None, times), np.arange(len(times)) % PARTITIONS)]
         for topic, made in (("auction", nexmark.auctions), ("person", nexmark.persons)):
-            values, keys, times = made(events)
+            values, ids, times = made(events)
+            keys = nexmark.bigint_keys(ids)
             loads.append((topic, nexmark.raw(values, keys, times), partition_of(keys, PARTITIONS)))
         for topic, table, chosen in loads:
             for partition in range(PARTITIONS):
