@@ -40,6 +40,7 @@ class Cluster:
         """The offsets after the last records, of those that are committed or of all."""
         asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        problem = None
         for _ in range(100):
             try:
                 answers = self.admin.list_offsets(asked, isolation_level=level)
@@ -47,9 +48,10 @@ class Cluster:
                     (place.topic, place.partition): answer.result().offset
                     for place, answer in answers.items()
                 }
-            except KafkaException:
+            except KafkaException as error:
+                problem = error
                 time.sleep(0.1)
-        raise SystemExit(f"The broker does not tell the ends of {places}")
+        raise SystemExit(f"The broker does not tell the ends of {places}: {problem}")
 
     def positions(self, group: str, places: list[Place]) -> dict[Place, int]:
         """What a group has committed; -1001 where it has not."""

@@ -19,8 +19,8 @@ from tests.bench.kafka.cluster import Cluster
 from tests.bench.kafka.contenders import Race
 from tests.bench.kafka.watch import launch
 
-WARM = 150
-COUNTED = 300
+WARM = 100
+COUNTED = 200
 LIMIT_SECONDS = 60.0
 
 

@@ -32,13 +32,14 @@ UNSETTLED = frozenset(
 )
 LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 """The broker that was asked has gone, and may have done what it was asked for."""
+PASSING = UNSETTLED | LOST
 PAUSE = 0.01
 
 
 def answer_to(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> Result:
     """The answer to a request, asked again while the cluster elects who is to answer, and after
     the loss of the one who was asked if doing it twice is no harm."""
-    passing = UNSETTLED | LOST if repeatable else UNSETTLED
+    passing = PASSING if repeatable else UNSETTLED
     deadline = time.monotonic() + REQUEST_SECONDS
     while True:
         try:

@@ -109,10 +109,12 @@ class KafkaLog:
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """Committed records from `offset` on."""
+        self._topics.purges.settle((topic, partition))
         return self._reader.wait_and_read(topic, partition, offset, max_records)
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""
+        self._topics.purges.settle((topic, partition))
         return self._topics.offset((topic, partition), end=False)
 
     def end_offset(self, topic: str, partition: int) -> int:
@@ -134,11 +136,10 @@ class KafkaLog:
         return self._topics.offset((topic, partition), end=True, committed=False)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """Forget records with an offset below `before`."""
-        place = (topic, partition)
-        start, end = self.start_offset(*place), self.end_offset(*place)
-        if start < min(before, end):
-            self._topics.truncate(place, min(before, end))
+        """Forget records with an offset below `before`: soon, and at once for those who ask this
+        log where the partition starts, or read here and there."""
+        self._topics.check((topic, partition))
+        self._topics.purges.want((topic, partition), before)
 
     def positions(self, group: str, places: Collection[Place] = ()) -> dict[Place, int]:
         """The committed positions of a group. Those of `places` are settled, whoever moves them."""

@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
 from millstream.log.kafka.asking import ABSENT, PAUSE, answer_to
 from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, refused, translated
 from millstream.log.kafka.groups import Groups
+from millstream.log.kafka.purges import Purges
 from millstream.log.kafka.sightings import Sightings, absent, described
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
@@ -49,6 +50,7 @@ class Topics:
             raise refused(error, extra) from None
         self.sightings = Sightings(self._admin)
         self.groups = Groups(self._admin)
+        self.purges = Purges(self._admin, partial(self.offset, end=True))
         self._partitions: dict[str, int] = {}
         self._ends: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
         """The last answers to `ends`."""
@@ -78,6 +80,7 @@ class Topics:
     def delete(self, name: str) -> None:
         """Remove a topic and wait until it is gone; no error when there is none."""
         self._partitions.pop(name, None)
+        self.purges.drop(name)
         try:
             answer_to(lambda: self._admin.delete_topics([name])[name])
         except KafkaException as error:
@@ -214,15 +217,6 @@ class Topics:
             ),
             request_timeout=REQUEST_SECONDS,
         )
-
-    def truncate(self, place: Place, before: int) -> None:
-        """Delete the records below an offset."""
-        wanted = TopicPartition(*place, before)
-        try:
-            answer_to(lambda: self._admin.delete_records([wanted])[wanted])
-        except KafkaException as error:
-            attempt = f"truncate topic '{place[0]}', partition {place[1]}"
-            raise translated(error, attempt) from error
 
     def _metadata(self, name: str) -> tuple[int, int] | None:
         """Partitions and replicas; asking for a topic by name may have the broker make it, so all

@@ -1,0 +1,94 @@
+"""Deleting records that nobody needs any more, without waiting for it.
+
+A query that repartitions asks for it with each commit and for each partition; what is asked for
+within a second goes to the brokers as one request, while the query goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, DeletedRecords
+
+from millstream.log.kafka.asking import ABSENT, PASSING, answer_to
+from millstream.log.kafka.client import REQUEST_SECONDS, translated
+from millstream.log.log import TopicPartition as Place
+
+_SECONDS = 1.0
+"""How long what is asked for is gathered."""
+_Answers = Mapping[TopicPartition, Future[DeletedRecords]]
+
+
+class Purges:
+    """What is to be deleted, and what is on its way."""
+
+    def __init__(self, admin: AdminClient, end: Callable[[Place], int]) -> None:
+        """`end` tells the end of a partition: no more than what is there can be deleted."""
+        self._admin = admin
+        self._end = end
+        self._lock = threading.Lock()
+        self._wanted: dict[Place, int] = {}
+        self._sent: dict[Place, int] = {}
+        self._answers: _Answers = {}
+        self._next = 0.0
+
+    def want(self, place: Place, before: int) -> None:
+        """Delete the records below an offset, soon. Raises what kept an earlier request from
+        being done."""
+        with self._lock:
+            if before <= self._sent.get(place, -1):
+                return
+            self._wanted[place] = max(before, self._wanted.get(place, 0))
+            if time.monotonic() < self._next or not all(a.done() for a in self._answers.values()):
+                return
+            answers = self._answers
+            self._send()
+        for asked, answer in answers.items():
+            self._heard(asked, answer)
+
+    def settle(self, place: Place) -> None:
+        """Return when the records of a partition that are to be deleted are."""
+        with self._lock:
+            before = max(self._wanted.pop(place, -1), self._sent.pop(place, -1))
+        if before <= 0:
+            return
+        wanted = TopicPartition(*place, min(before, self._end(place)))
+        try:
+            answer_to(lambda: self._admin.delete_records([wanted])[wanted])
+        except KafkaException as error:
+            raise _failed(wanted, error) from error
+
+    def drop(self, topic: str) -> None:
+        """Forget what is wanted of a topic that is deleted."""
+        with self._lock:
+            for known in (self._wanted, self._sent):
+                for place in [place for place in known if place[0] == topic]:
+                    del known[place]
+
+    def _send(self) -> None:
+        wanted = [TopicPartition(*place, before) for place, before in self._wanted.items()]
+        self._answers = self._admin.delete_records(wanted, request_timeout=REQUEST_SECONDS)
+        self._sent.update(self._wanted)
+        self._wanted.clear()
+        self._next = time.monotonic() + _SECONDS
+
+    def _heard(self, asked: TopicPartition, answer: Future[DeletedRecords]) -> None:
+        error = answer.exception()
+        if not isinstance(error, KafkaException):
+            return
+        code = error.args[0].code()
+        if code in PASSING or code == KafkaError.OFFSET_OUT_OF_RANGE:
+            with self._lock:
+                # Asked again with the next one that is wanted.
+                self._sent.pop((asked.topic, asked.partition), None)
+        elif code not in ABSENT:
+            raise _failed(asked, error) from error
+
+
+def _failed(asked: TopicPartition, error: KafkaException) -> Exception:
+    attempt = f"truncate topic '{asked.topic}', partition {asked.partition}"
+    return translated(error, attempt)
