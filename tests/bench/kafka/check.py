@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from tests.bench.kafka.contenders import Race
 from tests.bench.kafka.load import records
 
 _AT_ONCE = 10_000
@@ -77,26 +78,32 @@ _TYPES = {
 }
 
 
-def verdict(
-    servers: str, workload: str, sink: str, partitions: int, events: int, peer: bool
-) -> str:
-    """`ok`, or what is wrong; with the number of records in the sink."""
-    wanted = WANTED[workload.rstrip("c")]
-    with duckdb.connect() as connection:
-        connection.execute("SET threads = 1; SET memory_limit = '4GB'")
+class Expected:
+    """The whole input in plain DuckDB, made once."""
+
+    def __init__(self, events: int) -> None:
+        self._connection = duckdb.connect()
+        self._connection.execute("SET threads = 1; SET memory_limit = '4GB'")
         for source, values, _, times in records(events):
-            raw = pa.table({"value": values, "ts": times})
-            connection.register("raw", raw)
-            connection.execute(
+            self._connection.register("raw", pa.table({"value": values, "ts": times}))
+            self._connection.execute(
                 f"CREATE TABLE {source} AS SELECT unnest(from_json(value, '{_TYPES[source]}')), ts"
                 " FROM raw"
             )
-        connection.execute(f"CREATE TABLE wanted AS {wanted.rows}")
-        found = _read(servers, sink, partitions)
+
+    def verdict(self, servers: str, race: Race) -> str:
+        """`ok`, or what is wrong with a sink; with the number of records in it."""
+        wanted = WANTED[race.workload.name.rstrip("c")]
+        peer = race.contender != "millstream"
+        connection = self._connection
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS {wanted.rows}")
+        found = _read(servers, race.sink, race.partitions)
         connection.register("read", found)
         connection.execute(_last(wanted, peer))
         differ = _added(connection, wanted) if peer else _rows(connection, wanted)
-    return f"{found.num_rows} out, {differ or 'ok'}"
+        connection.execute("DROP TABLE found")
+        connection.unregister("read")
+        return f"{found.num_rows} out, {differ or 'ok'}"
 
 
 def _last(wanted: Wanted, peer: bool) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.kafka.check import verdict
+from tests.bench.kafka.check import Expected
 from tests.bench.kafka.cluster import Cluster
 from tests.bench.kafka.contenders import COMMANDS, Race, built
 from tests.bench.kafka.latency import latencies
@@ -69,14 +69,10 @@ def run(options: argparse.Namespace, target: Cluster, peers: list[str]) -> bool:
     """Run all; whether all sinks hold what they must."""
     print(HEAD, "|--|--|--|--:|--:|--:|--:|--:|--|", sep="\n", flush=True)
     well = True
+    expected = Expected(options.events) if options.check else None
     for race, reader, count in races(options, peers):
         found = measured(race, target, options.built, reader, count)
-        result = "-"
-        if options.check:
-            result = verdict(
-                target.servers, race.workload.name, race.sink, race.partitions,
-                options.events, race.contender != "millstream",
-            )  # fmt: skip
+        result = "-" if expected is None else expected.verdict(target.servers, race)
         well &= "WRONG" not in result
         mode = next(
             name for name, way in MODES.items() if way == (race.exactly_once, race.commit_ms)
