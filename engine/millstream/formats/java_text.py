@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-_LARGE = r"^(.)([0-9]*?)(?:0*\.0|\.([0-9]+))$"
-"""A number above ten: its first digit, the other digits before the point, those behind it."""
-
 
 def double_text(value: str) -> str:
     """The text of a DOUBLE: plain from 0.001 up to ten million, else like `1.0E10`; NaN, Infinity.
@@ -14,21 +11,26 @@ def double_text(value: str) -> str:
     text = f"abs({value})::VARCHAR"
     mantissa, exponent = f"split_part({text}, 'e', 1)", f"split_part({text}, 'e', 2)::INTEGER"
     small = f"ltrim({text}, '0.')"
-    # DuckDB spends its time per operation on text: the branch of each magnitude has few of them.
-    moved = f"regexp_replace({text}, '{_LARGE}', '\\1.\\2\\3')"
-    large = f"replace(concat({moved}, 'E', instr({text}, '.') - 2), '.E', '.0E')"
+    # DuckDB spends its time per operation on text and per branch, empty or not: those of usual
+    # numbers have few of the former and come before the latter.
+    behind = f"rtrim(substring(replace({text}, '.', ''), 2), '0')"
+    moved = f"concat(left({text}, 1), '.', {behind}, 'E', instr({text}, '.') - 2)"
+    large = f"replace({moved}, '.E', '.0E')"
     sign = f"if({value} < 0, '-', '')"
-    return (
-        f"CASE WHEN abs({value}) >= 1e-3 AND abs({value}) < 1e7 OR {value} = 0"
-        f" THEN {value}::VARCHAR"
-        f" WHEN {value} IS NULL THEN NULL"
+    unusual = (
+        f"CASE WHEN {value} IS NULL THEN NULL"
         f" WHEN isnan({value}) THEN 'NaN'"
         f" WHEN isinf({value}) THEN concat({sign}, 'Infinity')"
-        f" WHEN abs({value}) >= 1e7 AND abs({value}) < 1e15 THEN {sign} || {large}"
         f" ELSE concat({sign}, CASE WHEN contains({text}, 'e')"
         f" THEN concat({mantissa}, if(contains({mantissa}, '.'), '', '.0'), 'E', {exponent})"
         f" WHEN abs({value}) >= 1 THEN {large}"
         f" ELSE concat({_scientific(small, f'len({small}) - len({text}) + 1')}) END) END"
+    )
+    return (
+        f"CASE WHEN abs({value}) >= 1e-3 AND abs({value}) < 1e7 OR {value} = 0"
+        f" THEN {value}::VARCHAR"
+        f" WHEN abs({value}) >= 1e7 AND abs({value}) < 1e15 THEN concat({sign}, {large})"
+        f" ELSE {unusual} END"
     )
 
 

@@ -121,7 +121,9 @@ def by_partition(
         return
     if len(present) > 1:
         order = order[np.argsort(destination[order].astype(np.int16), kind="stable")]
-    sorted_rows = table.take(pa.array(order))
+    # Rows of a source without keys go where they came from, and lie there already.
+    sorted_ = len(order) == table.num_rows and bool(np.all(order[1:] > order[:-1]))
+    sorted_rows = table if sorted_ else table.take(pa.array(order))
     cuts = [*np.searchsorted(destination[order], present).tolist(), len(order)]
     for partition, begin, end in zip(present.tolist(), cuts, cuts[1:], strict=False):
         yield partition, sorted_rows.slice(begin, end - begin)
