@@ -12,6 +12,7 @@ import argparse
 import itertools
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -143,6 +144,7 @@ def _workload(name: str) -> Workload:
 def main(arguments: list[str]) -> int:
     """Run the command; 1 when a sink does not hold what it must."""
     options = parsed(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wanted = [] if options.peers == "none" else options.peers.split(",")
     peers = built(wanted, options.sources, options.built)
     load_now = os.getloadavg()[0]
