@@ -26,7 +26,7 @@ from tests.bench.kafka.measure import cpu_seconds, peak_mb, tree
 QUIET_SECONDS = 3.0
 LIMIT_SECONDS = 240.0
 LOOK_SECONDS = 0.1
-PLAIN = {"MILLSTREAM_KAFKA_READER": "plain", "MILLSTREAM_KAFKA_CLIENT": "plain"}
+PLAIN = {"MILLSTREAM_KAFKA_CLIENT": "plain"}
 
 
 @dataclass(slots=True)
