@@ -156,6 +156,8 @@ class Followed(Generic[Batch]):
     """What it asks for is granted as it stands: its execution is to meet the error and tell it."""
     followers: dict[TaskId, Follower[Batch]] = field(default_factory=dict)
     trouble: Trouble = field(default_factory=Trouble)
+    restored: int = 0
+    """How far all its followers together have moved."""
 
     @property
     def wanted(self) -> frozenset[int]:

@@ -108,6 +108,10 @@ class Restoration(Generic[Batch]):
             for follower in tuple(query.followers.values())
         )
 
+    def restored(self) -> dict[str, int]:
+        """How many records were replayed for each query."""
+        return {query.query_id: query.restored for query in tuple(self._queries.values())}
+
     def troubles(self) -> dict[str, str]:
         """What keeps queries from being followed at the moment."""
         queries = tuple(self._queries.values())
@@ -206,8 +210,11 @@ class Restoration(Generic[Batch]):
             self._reader = self._log.reader()
         reader = self._reader
 
-        def replay(_query: Followed[Batch], _now: int) -> Moved:
-            return follower.advance(self._log, reader, self._settings)
+        def replay(query: Followed[Batch], _now: int) -> Moved:
+            before = follower.position
+            moved = follower.advance(self._log, reader, self._settings)
+            query.restored += max(0, follower.position - before)
+            return moved
 
         moved = self._guarded(query, now, replay)
         if moved is Moved.ON:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.log import Topic, WatchedLog, Writer
+from millstream.log.log import Topic, TopicPartition, WatchedLog, Writer
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
@@ -132,7 +132,7 @@ class Engine:
         """Where the log and the state lie, as far as these are files."""
         self.opened_at = ticks()
         self.ticks = ticks
-        self.sampler = Sampler(lambda: self.instance.status({}), ticks)
+        self.sampler = Sampler(lambda: self._status({}), ticks)
 
     def named(self, identity: str) -> str:
         """The name of a writer, or of a query, that is this process's alone."""
@@ -181,7 +181,11 @@ class Engine:
             inputs = self.instance.inputs()
         ends = self.log.end_offsets(inputs)
         with self.driver.lock.tried(PATIENCE_SECONDS):
-            return self.instance.status(ends)
+            return self._status(ends)
+
+    def _status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
+        statuses = self.instance.status(ends)
+        return statuses if self.restoring is None else self.restoring.completed(statuses)
 
     def _fail_pushes(self, failure: BaseException) -> None:
         """A processing thread has died: nobody will ever feed the push queries again."""

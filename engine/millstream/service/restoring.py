@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue
 from millstream.kernel.replica import DuckReplica
 from millstream.log.log import WatchedLog
-from millstream.runtime.restoration import FollowSpec, Progress, Restoration
-from millstream.runtime.spec import RuntimeSettings
+from millstream.runtime.restoration import FollowSpec, Progress, Restoration, Role
+from millstream.runtime.spec import QueryStatus, RuntimeSettings, TaskStatus
+from millstream.runtime.tasks import TaskState
 from millstream.service.turnlock import TurnLock
 from millstream.state.store import Store
 from millstream.topology.topology import Topology
@@ -20,6 +22,20 @@ IDLE_SECONDS = 0.1
 """How often standbys look whether their changelogs have grown."""
 AWAIT_SECONDS = 0.05
 """Asking again is cheap, and the log's word that something has come might be missed."""
+
+
+def _completed(status: QueryStatus, more: Sequence[Progress], restored: int) -> QueryStatus:
+    tasks = (TaskStatus(one.task, TaskState.RESTORING, one.lag) for one in more)
+    stages = (
+        replace(
+            stage,
+            to_restore=stage.to_restore
+            + sum(one.lag for one in more if one.task.subtopology == stage.index),
+        )
+        for stage in status.stages
+    )
+    metrics = replace(status.metrics, restored=status.metrics.restored + restored)
+    return replace(status, tasks=(*status.tasks, *tasks), stages=tuple(stages), metrics=metrics)
 
 
 class Restoring:
@@ -100,6 +116,19 @@ class Restoring:
     def progress(self) -> tuple[Progress, ...]:
         """See `Restoration.progress`."""
         return self._machine.progress(self._clock())
+
+    def completed(self, statuses: Sequence[QueryStatus]) -> tuple[QueryStatus, ...]:
+        """With the tasks that are restored here before these queries get them."""
+        starting = [one for one in self.progress() if one.role is Role.STARTING]
+        restored = self._machine.restored()
+        return tuple(
+            _completed(
+                status,
+                [one for one in starting if one.query_id == status.query_id],
+                restored.get(status.query_id, 0),
+            )
+            for status in statuses
+        )
 
     def troubles(self) -> dict[str, str]:
         """See `Restoration.troubles`."""
