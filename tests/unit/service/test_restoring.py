@@ -99,5 +99,7 @@ def test_without_a_thread_it_replays_when_asked() -> None:
         assert counts(second) == counts(first)
         assert [one.lag for one in restoring.progress()] == [0]
         assert restoring.ready(QUERY) == {1}
+        (told,) = restoring.completed(active.status({}))
+        assert told.metrics.restored == log.end_offset(str(SUB.changelog), 1) > 0
         restoring.close()
         active.close()
