@@ -11,7 +11,7 @@ from millstream.service.presence import Held, owner, standby_of
 from millstream.service.sharing import Sharing, share
 
 
-def join_service(engine: Engine, settings: InstanceSettings) -> None:
+def join_service(engine: Engine, settings: InstanceSettings) -> Sharing:
     """Have the others see this instance, ask it, and settle what it leaves when it dies."""
     door = Door(
         settings.listen,
@@ -36,6 +36,7 @@ def join_service(engine: Engine, settings: InstanceSettings) -> None:
             engine, sharing, name, settings.standby_replicas
         )
     engine.on_start.append(sharing.start)
+    return sharing
 
 
 def held_here(engine: Engine, query_id: str) -> Held:

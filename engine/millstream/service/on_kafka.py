@@ -23,6 +23,7 @@ from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
 from millstream.service.joining import join_service
 from millstream.service.opening import MEMORY
+from millstream.service.sharing import Sharing
 from millstream.state.store import Store
 
 
@@ -49,7 +50,13 @@ def open_kafka_engine(
     settings = replace(settings, command_topic=f"{namespace}commands", internal_prefix=namespace)
     catalogue = with_functions(builtin_catalogue(), functions)
     sharing = sharing or InstanceSettings()
-    membership = Membership(sharing.instance_id, sharing.group_protocol, sharing.session_timeout_ms)
+    joined: list[Sharing] = []
+    membership = Membership(
+        sharing.instance_id,
+        sharing.group_protocol,
+        sharing.session_timeout_ms,
+        superseded=lambda: any(one.superseded for one in joined),
+    )
     log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
     try:
         identity = _identity(log, settings.command_topic)
@@ -62,7 +69,7 @@ def open_kafka_engine(
         engine = resume_engine(
             log, store, settings, clock, catalogue, incarnation=membership.incarnation
         )
-        join_service(engine, sharing)
+        joined.append(join_service(engine, sharing))
     except BaseException:
         log.close()
         raise

@@ -75,6 +75,8 @@ class Peers:
         self._writer: Writer[pa.Table] | None = None
         self._offset = log.start_offset(self._topic, 0)
         self._sightings: dict[str, Sighting] = {}
+        self._first: int | None = None
+        """The offset of our first word."""
         self._settled: dict[str, set[str]] = {}
         """The writers of the dead that have been fenced, by incarnation."""
         self._published: tuple[Presence, int] | None = None
@@ -116,6 +118,13 @@ class Peers:
         """The others, without the dead."""
         dead = {presence.incarnation for presence in self.dead()}
         return tuple(s for name, s in self._others() if name not in dead)
+
+    def superseded(self) -> bool:
+        """Whether an instance of our name that lives has begun to speak after us."""
+        first = self._first
+        return first is not None and any(
+            s.presence.instance == self.instance and s.offset > first for s in self.live()
+        )
 
     def instances(self) -> frozenset[str]:
         """The names of all instances that live, this one included."""
@@ -198,6 +207,7 @@ class Peers:
         incarnation = (row["key"] or b"").decode(errors="replace")
         presence = None if row["value"] is None else decoded(row["value"])
         if incarnation == self.incarnation:
+            self._first = self._first or row["offset"]
             self._hear_own(presence)
         elif row["value"] is None:
             self._forget(incarnation)

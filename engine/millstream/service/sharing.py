@@ -45,6 +45,8 @@ class Sharing:
         self._thread: threading.Thread | None = None
         self.live: tuple[Sighting, ...] = ()
         """The others, as of the last beat."""
+        self.superseded = False
+        """Whether another one of our name was started after us."""
         self.on_beat: Callable[[], None] = _nothing
         """Called by each beat that has heard the others."""
 
@@ -55,6 +57,7 @@ class Sharing:
             self._peers.refresh(self._clock())
         finally:
             self.live = self._peers.live()
+            self.superseded = self._peers.superseded()
             # Where nothing can be heard, settling is what may change that.
             while self._peers.settle(self._clock()):
                 self._peers.publish(self.presence(), self._clock())

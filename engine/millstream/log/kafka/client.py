@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -129,6 +129,9 @@ class Membership:
     protocol: Literal["classic", "consumer"] = "classic"
     session_timeout_ms: int = 10_000
     incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
+    superseded: Callable[[], bool] = lambda: True
+    """Whether a process of the same name was started later than this one; asked when the brokers
+    say that there is another one, which may be a request of our own that came twice."""
 
 
 def checked(given: Mapping[str, str]) -> dict[str, str]:

@@ -172,7 +172,9 @@ class KafkaLog:
             return KafkaWriter(identity, self._surroundings, seat)
 
         config = member_config(self._servers, name, membership, self._extra)
-        made = KafkaMember(group, leases, config, open_writer, self._watchers.call)
+        made = KafkaMember(
+            group, leases, config, open_writer, self._watchers.call, membership.superseded
+        )
         self._members.add(made)
         return made
 

@@ -38,6 +38,8 @@ _LOOK_SECONDS = 0.1
 _CREDENTIAL_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0
 _AGAIN_SECONDS = 1.0
+_SUCCESSOR_SECONDS = 4.0
+"""How soon a process that is at work has been heard of by the others."""
 _RELEASE_SECONDS = 60.0
 """How long a name that the broker believes in use may be that of an earlier process of ours."""
 _WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
@@ -60,13 +62,16 @@ class KafkaMember:
         config: Settings,
         open_writer: OpenWriter,
         moved: Callable[[], None],
+        superseded: Callable[[], bool],
     ) -> None:
-        """`leases`: the topic. `moved` is called, from the thread, whenever the claim was."""
+        """`leases`: the topic. `moved` is called, from the thread, whenever the claim was.
+        `superseded`: see `Membership`."""
         self._group = group
         self._leases = leases
         self._config = config
         self._open_writer = open_writer
         self._moved = moved
+        self._superseded = superseded
         self._news = threading.Condition()
         self._claim = Claim(0, frozenset())
         self._settled = 0
@@ -229,6 +234,9 @@ class KafkaMember:
             return
         failure = translated(fault, f"take part in the group '{self._group}'")
         if unreleased or isinstance(failure, FencedError):
+            self._lose()
+            if not unreleased and not self._has_successor():
+                return
             name = self._config.get("group.instance.id")
             failure = FencedError(
                 f"Another process runs with instance id '{name}'",
@@ -236,6 +244,17 @@ class KafkaMember:
             )
         self._fault = failure
         self._moved()
+
+    def _has_successor(self) -> bool:
+        """Whether it is another process that has our name. A request to join that was sent twice,
+        because the answer took long, makes the brokers take us for two."""
+        deadline = time.monotonic() + _SUCCESSOR_SECONDS
+        while not self._closing and time.monotonic() < deadline:
+            if self._superseded():
+                return True
+            with self._news:
+                self._news.wait(_LOOK_SECONDS)
+        return False
 
     def _unreleased_for_long(self) -> bool:
         """The broker may not know yet that an earlier process of this name has ended."""
