@@ -22,7 +22,7 @@ class Cluster:
         """`process`: its id, for the CPU that it uses."""
         self.servers = servers
         self.process = process
-        self.admin = AdminClient({"bootstrap.servers": servers})
+        self.admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
     def create(self, name: str, partitions: int) -> None:
         """Make a topic."""
