@@ -49,9 +49,11 @@ class Cluster:
                     for place, answer in answers.items()
                 }
             except KafkaException as error:
+                # It may not have heard yet of a new topic, and does not ask by itself.
                 problem = error
+                self.admin.list_topics(timeout=10)
                 time.sleep(0.1)
-        raise SystemExit(f"The broker does not tell the ends of {places}: {problem}")
+        raise SystemExit(f"The broker does not tell the ends of {places[0][0]}: {problem}")
 
     def positions(self, group: str, places: list[Place]) -> dict[Place, int]:
         """What a group has committed; -1001 where it has not."""
