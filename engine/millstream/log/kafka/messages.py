@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
@@ -50,35 +53,55 @@ def produce(
 ) -> None:
     """Hand a batch to the client, in order. `delivered` hears of the last record, and of each
     large one."""
-    keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
-    stamps, headers = batch["timestamp"].to_pylist(), batch["headers"]
-    carried = headers.to_pylist() if headers.null_count < len(headers) else None
-    last = batch.num_rows - 1
-    for row, (key, value, stamp) in enumerate(zip(keys, values, stamps, strict=True)):
-        options: dict[str, Any] = {}
-        if carried is not None and carried[row] is not None:
-            options["headers"] = [(item["key"], item["value"]) for item in carried[row]]
-        if row == last or len(value or b"") + len(key or b"") >= _LARGE:
-            options["on_delivery"] = delivered
-        _produce(producer, topic, value, key, partition, stamp, options)
+    values, keys, stamps, headers = (
+        batch[name] for name in ("value", "key", "timestamp", "headers")
+    )
+    carried = _pairs(headers.to_pylist()) if headers.null_count < len(headers) else repeat(None)
+    sizes = pc.add(*(pc.fill_null(pc.binary_length(column), 0) for column in (keys, values)))
+    heard: list[Delivered | None] = [None] * batch.num_rows
+    for row in (batch.num_rows - 1, *np.flatnonzero(sizes.to_numpy() >= _LARGE).tolist()):
+        heard[row] = delivered
+    send: Callable[..., None] = producer.produce
+    rows = zip(
+        values.to_pylist(), keys.to_pylist(), stamps.to_pylist(), heard, carried, strict=False
+    )
+    for value, key, stamp, hears, pairs in rows:
+        # By place, which takes the client half the time of names. Were the places to change, it
+        # would refuse None for a timestamp.
+        record: tuple[Any, ...] = (
+            topic,
+            value,
+            key,
+            partition,
+            hears,
+            None,
+            stamp or _EARLIEST,
+            pairs,
+        )
+        try:
+            send(*record)
+        except BufferError:
+            _send_later(producer, record)
 
 
-def _produce(
-    producer: Producer,
-    topic: str,
-    value: bytes | None,
-    key: bytes | None,
-    partition: int,
-    stamp: int,
-    options: dict[str, Any],
-) -> None:
+def _pairs(
+    headers: Sequence[Sequence[dict[str, Any]] | None],
+) -> list[list[tuple[str, bytes | None]] | None]:
+    return [
+        None if items is None else [(item["key"], item["value"]) for item in items]
+        for items in headers
+    ]
+
+
+def _send_later(producer: Producer, record: tuple[Any, ...]) -> None:
     since = None
     while True:
+        since = wait_for_room(producer, since)
         try:
-            producer.produce(topic, value, key, partition, timestamp=stamp or _EARLIEST, **options)
+            producer.produce(*record)
             return
         except BufferError:
-            since = wait_for_room(producer, since)
+            continue
 
 
 def wait_for_room(producer: Producer, since: float | None) -> float:
