@@ -26,11 +26,16 @@ UNSETTLED = frozenset(
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
+LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT})
 """The broker that was asked has gone, and may have done what it was asked for."""
 PASSING = UNSETTLED | LOST
 PAUSE = 0.01
