@@ -94,17 +94,23 @@ class EngineProcess:
         self._process.wait()
         self._listener.join()
 
-    def continue_as_zombie(self) -> tuple[int, list[str]]:
-        """Let it go on after a SIGSTOP, until the transactions have ended that it was in without
-        having asked for their commit. How many these were, and the writers of those that were
-        committed."""
+    def halt(self) -> frozenset[str]:
+        """Stop it; the writers that are in a transaction whose commit they have not asked for."""
+        self.signal(signal.SIGSTOP)
+        # What it has said is on its way through a pipe.
+        time.sleep(TELLING_SECONDS)
         with self._said:
             mid = (writer for writer, mark in self._last.items() if mark in ("begin", "positions"))
             self._halted = frozenset(mid)
             self._ends = {}
+        return self._halted
+
+    def continue_as_zombie(self) -> list[str]:
+        """Let it go on, until these transactions have ended; the writers of those that were
+        committed."""
         self.signal(signal.SIGCONT)
         self._await("how its transactions ended", lambda: self._ends.keys() >= self._halted)
-        return len(self._halted), [w for w in self._halted if self._ends[w] == "done"]
+        return [writer for writer in self._halted if self._ends[writer] == "done"]
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

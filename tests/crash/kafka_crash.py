@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,7 @@ ALL_ODDS = 0.1
 AWAY_SECONDS = 1.5 * SESSION_MS / 1000
 """How long a killed instance stays away at most: some are replaced by others, some are not."""
 BOUNCE_ODDS = 0.25
+GROUP_SECONDS = 60.0
 WIPE_ODDS = 0.1
 
 
@@ -128,8 +129,9 @@ def kill(run: Run, slot: Slot) -> None:
 
 
 def stop_as_zombie(run: Run) -> None:
-    """Stop an instance at a step of a commit until others have its tasks, then let it go on: what
-    it was about to write must not be accepted. It goes on as a member like any other."""
+    """Stop an instance at a step of a commit until the brokers count it among the members no more,
+    then let it go on: what it was about to write must not be accepted. It goes on as a member
+    like any other."""
     for slot in run.up:
         assert slot.engine is not None
         slot.engine.await_ready()
@@ -137,17 +139,32 @@ def stop_as_zombie(run: Run) -> None:
     zombie = victim.engine
     assert zombie is not None
     zombie.await_marks(run.rng.choice(("begin", "positions")), run.rng.randint(1, MARKS))
-    zombie.signal(signal.SIGSTOP)
-    time.sleep(1.5 * SESSION_MS / 1000)
+    halted = zombie.halt()
+    await_members(run, halted, len(run.slots) - 1)
     for slot in run.up:
         if slot is not victim and slot.engine is not None:
             slot.engine.await_marks("done", run.rng.randint(1, MARKS))
-    halted, accepted = zombie.continue_as_zombie()
+    accepted = zombie.continue_as_zombie()
     run.seen["zombies"] += 1
-    run.seen["transactions of zombies"] += halted
+    run.seen["transactions of zombies"] += len(halted)
     if accepted:
         raise CampaignError(f"a zombie's transaction was accepted: {accepted}")
     run.seen["kills"] += 1
+
+
+def await_members(run: Run, queries: Iterable[str], count: int) -> None:
+    """Return when the group of each query has so many members."""
+    admin = AdminClient({"bootstrap.servers": run.servers, "log_level": 2})
+    deadline = time.monotonic() + GROUP_SECONDS
+    for query in queries:
+        group = f"_millstream.{run.service}.{query}"
+        while True:
+            time.sleep(0.2)
+            found = admin.describe_consumer_groups([group])[group].result()
+            if len(found.members) == count:
+                break
+            if time.monotonic() > deadline:
+                raise CampaignError(f"{group} has {len(found.members)} members and not {count}")
 
 
 def bounce_broker(run: Run) -> None:
