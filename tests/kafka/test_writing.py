@@ -17,6 +17,7 @@ from millstream.model.batch import RAW_SCHEMA, raw_batch
 from millstream.model.errors import StatementError
 from tests.unit.log.kafka_batches import batches, shown
 
+GROUP = "writing"
 TOPIC = "writing"
 LIMIT = 20_000
 RANDOM = random.Random(1)
@@ -88,13 +89,13 @@ def test_a_record_that_is_refused(log: KafkaLog, writer: Writer[pa.Table], size:
     with pytest.raises(
         StatementError, match=rf"'{TOPIC}', partition 1: .*{size + 13:,} bytes.*one"
     ):
-        writer.transact("g", [appended(0, good), appended(1, large)], {(TOPIC, 0): 1})
-    assert log.positions("g") == {}
+        writer.transact(GROUP, [appended(0, good), appended(1, large)], {(TOPIC, 0): 1})
+    assert log.positions(GROUP) == {}
     writer.append([appended(1, good)])
-    assert writer.transact("g", [appended(1, good)], {(TOPIC, 0): 1}) is Outcome.COMMITTED
+    assert writer.transact(GROUP, [appended(1, good)], {(TOPIC, 0): 1}) is Outcome.COMMITTED
     ends = [log.end_offset(TOPIC, partition) for partition in (0, 1)]
     assert [len(rows(log, partition, 0, end)) for partition, end in enumerate(ends)] == [1, 2]
-    log.forget_group("g")
+    log.forget_group(GROUP)
 
 
 def test_a_time_that_the_broker_refuses(log: KafkaLog, writer: Writer[pa.Table]) -> None:

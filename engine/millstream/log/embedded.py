@@ -34,6 +34,7 @@ from millstream.log.log import (
     Topic,
     TopicPartition,
     ends_one_by_one,
+    of_places,
 )
 from millstream.log.logfile import LogFile
 from millstream.log.membership import Member, SoleMember
@@ -231,7 +232,7 @@ class EmbeddedLog:
         """See `Log`."""
         with self._lock:
             self._require_open()
-            return dict(self._contents.positions.get(group, {}))
+            return of_places(self._contents.positions.get(group, {}), places)
 
     def forget_group(self, group: str) -> None:
         """See `Log`."""

@@ -153,6 +153,13 @@ def ends_one_by_one(
     return ends
 
 
+def of_places(
+    positions: Mapping[TopicPartition, int], places: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """These positions, or those of `places` where any are given."""
+    return {place: at for place, at in positions.items() if not places or place in places}
+
+
 class Log(Protocol[Batch]):
     """Topics and committed positions. Reads see committed records only."""
 
@@ -199,8 +206,8 @@ class Log(Protocol[Batch]):
     def positions(
         self, group: str, places: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
-        """The committed positions of a group. Those that a transaction may still move are waited
-        for, but the first of a partition only where it is one of `places`."""
+        """The committed positions of a group, of `places` alone where they are given. Those that
+        a transaction may still move are waited for."""
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""

@@ -29,6 +29,7 @@ from millstream.log.log import (
     Topic,
     TopicPartition,
     ends_one_by_one,
+    of_places,
 )
 from millstream.log.membership import Member, SoleMember
 from millstream.log.simulated_group import Coordinator
@@ -175,7 +176,7 @@ class SimulatedLog(Generic[Batch]):
                 f"The positions of group '{group}' are not stable: a transaction is open.",
                 code="E-NOT-STABLE",
             )
-        return dict(self._positions.get(group, {}))
+        return of_places(self._positions.get(group, {}), places)
 
     def forget_group(self, group: str) -> None:
         """See `Log`."""

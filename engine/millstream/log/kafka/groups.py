@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from concurrent.futures import Future
+from collections.abc import Callable, Collection
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from millstream.log.kafka.asking import ABSENT, PAUSE, UNSETTLED, answer_to
-from millstream.log.kafka.client import REQUEST_SECONDS, translated
+from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.log import TopicPartition as Place
 
 _LEAVE_SECONDS = 20.0
@@ -26,46 +20,50 @@ _LEAVE_PAUSE = 0.1
 class Groups:
     """Reads and drops positions. Calls wait for their answer."""
 
-    def __init__(self, admin: AdminClient) -> None:
+    def __init__(
+        self,
+        admin: AdminClient,
+        reading: Callable[[str], Settings],
+        everywhere: Callable[[], Collection[Place]],
+    ) -> None:
+        """`reading`: the configuration of a consumer of a group; `everywhere`: all partitions."""
         self._admin = admin
+        self._reading = reading
+        self._everywhere = everywhere
 
-    def positions(self, group: str, moved: Collection[Place] = ()) -> dict[Place, int]:
+    def positions(self, group: str, places: Collection[Place] = ()) -> dict[Place, int]:
         """What a group has committed, once no transaction that moves it is being completed.
 
-        `moved`: places that this process has committed positions for. Where a group has none yet,
-        a broker that is asked for all of them does not tell that some are on their way.
+        It is asked by a consumer: the client that administers dies, with its whole process, when
+        the broker that it asks is not the group's any more (librdkafka issue 5040, 2.16).
         """
-        if moved:
-            self._settled(group, [TopicPartition(*place) for place in moved])
-        found = self._settled(group, None)
+        wanted = [TopicPartition(*place) for place in places or self._everywhere()]
+        consumer = Consumer(self._reading(group))
+        try:
+            found = self._settled(consumer, wanted) if wanted else []
+        except KafkaException as error:
+            raise translated(error, f"read the positions of '{group}'") from error
+        finally:
+            consumer.close()
         return {(item.topic, item.partition): item.offset for item in found if item.offset >= 0}
 
-    def _settled(self, group: str, wanted: list[TopicPartition] | None) -> list[TopicPartition]:
+    @staticmethod
+    def _settled(consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
+        """Of a consumer that reads committed records only, a broker that is completing a
+        transaction asks for patience, which the client has."""
         deadline = time.monotonic() + REQUEST_SECONDS
         while True:
-            found = self._group_offsets(group, wanted)
-            unsettled = next((item.error for item in found if item.error is not None), None)
-            if unsettled is None:
-                return found
-            if unsettled.code() not in UNSETTLED or time.monotonic() > deadline:
-                raise translated(unsettled, f"read the positions of '{group}'")
+            try:
+                found = consumer.committed(wanted, timeout=REQUEST_SECONDS)
+                failed = [item.error for item in found if item.error is not None]
+                lasting = [error for error in failed if error.code() not in ABSENT]
+                if not lasting:
+                    return list(found)
+                raise KafkaException(lasting[0])
+            except KafkaException as error:
+                if error.args[0].code() not in UNSETTLED or time.monotonic() > deadline:
+                    raise
             time.sleep(PAUSE)
-
-    def _group_offsets(
-        self, group: str, wanted: list[TopicPartition] | None
-    ) -> list[TopicPartition]:
-        def ask() -> Future[ConsumerGroupTopicPartitions]:
-            asked = [ConsumerGroupTopicPartitions(group, wanted)]
-            return self._admin.list_consumer_group_offsets(
-                asked, require_stable=True, request_timeout=REQUEST_SECONDS
-            )[group]
-
-        try:
-            return list(answer_to(ask).topic_partitions or ())
-        except KafkaException as error:
-            if error.args[0].code() in ABSENT:
-                return []
-            raise translated(error, f"read the positions of '{group}'") from error
 
     def forget(self, group: str) -> None:
         """Drop a group's positions. UnavailableError when it still has members after a while."""

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from millstream.log.kafka.asking import PAUSE
 from millstream.log.kafka.client import (
     REQUEST_SECONDS,
     Membership,
@@ -85,8 +86,9 @@ class KafkaLog:
         self._topics.delete(name)
         deadline = time.monotonic() + REQUEST_SECONDS
         for group, places in self._moved.items():
-            self._moved[group] = {place for place in places if place[0] != name}
-            while any(topic == name for topic, _ in self._topics.groups.positions(group)):
+            gone = {place for place in places if place[0] == name}
+            self._moved[group] = places - gone
+            while gone and self._topics.groups.positions(group, gone):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Positions of '{group}' on topic '{name}' remain")
 
@@ -142,9 +144,9 @@ class KafkaLog:
         self._topics.purges.want((topic, partition), before)
 
     def positions(self, group: str, places: Collection[Place] = ()) -> dict[Place, int]:
-        """The committed positions of a group. Those of `places` are settled, whoever moves them."""
+        """The committed positions of a group, of `places` alone where they are given."""
         name, leases = self._namespace + group, self._leases(group)
-        found = self._topics.groups.positions(name, {*places, *self._moved.get(name, ())})
+        found = self._topics.groups.positions(name, places)
         return {place: offset for place, offset in found.items() if place[0] != leases}
 
     def forget_group(self, group: str) -> None:
@@ -185,9 +187,12 @@ class KafkaLog:
         if self._topics.describe(name) is None:
             with suppress(ConflictError):
                 self._topics.create(Topic(name, partitions, AS_THE_CLUSTER))
-        found = self._topics.describe(name)
-        if found is None:
-            raise UnavailableError(f"The topic '{name}' cannot be found")
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while (found := self._topics.describe(name)) is None:
+            # Another instance has just made it, and not all brokers have heard of that.
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"The topic '{name}' cannot be found")
+            time.sleep(PAUSE)
         if found.partitions != partitions:
             raise CorruptionError(
                 f"topic '{name}' shares {found.partitions} tasks between the instances, but here"

@@ -27,7 +27,13 @@ from confluent_kafka.admin import (
 )
 
 from millstream.log.kafka.asking import ABSENT, PAUSE, answer_to
-from millstream.log.kafka.client import REQUEST_SECONDS, admin_config, refused, translated
+from millstream.log.kafka.client import (
+    REQUEST_SECONDS,
+    admin_config,
+    consumer_config,
+    refused,
+    translated,
+)
 from millstream.log.kafka.groups import Groups
 from millstream.log.kafka.purges import Purges
 from millstream.log.kafka.sightings import Sightings, absent, described
@@ -49,7 +55,8 @@ class Topics:
         except KafkaException as error:
             raise refused(error, extra) from None
         self.sightings = Sightings(self._admin)
-        self.groups = Groups(self._admin)
+        reading = partial(consumer_config, servers, extra=extra)
+        self.groups = Groups(self._admin, reading, self._everywhere)
         self.purges = Purges(self._admin, partial(self.offset, end=True))
         self._partitions: dict[str, int] = {}
         self._ends: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
@@ -122,6 +129,10 @@ class Topics:
         """All topics but the cluster's own."""
         listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
         return tuple(sorted(name for name in listed.topics if not name.startswith("__")))
+
+    def _everywhere(self) -> list[Place]:
+        listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS)).topics
+        return [(name, part) for name, topic in listed.items() for part in topic.partitions]
 
     def check(self, place: Place) -> None:
         """StatementError unless the partition exists."""
