@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
@@ -30,7 +31,7 @@ from millstream_parser import statements as s
 
 BUFFER_BATCHES_MAX = 1024
 BUFFER_BYTES_MAX = 256 << 20
-_BOOKKEEPING = {PART, SEQ, ROWTIME, DIFF, HEADERS}
+_BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
 
 
 def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
@@ -96,7 +97,7 @@ def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:
         if stream.closed or output.count == 0:
             continue
         rows = output.batch
-        kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+        kept = _for_client(rows, stream.columns)
         full = stream.buffered_bytes + kept.nbytes > BUFFER_BYTES_MAX and not stream.buffer.empty()
         if full or stream.buffer.qsize() >= BUFFER_BATCHES_MAX:
             raise UnavailableError(
@@ -104,7 +105,15 @@ def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:
                 hint="Read faster, or add a LIMIT or a filter.",
                 code="E-SLOW-CONSUMER",
             )
-        stream.put(kept.rename_columns(stream.columns))
+        stream.put(kept)
+
+
+def _for_client(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The columns of the query under their names, and `$diff` where there are deletions."""
+    kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+    change = kept[DIFF]
+    kept = kept.drop_columns([DIFF]).rename_columns(list(columns))
+    return kept.append_column(DIFF, change) if pc.min(change).as_py() < 1 else kept
 
 
 def _fail(stream: Stream, error: Exception) -> None:
