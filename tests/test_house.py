@@ -49,6 +49,8 @@ HOMES: dict[str, set[str]] = {
     "confluent_kafka": {"log"},
     "pyspark": {"history"},
     "prompt_toolkit": {"millstream_cli"},
+    "starlette": {"millstream_server"},
+    "hypercorn": {"millstream_server"},
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
     "threading": {"log", "service", "kernel", "state", "query", "millstream_cli"},

@@ -83,10 +83,10 @@ async def serve(
     stop: Callable[[], Awaitable[None]],
     tls: Tls | None = None,
 ) -> None:
-    """Serve until `stop` returns."""
+    """Serve until `stop` returns. The listeners are closed then."""
     config = Config()
-    secure = [f"fd://{each.bound.fileno()}" for each in listeners if each.secure]
-    plain = [f"fd://{each.bound.fileno()}" for each in listeners if not each.secure]
+    secure = [f"fd://{each.bound.detach()}" for each in listeners if each.secure]
+    plain = [f"fd://{each.bound.detach()}" for each in listeners if not each.secure]
     config.bind, config.insecure_bind = (secure, plain) if secure else (plain, [])
     if secure:
         if tls is None:

@@ -46,7 +46,17 @@ class Case:
     @property
     def plain(self) -> bool:
         """Whether the case needs neither the HTTP interface nor a schema registry."""
-        return self.raw["suite"] != "rest" and not self.raw["needs_registry"]
+        return not self.rest and not self.raw["needs_registry"]
+
+    @property
+    def served(self) -> bool:
+        """Whether the case is run over HTTP, and needs no schema registry."""
+        return self.rest and not self.raw["needs_registry"]
+
+    @property
+    def rest(self) -> bool:
+        """Whether the case is run over HTTP."""
+        return bool(self.raw["suite"] == "rest")
 
 
 def load(folder: Path, only: str | None = None, tier: int | None = None) -> Iterator[Case]:
@@ -64,8 +74,6 @@ def load(folder: Path, only: str | None = None, tier: int | None = None) -> Iter
 
 def unsupported(case: Case) -> str | None:
     """Why the engine does not run this case yet; it counts as failed."""
-    if case.raw["suite"] == "rest":
-        return "unsupported: the HTTP interface"
     if case.raw["needs_registry"]:
         return "unsupported: schema registry formats"
     return None
