@@ -6,6 +6,7 @@ The header holds the definition of the message; its fields are numbered in colum
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -72,7 +73,7 @@ def proto_schema(schema: Schema) -> str:
 
 def _message(
     name: str,
-    columns: tuple[Column, ...] | tuple[t.Field, ...],
+    columns: Sequence[Column | t.Field],
     depth: int,
     imports: dict[str, None],
     count: list[int],

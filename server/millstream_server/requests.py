@@ -85,7 +85,7 @@ def _setting(name: str, value: Any) -> str:
 
 
 def accepted(accept: str, offered: Sequence[str], default: str) -> str:
-    """The media type to answer with: the best liked of those offered; RefusedError (406) if none is.
+    """The media type to answer with: the best liked of those offered; RefusedError if none is.
 
     Of types that are liked as well as each other the first in the header counts.
     """

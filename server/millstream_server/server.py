@@ -113,7 +113,7 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(executor, call)
 
     async def caught_up(self, number: int | None) -> None:
-        """Wait until a command has been carried out here; RefusedError (50301) when that takes long."""
+        """Wait until a command has been carried out here; RefusedError when that takes long."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.settings.command_timeout_ms / 1000
         while number is not None and self.last_command < number:

@@ -72,6 +72,11 @@ def load(folder: Path, only: str | None = None, tier: int | None = None) -> Iter
                     yield case
 
 
+def beyond_the_engine(case: Case) -> str | None:
+    """Why a case cannot be run on an engine alone."""
+    return "unsupported: the HTTP interface" if case.rest else unsupported(case)
+
+
 def unsupported(case: Case) -> str | None:
     """Why the engine does not run this case yet; it counts as failed."""
     if case.raw["needs_registry"]:

@@ -40,7 +40,7 @@ class Allowed:
 
 
 def check_access(
-    where: exp.Expression | None, key: Sequence[Column], *, windowed: bool, allowed: Allowed
+    where: exp.Expr | None, key: Sequence[Column], *, windowed: bool, allowed: Allowed
 ) -> None:
     """StatementError where the clause makes the query look at more than is allowed, or compares a
     key with what none can be. The clause has been typed."""
@@ -61,7 +61,7 @@ def check_access(
         raise StatementError(_SCAN)
 
 
-def _disjuncts(tree: exp.Expression) -> Iterator[tuple[exp.Expression, ...]]:
+def _disjuncts(tree: exp.Expr) -> Iterator[tuple[exp.Expr, ...]]:
     """The alternatives of a clause, each as conditions that must all hold."""
     match tree:
         case exp.Or():
@@ -84,7 +84,7 @@ def _disjuncts(tree: exp.Expression) -> Iterator[tuple[exp.Expression, ...]]:
             yield (tree,)
 
 
-def _sides(tree: exp.Expression, key: Sequence[Column]) -> tuple[Column, exp.Expression] | None:
+def _sides(tree: exp.Expr, key: Sequence[Column]) -> tuple[Column, exp.Expr] | None:
     """The key column that a condition compares and what it is compared with."""
     if not isinstance(tree, _COMPARED):
         return None
@@ -95,29 +95,29 @@ def _sides(tree: exp.Expression, key: Sequence[Column]) -> tuple[Column, exp.Exp
     return None
 
 
-def _key_column(tree: exp.Expression, key: Sequence[Column]) -> Column | None:
+def _key_column(tree: exp.Expr, key: Sequence[Column]) -> Column | None:
     if not isinstance(tree, exp.Column):
         return None
     return next((column for column in key if column.name == tree.name), None)
 
 
-def _refuse_impossible(tree: exp.Expression, key: Sequence[Column]) -> None:
+def _refuse_impossible(tree: exp.Expr, key: Sequence[Column]) -> None:
     found = _sides(tree, key) if isinstance(tree, exp.EQ) else None
     if found is None:
         return
     column, other = found
     if isinstance(other, exp.Literal) and other.is_string and column.type in _NO_TEXT:
         raise StatementError(
-            f"{print_expression(other)} can not be converted to the type of the key column:"
+            f"{_text(other)} can not be converted to the type of the key column:"
             f" {column.name} {column.type} KEY"
         )
     if isinstance(other, exp.Null):
-        raise StatementError(f"Primary key columns can not be NULL: {print_expression(tree)}")
+        raise StatementError(f"Primary key columns can not be NULL: {_text(tree)}")
 
 
-def _is_range(conjunction: Sequence[exp.Expression], key: Sequence[Column]) -> bool:
+def _is_range(conjunction: Sequence[exp.Expr], key: Sequence[Column]) -> bool:
     """Whether an alternative means a range of keys; False for single ones."""
-    found: dict[str, list[exp.Expression]] = {}
+    found: dict[str, list[exp.Expr]] = {}
     for condition in conjunction:
         compared = _sides(condition, key)
         if compared is None:
@@ -142,12 +142,12 @@ def _is_range(conjunction: Sequence[exp.Expression], key: Sequence[Column]) -> b
 
 
 def _refuse_missing(
-    conjunction: Sequence[exp.Expression],
-    found: dict[str, list[exp.Expression]],
+    conjunction: Sequence[exp.Expr],
+    found: dict[str, list[exp.Expr]],
     key: Sequence[Column],
 ) -> None:
     if not found:
-        shown = " AND ".join(map(print_expression, conjunction))
+        shown = " AND ".join(map(_text, conjunction))
         raise StatementError(f"WHERE clause missing key column for disjunct: {shown}")
     if len(found) < len(key):
         specified = ", ".join(_shown(column) for column in key if column.name in found)
@@ -158,9 +158,14 @@ def _refuse_missing(
         )
 
 
-def _mentions(tree: exp.Expression, key: Sequence[Column]) -> bool:
+def _mentions(tree: exp.Expr, key: Sequence[Column]) -> bool:
     return any(_key_column(column, key) is not None for column in tree.find_all(exp.Column))
 
 
 def _shown(column: Column) -> str:
     return f"`{column.name}` {column.type} KEY"
+
+
+def _text(tree: exp.Expr) -> str:
+    assert isinstance(tree, exp.Expression)
+    return print_expression(tree)

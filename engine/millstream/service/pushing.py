@@ -32,7 +32,6 @@ from millstream.topology.topology import Topology
 from millstream_parser import statements as s
 
 BUFFER_BATCHES_MAX = 1024
-BUFFER_BYTES_MAX = 256 << 20
 _BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
 
 
@@ -77,6 +76,7 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
 def _start(
     engine: Engine, stream: Stream, topology: Topology, session: Session, kind: SourceKind
 ) -> None:
+    bytes_max = engine.settings.push_buffer_bytes
     for internal in topology.internal_topics:
         engine.log.create_topic(internal_topic(internal))
     add_query(
@@ -90,20 +90,22 @@ def _start(
             transient=True,
             users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
-            on_outputs=lambda outputs: _hand_over(stream, outputs, kind),
+            on_outputs=lambda outputs: _hand_over(stream, outputs, kind, bytes_max),
             on_error=lambda error: _fail(stream, error),
         ),
     )
 
 
-def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]], kind: SourceKind) -> None:
+def _hand_over(
+    stream: Stream, outputs: Sequence[Appended[pa.Table]], kind: SourceKind, bytes_max: int
+) -> None:
     """Put rows into the client's buffer. What this raises stops the query, and so reaches the
     client behind the rows that are in the buffer."""
     for output in outputs:
         if stream.closed or output.count == 0:
             continue
         kept = _for_client(output.batch, stream.columns, kind)
-        full = stream.buffered_bytes + kept.nbytes > BUFFER_BYTES_MAX and not stream.buffer.empty()
+        full = stream.buffered_bytes + kept.nbytes > bytes_max and not stream.buffer.empty()
         if full or stream.buffer.qsize() >= BUFFER_BATCHES_MAX:
             raise UnavailableError(
                 f"push query {stream.query_id} was ended: its client reads too slowly",

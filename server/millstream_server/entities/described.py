@@ -77,8 +77,8 @@ def query_description(query_id: str, view: View, plan: str = "", topology: str =
     record, stream = catalog.queries.get(query_id), view.engine.pushing.get(query_id)
     columns: Sequence[Column] = ()
     window = None
-    if record is not None and record.sink in catalog.sources:
-        sink = catalog.sources[record.sink]
+    sink = catalog.sources.get(record.sink or "") if record else None
+    if sink is not None:
         columns, window = sink.schema.columns, sink.window
     elif stream is not None:
         columns = stream.schema.columns
