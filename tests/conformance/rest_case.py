@@ -20,7 +20,7 @@ from tests.conformance.engine_case import IGNORED_PROPERTIES, append, make_topic
 from tests.conformance.functions import FUNCTIONS
 from tests.conformance.judge import StopError, contained
 from tests.conformance.rest_compare import response_difference
-from tests.conformance.served import served
+from tests.served import served
 
 PARTITIONS = 4
 CONFIGURATION = {
