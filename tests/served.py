@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from millstream.service.engine import Engine
 from millstream_server.guard import Guard
@@ -31,18 +32,16 @@ def served(
     settings: ServerSettings | None = None,
     guard: Guard | None = None,
     tls: Tls | None = None,
+    patience_s: float = 60.0,
 ) -> Iterator[Served]:
     """Serve an engine on a free port of this machine; the engine is not closed in the end."""
     server = Server(engine, settings or ServerSettings(properties=properties or {}), guard)
-    listener = bind(f"http{'s' if tls else ''}://127.0.0.1:0")
+    listener = bind(f"http{'s' if tls else ''}://127.0.0.1:0", patience_s=patience_s)
     url = listener.url
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
-    thread = threading.Thread(
-        target=loop.run_until_complete,
-        args=(serve(application(server), [listener], stop.wait, tls),),
-        daemon=True,
-    )
+    serving = serve(application(server), [listener], stop.wait, tls)
+    thread = threading.Thread(target=_run, args=(loop, serving), daemon=True)
     thread.start()
     try:
         yield Served(server, url)
@@ -50,4 +49,8 @@ def served(
         server.close()
         loop.call_soon_threadsafe(stop.set)
         thread.join()
-        loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(serving)

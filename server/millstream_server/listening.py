@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +16,8 @@ from starlette.types import ASGIApp
 from millstream.model.errors import StatementError, UnavailableError
 
 BACKLOG = 512
-GRACE_SECONDS = 3
+GRACE_SECONDS = 1
+PATIENCE_SECONDS = 600.0
 IDLE_SECONDS = 86_400
 _PORTS = {"http": 8088, "https": 8088}
 
@@ -52,8 +54,9 @@ class Listener:
         return f"{'https' if self.secure else 'http'}://{shown}:{port}"
 
 
-def bind(url: str) -> Listener:
-    """Bind a socket for `http://host:port`; port 0 is any that is free.
+def bind(url: str, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
+    """Bind a socket for `http://host:port`; port 0 is any that is free. A client that takes
+    nothing of what it is sent for `patience_s`, or is not there any more, is cut off.
 
     StatementError for another form, UnavailableError where the address cannot be had.
     """
@@ -67,6 +70,7 @@ def bind(url: str) -> Listener:
     family = socket.AF_INET6 if ":" in parts.hostname else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _limit_silence(bound, patience_s)
     try:
         bound.bind((parts.hostname, _PORTS[parts.scheme] if port is None else port))
         bound.listen(BACKLOG)
@@ -77,13 +81,23 @@ def bind(url: str) -> Listener:
     return Listener(bound, parts.scheme == "https")
 
 
+def _limit_silence(bound: socket.socket, seconds: float) -> None:
+    """Let the system end connections nobody reads from: their own buffers would hide it from us.
+    What is set on a listening socket holds for those it accepts."""
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_USER_TIMEOUT", seconds * 1000)):
+        if hasattr(socket, name):
+            bound.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value)))
+
+
 async def serve(
     app: ASGIApp,
     listeners: Sequence[Listener],
     stop: Callable[[], Awaitable[None]],
     tls: Tls | None = None,
 ) -> None:
-    """Serve until `stop` returns. The listeners are closed then."""
+    """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
+    of their answers within some seconds are left behind."""
     config = Config()
     secure = [f"fd://{each.bound.detach()}" for each in listeners if each.secure]
     plain = [f"fd://{each.bound.detach()}" for each in listeners if not each.secure]
@@ -99,4 +113,12 @@ async def serve(
     config.include_server_header = False
     config.errorlog = logging.getLogger("millstream.server.connections")
     config.accesslog = None
-    await hypercorn_serve(app, config, shutdown_trigger=stop)  # type: ignore[arg-type]
+    stopping = asyncio.ensure_future(stop())
+    serving = asyncio.ensure_future(
+        hypercorn_serve(app, config, shutdown_trigger=lambda: asyncio.shield(stopping))  # type: ignore[arg-type]
+    )
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    # Hypercorn waits without end for clients that do not read.
+    await asyncio.wait((serving,), timeout=2 * GRACE_SECONDS)
+    if serving.done():
+        await serving

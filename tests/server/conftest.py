@@ -18,7 +18,7 @@ from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from tests.served import Served, served
 
-PATIENCE_S = 60.0
+PATIENCE_S = 20.0
 BUFFER_BYTES = 64 << 10
 
 
@@ -99,5 +99,3 @@ def shop(door: Door) -> Door:
     )
     door.engine.drain()
     return door
-
-

@@ -43,9 +43,7 @@ def test_delimited_leaves_deletions_out() -> None:
 
 
 def test_the_plain_array_begins_with_the_description() -> None:
-    assert whole(PlainArray(), ROWS, DELETED) == (
-        b"[" + DESCRIBED + b',[1,"a"],[2,null],[2,"x"]]'
-    )
+    assert whole(PlainArray(), ROWS, DELETED) == (b"[" + DESCRIBED + b',[1,"a"],[2,null],[2,"x"]]')
 
 
 def test_objects_of_a_pull_query_have_no_dangling_separator() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,8 +12,15 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
+from millstream.log.log import Appended
+from millstream.model.batch import raw_batch
+from millstream.model.settings import EngineSettings
+from millstream.runtime.spec import QueryState
+from millstream.service.clock import now_ms
+from millstream.service.execution import open_engine
 from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
-from tests.server.conftest import PATIENCE_S, Door
+from tests.served import served
+from tests.server.conftest import BUFFER_BYTES, PATIENCE_S, Door
 
 PULL = "SELECT * FROM spending WHERE customer = 'ann';"
 PUSH = "SELECT customer, amount FROM orders EMIT CHANGES"
@@ -54,9 +62,6 @@ def test_deletions_are_tombstones(door: Door) -> None:
         " WITH (kafka_topic='t', key_format='JSON', value_format='JSON', partitions=1);"
     )
     rows = door.engine.log.writer("w")
-    from millstream.log.log import Appended
-    from millstream.model.batch import raw_batch
-
     batch = raw_batch([(b"1", b'{"V":"a"}', 1), (b"1", None, 2)])
     rows.append([Appended("t", 0, batch, 2, 20)])
     found = json.loads(door.query("SELECT * FROM t EMIT CHANGES LIMIT 2;", KSQL))
@@ -154,27 +159,53 @@ def test_a_query_is_ended_by_others(shop: Door, by: str) -> None:
         assert list(lines)[-1] == '{"finalMessage":"Query Completed"}]'
 
 
-def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
+def overrun(door: Door) -> tuple[socket.socket, int]:
+    """A client that does not read while more and more comes, until its query has failed."""
     door.ksql(
         "CREATE STREAM s (v STRING) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
         "CREATE STREAM copied AS SELECT * FROM s;"
     )
     slow = silent(door.url, "SELECT * FROM s EMIT CHANGES;")
-    ended = door.watched()
+    (query_id,) = door.engine.pushing
     value = json.dumps({"V": "x" * 1_000}).encode()
-    count = 0
-    while not ended.is_set() and count < 100_000:
+    for count in range(1_000, 100_000, 1_000):
         door.feed("s", [value] * 1_000)
         door.engine.drain()
-        count += 1_000
-    assert ended.wait(PATIENCE_S)
-    (end,) = (door.engine.log.end_offset("COPIED", 0),)
-    assert end == count
+        states = {query.query_id: query.state for query in door.engine.statuses()}
+        if states[query_id] is QueryState.ERROR:
+            return slow, count
+    raise AssertionError("a client may have everything without reading it")
+
+
+def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
+    slow, count = overrun(door)
+    assert door.engine.log.end_offset("COPIED", 0) == count
+    ended = door.watched()
     rest = b""
     while piece := slow.recv(1 << 20):
         rest += piece
     slow.close()
     assert b"reads too slowly" in rest[-1_000:]
+    assert ended.wait(PATIENCE_S)
+
+
+def test_a_client_that_never_reads_does_not_keep_the_server(door: Door) -> None:
+    slow, _ = overrun(door)
+    # The door is closed while the client is still there.
+    assert slow.fileno() >= 0
+
+
+def test_a_client_that_never_reads_is_cut_off() -> None:
+    settings = EngineSettings(threads=1, push_buffer_bytes=BUFFER_BYTES)
+    engine = open_engine(":memory:", settings, now_ms)
+    engine.start()
+    properties = {"auto.offset.reset": "earliest"}
+    with served(engine, properties, patience_s=0.5) as found, ExitStack() as stack:
+        door = Door(engine, found, stack)
+        slow, _ = overrun(door)
+        assert door.watched().wait(PATIENCE_S)
+        slow.close()
+    engine.close()
 
 
 def silent(url: str, sql: str) -> socket.socket:

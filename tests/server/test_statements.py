@@ -49,7 +49,7 @@ def test_a_statement_gives_its_status(door: Door) -> None:
         ("ASSERT TOPIC orders;", "assert_topic"),
         ("PAUSE CTAS_SPENDING_1;", "currentStatus"),
         ("TERMINATE CTAS_SPENDING_1;", "currentStatus"),
-        ("CREATE STREAM IF NOT EXISTS orders (x INT) WITH (kafka_topic='orders', value_format='JSON');", "warning_entity"),
+        ("CREATE STREAM IF NOT EXISTS orders AS SELECT * FROM spending;", "warning_entity"),
         ("DROP STREAM IF EXISTS nothing;", "warning_entity"),
         ("INSERT INTO orders SELECT * FROM orders;", "currentStatus"),
         ("CREATE TYPE money AS DECIMAL(6, 2);", "currentStatus"),
