@@ -28,20 +28,27 @@ def refused(error: RefusedError, media_type: str) -> Response:
 
 class Streamed(Response):
     """A body that is made as it goes. The next piece is made only when the connection has taken
-    the last one; when the client leaves, `pieces` is closed at once, wherever it waits."""
+    the last one; when the client leaves, `pieces` is closed at once, wherever it waits. One that is
+    `reading` the body of the request meanwhile notices by itself."""
 
     def __init__(
         self,
         pieces: AsyncGenerator[bytes, None],
         media_type: str,
         headers: Mapping[str, str] | None = None,
+        *,
+        reading: bool = False,
     ) -> None:
         super().__init__(None, 200, headers, media_type)
         del self.headers["content-length"]
         self._pieces = pieces
+        self._reading = reading
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
+        if self._reading:
+            await self._send(send)
+            return
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(_left(receive))
         try:

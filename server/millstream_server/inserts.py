@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -24,6 +25,7 @@ from millstream_server.values import text_of
 
 LINE_BYTES_MAX = 1 << 20
 ROWS_AT_ONCE = 1_000
+_NAME = re.compile(r"\w+|`[^`]+`|\"[^\"]+\"")
 
 
 async def inserts_stream(request: Request, server: Server) -> Response:
@@ -36,7 +38,8 @@ async def inserts_stream(request: Request, server: Server) -> Response:
     if not first:
         raise RefusedError(MALFORMED, "The first line must be an object with the target")
     inserts = await server.run(_opened, server, first[0], principal_of(request))
-    return Streamed(_acknowledged(server, inserts, first[1:], lines, array=kind == JSON), kind)
+    pieces = _acknowledged(server, inserts, first[1:], lines, array=kind == JSON)
+    return Streamed(pieces, kind, reading=True)
 
 
 def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
@@ -49,10 +52,12 @@ def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
     if not isinstance(target, str):
         raise RefusedError(MALFORMED, "The target must be the name of a stream")
     session = server.session(Asked("", settings_of(wanted, "properties")))
+    if not _NAME.fullmatch(target):
+        raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
     try:
         # A name is read as the language reads it: folded to upper case unless it is quoted.
-        (piece,) = parse_text(f"INSERT INTO {target} VALUES ();".replace("()", "(NULL)"))
-    except (MillstreamError, ValueError) as error:
+        (piece,) = parse_text(f"INSERT INTO {target} VALUES (NULL);")
+    except MillstreamError as error:
         raise RefusedError(
             BAD_STATEMENT, f"'{target}' is not the name of a stream", target
         ) from error

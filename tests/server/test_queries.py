@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
@@ -159,28 +160,29 @@ def test_a_query_is_ended_by_others(shop: Door, by: str) -> None:
         assert list(lines)[-1] == '{"finalMessage":"Query Completed"}]'
 
 
-def overrun(door: Door) -> tuple[socket.socket, int]:
-    """A client that does not read while more and more comes, until its query has failed."""
+def overrun(door: Door) -> tuple[socket.socket, int, threading.Event]:
+    """A client that does not read while more and more comes, until its query has failed; how many
+    records there were; set when the query is gone."""
     door.ksql(
         "CREATE STREAM s (v STRING) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
         "CREATE STREAM copied AS SELECT * FROM s;"
     )
     slow = silent(door.url, "SELECT * FROM s EMIT CHANGES;")
     (query_id,) = door.engine.pushing
+    ended = door.watched()
     value = json.dumps({"V": "x" * 1_000}).encode()
     for count in range(1_000, 100_000, 1_000):
         door.feed("s", [value] * 1_000)
         door.engine.drain()
         states = {query.query_id: query.state for query in door.engine.statuses()}
-        if states[query_id] is QueryState.ERROR:
-            return slow, count
+        if states.get(query_id, QueryState.ERROR) is QueryState.ERROR:
+            return slow, count, ended
     raise AssertionError("a client may have everything without reading it")
 
 
 def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
-    slow, count = overrun(door)
+    slow, count, ended = overrun(door)
     assert door.engine.log.end_offset("COPIED", 0) == count
-    ended = door.watched()
     rest = b""
     while piece := slow.recv(1 << 20):
         rest += piece
@@ -190,7 +192,7 @@ def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
 
 
 def test_a_client_that_never_reads_does_not_keep_the_server(door: Door) -> None:
-    slow, _ = overrun(door)
+    slow, _, _ = overrun(door)
     # The door is closed while the client is still there.
     assert slow.fileno() >= 0
 
@@ -202,8 +204,8 @@ def test_a_client_that_never_reads_is_cut_off() -> None:
     properties = {"auto.offset.reset": "earliest"}
     with served(engine, properties, patience_s=0.5) as found, ExitStack() as stack:
         door = Door(engine, found, stack)
-        slow, _ = overrun(door)
-        assert door.watched().wait(PATIENCE_S)
+        slow, _, ended = overrun(door)
+        assert ended.wait(PATIENCE_S)
         slow.close()
     engine.close()
 
