@@ -114,7 +114,8 @@ class Objects:
     """One JSON array of objects, each with one field that says what it is.
 
     The separator follows each object at once, so that somebody who reads lines sees a row when it
-    comes; of a `pull` query it comes before the next one, and none is left over.
+    comes; of a `pull` query it comes before the next one, and none is left over. A line ends the
+    last one too, which clients look for.
     """
 
     media_type = KSQL
@@ -157,9 +158,9 @@ class Objects:
 
     def _last(self, value: dict[str, object] | None) -> bytes:
         if value is None:
-            return b"]"
+            return b"]\n"
         before = ",\n" if self._pull else ""
-        return f"{before}{text_of(value)}]".encode()
+        return f"{before}{text_of(value)}]\n".encode()
 
 
 def _unmarked(column: Column) -> Column:

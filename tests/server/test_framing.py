@@ -50,9 +50,9 @@ def test_objects_of_a_pull_query_have_no_dangling_separator() -> None:
     assert whole(Objects(pull=True), ROWS) == (
         b'[{"header":{"queryId":"q1","schema":"`ID` INTEGER KEY, `V` STRING"}},\n'
         b'{"row":{"columns":[1,"a"]}},\n'
-        b'{"row":{"columns":[2,null]}}]'
+        b'{"row":{"columns":[2,null]}}]\n'
     )
-    assert whole(Objects(pull=True)).endswith(b'STRING"}}]')
+    assert whole(Objects(pull=True)).endswith(b'STRING"}}]\n')
 
 
 def test_objects_of_a_push_query_end_each_row_at_once() -> None:
@@ -63,15 +63,15 @@ def test_objects_of_a_push_query_end_each_row_at_once() -> None:
     assert framing.rows(DELETED) == (
         b'{"row":{"columns":[1,null],"tombstone":true}},\n{"row":{"columns":[2,"x"]}},\n'
     )
-    assert framing.end("Limit Reached") == b'{"finalMessage":"Limit Reached"}]'
+    assert framing.end("Limit Reached") == b'{"finalMessage":"Limit Reached"}]\n'
 
 
 def test_errors_behind_the_header() -> None:
     error = b'{"@type":"generic_error","error_code":50000,"message":"no"}'
     assert Delimited().failed(FAILED) == error + b"\n"
     assert PlainArray().failed(FAILED) == b"," + error + b"]"
-    assert Objects(pull=True).failed(FAILED) == b',\n{"errorMessage":' + error + b"}]"
-    assert Objects(pull=False).failed(FAILED) == b'{"errorMessage":' + error + b"}]"
+    assert Objects(pull=True).failed(FAILED) == b',\n{"errorMessage":' + error + b"}]\n"
+    assert Objects(pull=False).failed(FAILED) == b'{"errorMessage":' + error + b"}]\n"
 
 
 def test_an_arrow_stream_reads_back() -> None:

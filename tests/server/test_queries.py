@@ -35,7 +35,7 @@ def test_a_pull_query_on_a_table(shop: Door) -> None:
     assert json.loads(shop.query(PULL, JSON))[1] == ["ann", 3.75]
     assert shop.query(PULL, KSQL, "/query") == (
         '[{"header":{"queryId":null,"schema":"`CUSTOMER` STRING KEY, `TOTAL` DECIMAL(6, 2)"}},\n'
-        '{"row":{"columns":["ann",3.75]}}]'
+        '{"row":{"columns":["ann",3.75]}}]\n'
     )
     assert "protoSchema" in shop.query(PULL, PROTOBUF)
 
