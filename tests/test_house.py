@@ -41,7 +41,7 @@ ABOVE = {
     "query": {"service", "millstream_server", "millstream_cli"},
     "service": {"millstream_server", "millstream_cli"},
     "millstream_server": {"millstream_cli"},
-    "millstream_cli": {"millstream_server"},
+    "millstream_cli": set(),
 }
 """What the upper rooms may not import."""
 HOMES: dict[str, set[str]] = {
@@ -49,6 +49,8 @@ HOMES: dict[str, set[str]] = {
     "confluent_kafka": {"log"},
     "pyspark": {"history"},
     "prompt_toolkit": {"millstream_cli"},
+    "starlette": {"millstream_server"},
+    "hypercorn": {"millstream_server"},
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
     "threading": {"log", "service", "kernel", "state", "query", "millstream_cli"},

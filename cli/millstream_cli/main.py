@@ -18,12 +18,15 @@ from millstream.model.settings import InstanceSettings
 from millstream.service.database import Database
 from millstream.service.text import read_text
 from millstream_cli.render import FORMATS, Look, show, show_error
+from millstream_cli.serving import add_server_options, start_server
 from millstream_cli.shell import run_shell
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     options = _options().parse_args(arguments)
+    if options.command == "server":
+        return start_server(options, Console(stderr=True, soft_wrap=True))
     console = Console(soft_wrap=options.output == "JSON")
     errors = Console(stderr=True, soft_wrap=True)
     try:
@@ -184,6 +187,7 @@ def _options() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command")
     run = commands.add_parser("run", help="run a file of statements and exit")
     run.add_argument("file", metavar="FILE.sql")
+    add_server_options(commands)
     return parser
 
 

@@ -46,7 +46,17 @@ class Case:
     @property
     def plain(self) -> bool:
         """Whether the case needs neither the HTTP interface nor a schema registry."""
-        return self.raw["suite"] != "rest" and not self.raw["needs_registry"]
+        return not self.rest and not self.raw["needs_registry"]
+
+    @property
+    def served(self) -> bool:
+        """Whether the case is run over HTTP, and needs no schema registry."""
+        return self.rest and not self.raw["needs_registry"]
+
+    @property
+    def rest(self) -> bool:
+        """Whether the case is run over HTTP."""
+        return bool(self.raw["suite"] == "rest")
 
 
 def load(folder: Path, only: str | None = None, tier: int | None = None) -> Iterator[Case]:
@@ -62,10 +72,13 @@ def load(folder: Path, only: str | None = None, tier: int | None = None) -> Iter
                     yield case
 
 
+def beyond_the_engine(case: Case) -> str | None:
+    """Why a case cannot be run on an engine alone."""
+    return "unsupported: the HTTP interface" if case.rest else unsupported(case)
+
+
 def unsupported(case: Case) -> str | None:
     """Why the engine does not run this case yet; it counts as failed."""
-    if case.raw["suite"] == "rest":
-        return "unsupported: the HTTP interface"
     if case.raw["needs_registry"]:
         return "unsupported: schema registry formats"
     return None

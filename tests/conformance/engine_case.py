@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -96,8 +97,18 @@ def prepare(
         parsed = tuple(parse_text("\n".join(case.statements), test_statements=False))
     except MillstreamError as error:
         raise StopError("parse", error) from error
-    _make_topics(case, [piece.statement for piece in parsed], engine)
+    _make_topics(case, [piece.statement for piece in parsed], engine, PARTITIONS)
     return session, parsed
+
+
+def make_topics(case: Case, engine: Engine, partitions: int) -> None:
+    """Make the topics of a case whose statements are sent to a server; those that do not parse
+    make none."""
+    found = []
+    for text in case.statements:
+        with contextlib.suppress(MillstreamError):
+            found += [piece.statement for piece in parse_text(text)]
+    _make_topics(case, found, engine, partitions)
 
 
 def execute(piece: Piece, session: Session, engine: Engine) -> None:
@@ -108,20 +119,22 @@ def execute(piece: Piece, session: Session, engine: Engine) -> None:
         raise StopError("statement", error) from error
 
 
-def _make_topics(case: Case, statements: list[s.Statement], engine: Engine) -> None:
+def _make_topics(
+    case: Case, statements: list[s.Statement], engine: Engine, partitions: int
+) -> None:
     """Topics exist before any statement runs; the partition counts matter to co-partitioning
     checks only, so they are kept where a case is about them."""
     counts: dict[str, int] = {}
     for topic in case.raw.get("topics", []):
-        counts[topic["name"]] = topic.get("partitions", 1)
+        counts[topic["name"]] = topic.get("partitions", partitions)
     for statement in statements:
         if isinstance(statement, s.CreateSource) and statement.elements:
             given = dict(statement.properties)
             name, count = str(given.get("KAFKA_TOPIC", "")), given.get("PARTITIONS")
             if name:
-                counts.setdefault(name, int(str(count)) if count is not None else PARTITIONS)
+                counts.setdefault(name, int(str(count)) if count is not None else partitions)
     for record in case.inputs + case.outputs:
-        counts.setdefault(record["topic"], PARTITIONS)
+        counts.setdefault(record["topic"], partitions)
     sinks = {sink.name for sink in statements if isinstance(sink, s.CreateAs)}
     read = {record["topic"] for record in case.inputs}
     for name, count in counts.items():

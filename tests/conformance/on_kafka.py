@@ -17,7 +17,7 @@ from pathlib import Path
 
 from millstream.service.engine import Engine
 from millstream.service.on_kafka import open_kafka_engine
-from tests.conformance.cases import Case, load, unsupported
+from tests.conformance.cases import Case, beyond_the_engine, load
 from tests.conformance.engine_case import SETTINGS, in_memory, run_case
 from tests.conformance.functions import FUNCTIONS
 
@@ -35,7 +35,7 @@ def sample(folder: Path, count: int, only: str | None) -> list[Case]:
 
 def runs_alike(case: Case) -> bool:
     """Whether a case can end alike. Time 0 cannot be written by the client (docs/limits.md)."""
-    if unsupported(case) or case.id.startswith(OFFSETS):
+    if beyond_the_engine(case) or case.id.startswith(OFFSETS):
         return False
     return all(record["ts"] for record in case.inputs)
 

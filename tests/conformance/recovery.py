@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.cases import Case, load, unsupported
+from tests.conformance.cases import Case, beyond_the_engine, load
 from tests.conformance.killed_case import LOGS, End, Outcome, run_killed
 from tests.conformance.run import AREA_WIDTH, in_processes
 
@@ -40,7 +40,7 @@ def unkillable(case: Case) -> str:
         return "ends in an error"
     if not case.inputs:
         return "has no input"
-    return unsupported(case) or ""
+    return beyond_the_engine(case) or ""
 
 
 def verdict(job: tuple[Case, str, int]) -> Verdict:

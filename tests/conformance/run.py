@@ -2,6 +2,7 @@
 
 Each case gets an engine of its own over an in-memory log, without a thread: records are appended
 in file order, `--batch` of them at a time, and the engine runs until it is idle after each batch.
+Cases of the HTTP suite get an engine with its threads, and a server on a free port.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from tests.conformance.cases import Case, load, unsupported
 from tests.conformance.engine_case import run_case
+from tests.conformance.rest_case import run_rest_case
 
 AREA_WIDTH = 46
 Job = TypeVar("Job")
@@ -27,12 +29,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a case; `reason` is empty when it passed. `plain`: see `Case`."""
+    """What became of a case; `reason` is empty when it passed. `plain`, `served`: see
+    `Case`."""
 
     id: str
     area: str
     tier: int
     plain: bool
+    served: bool
     error_case: bool
     with_message: bool
     reason: str
@@ -45,12 +49,22 @@ def verdict(job: tuple[Case, int | None]) -> Verdict:
     with_message = False
     if reason is None:
         try:
-            reason, with_message = run_case(case, batch)
+            if case.rest:
+                reason, with_message = run_rest_case(case)
+            else:
+                reason, with_message = run_case(case, batch)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
     error_case = case.expect == "error"
     return Verdict(
-        case.id, case.area, case.tier, case.plain, error_case, with_message, reason[:500]
+        case.id,
+        case.area,
+        case.tier,
+        case.plain,
+        case.served,
+        error_case,
+        with_message,
+        reason[:500],
     )
 
 
@@ -71,14 +85,15 @@ def report(verdicts: Iterable[Verdict], cpu_seconds: float) -> dict[str, Any]:
         "by_area": dict(sorted(areas.items())),
         "rejected_with_message": [sum(item.with_message for item in errors), len(errors)],
         "plain": _plain([item for item in listed if item.plain]),
+        "served": _plain([item for item in listed if item.served]),
         "failed": {item.id: item.reason for item in listed if item.reason},
         "cpu_seconds": round(cpu_seconds, 1),
     }
 
 
 def _plain(verdicts: list[Verdict]) -> dict[str, list[int]]:
-    """Of the cases without HTTP and registry: how many passed, and of those that must be rejected,
-    how many were in the right phase, and with the message."""
+    """How many of the cases passed, and of those that must be rejected, how many were in the
+    right phase, and with the message."""
     errors = [item for item in verdicts if item.error_case]
     return {
         "passed": [sum(not item.reason for item in verdicts), len(verdicts)],
@@ -97,9 +112,10 @@ def show(result: dict[str, Any]) -> None:
         print(f"{'tier ' + tier:{AREA_WIDTH}} {passed:6} {total:6}")
     messages, errors = result["rejected_with_message"]
     print(f"{'rejected with the message':{AREA_WIDTH}} {messages:6} {errors:6}")
-    for name, (passed, total) in result["plain"].items():
-        label = f"no HTTP, no registry: {name.replace('_', ' ')}"
-        print(f"{label:{AREA_WIDTH}} {passed:6} {total:6}  {passed / max(1, total):.1%}")
+    for kind, what in (("plain", "no HTTP"), ("served", "HTTP")):
+        for name, (passed, total) in result[kind].items():
+            label = f"{what}, no registry: {name.replace('_', ' ')}"
+            print(f"{label:{AREA_WIDTH}} {passed:6} {total:6}  {passed / max(1, total):.1%}")
     print(f"{'all':{AREA_WIDTH}} {result['passed']:6} {result['total']:6}")
     print(f"CPU seconds: {result['cpu_seconds']}")
     reasons = Counter(reason.split(":")[0] for reason in result["failed"].values())

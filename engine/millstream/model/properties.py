@@ -153,13 +153,25 @@ PROPERTIES: tuple[Property, ...] = (
         "ksql.query.pull.table.scan.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; pull queries without a key are always allowed.",
+        "Allow pull queries that look at all rows of a table, not at those of given keys.",
     ),
     Property(
         "ksql.query.pull.range.scan.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; pull queries with a key range are always allowed.",
+        "Allow pull queries on a range of keys where those on all rows are not.",
+    ),
+    Property(
+        "millstream.query.pull.extended.enabled",
+        "bool",
+        "true",
+        "Allow pull queries beyond ksqlDB's: ORDER BY, joins, GROUP BY, subqueries.",
+    ),
+    Property(
+        "ksql.query.push.v2.enabled",
+        "bool",
+        "false",
+        "Let push queries from the latest record on share what persistent queries make.",
     ),
     Property("ksql.query.pull.stream.enabled", "bool", "true", "Allow pull queries on streams."),
     Property(
@@ -196,7 +208,7 @@ PROPERTIES: tuple[Property, ...] = (
         "ksql.query.pull.limit.clause.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; LIMIT in pull queries is always allowed.",
+        "Allow LIMIT in pull queries.",
     ),
     Property(
         "ksql.assert.topic.default.timeout.ms",

@@ -66,6 +66,8 @@ class EngineSettings:
     """The topic that holds the statements which made the catalog."""
     internal_prefix: str = "_millstream_"
     """What the names of internal topics begin with."""
+    push_buffer_bytes: int = 256 << 20
+    """Rows that a push query's client has not read yet; with more it is dropped."""
     snapshot_commands: int = 50
     """After so many statements what they made is written down in short, for the next start."""
 

@@ -74,7 +74,7 @@ def plan_pull(
     where = ""
     found: tuple[Condition, ...] = ()
     if query.where is not None:
-        _refuse_pseudo(query.where)
+        _refuse_pseudo(query.where, "WHERE")
         predicate = type_expression(query.where, _clause(scope, "WHERE"))
         if predicate.type != BOOLEAN:
             raise StatementError(
@@ -118,7 +118,7 @@ def _expanded(query: Query, schema: Schema, scope: Scope) -> list[tuple[str, Exp
                 for column in schema.columns
             ]
             continue
-        _refuse_pseudo(item.expression)
+        _refuse_pseudo(item.expression, "SELECT")
         expression = type_expression(item.expression, scope)
         role = Role.VALUE
         if isinstance(expression, ColumnRef):
@@ -141,10 +141,11 @@ def _is_star(item: SelectItem) -> bool:
     )
 
 
-def _refuse_pseudo(tree: exp.Expression) -> None:
+def _refuse_pseudo(tree: exp.Expression, clause: str) -> None:
     for column in tree.find_all(exp.Column):
         if column.name in REFUSED:
             raise StatementError(
-                f"Pull queries don't support the column {column.name}",
+                f"Pull queries don't support the following columns in {clause} clauses:"
+                f" `{column.name}`",
                 hint="It says where a record lies on the log; a pull query reads state.",
             )

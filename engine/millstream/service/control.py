@@ -30,7 +30,7 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
             return Done(f"Successfully changed local property '{canonical}' to '{checked}'.")
         case DefineVariable(name, None):
             if session.variables.pop(name, None) is None:
-                return Done(f"Cannot find variable with name '{name}'")
+                return Done(f"Cannot find variable with name '{name}'", changed=False)
             return Done(f"Variable {name} undefined")
         case DefineVariable(name, str(value)):
             session.variables[name] = value

@@ -89,7 +89,9 @@ def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, b
     noun = statement.kind.capitalize()
     existing = context.catalog.sources.get(statement.name)
     if existing is not None and statement.if_not_exists:
-        return Done(f"{noun} {statement.name} already exists; nothing was changed"), False
+        return Done(
+            f"{noun} {statement.name} already exists; nothing was changed", changed=False
+        ), False
     check_replacing(statement, context)
     source = define.create_source(
         statement, context.catalog, context.session.properties, text=context.text
@@ -140,17 +142,18 @@ def _materialise(source: Source, context: Context, before: Catalog) -> None:
 def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
     dropped = define.drop(statement, context.catalog)
     if dropped.catalog is context.catalog:
-        return Done(f"Source {statement.name} does not exist."), False
+        return Done(f"Source {statement.name} does not exist.", changed=False), False
     engine = context.engine
     deleting = None if context.replaying else dropped.delete_topic
     doomed = engine.log.topic(deleting) if deleting else None
     context.write(deleting=doomed)
-    engine.catalog = dropped.catalog
+    before, engine.catalog = engine.catalog, dropped.catalog
     for query_id in dropped.terminate:
         ending.end(engine, query_id, replaying=context.replaying)
     if doomed is not None:
         engine.log.delete_topic(doomed.name)
-    return Done(f"Source {statement.name} was dropped."), False
+    topic = before.sources[statement.name].topic
+    return Done(f"Source {statement.name} (topic: {topic}) was dropped."), False
 
 
 def _alter(statement: s.AlterSource, context: Context) -> Done:
@@ -163,7 +166,9 @@ def _alter(statement: s.AlterSource, context: Context) -> Done:
 def _create_type(statement: s.CreateType, context: Context) -> tuple[Done, bool]:
     catalog = define.create_type(statement, context.catalog)
     if catalog is context.catalog:
-        return Done(f"Type {statement.name} already exists; nothing was changed"), False
+        return Done(
+            f"Type {statement.name} already exists; nothing was changed", changed=False
+        ), False
     context.engine.catalog = catalog
     made = catalog.types[statement.name]
     return Done(f"Registered custom type with name '{statement.name}' and SQL type {made}"), True
@@ -172,6 +177,6 @@ def _create_type(statement: s.CreateType, context: Context) -> tuple[Done, bool]
 def _drop_type(statement: s.DropType, context: Context) -> tuple[Done, bool]:
     catalog = define.drop_type(statement, context.catalog)
     if catalog is context.catalog:
-        return Done(f"Type '{statement.name}' does not exist"), False
+        return Done(f"Type '{statement.name}' does not exist", changed=False), False
     context.engine.catalog = catalog
     return Done(f"Dropped type '{statement.name}'"), True

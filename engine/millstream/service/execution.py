@@ -84,17 +84,22 @@ def resume_engine(
 
 def execute_script(engine: Engine, text: str, session: Session) -> Iterator[Result]:
     """Parse everything, then execute statement by statement, giving each result."""
-    for piece in _parsed(text, session):
+    for piece in parsed(text, session):
         yield execute_piece(engine, piece, session)
 
 
-def _parsed(text: str, session: Session) -> Iterator[Piece]:
+def parsed(text: str, session: Session, *, test_statements: bool = True) -> Iterator[Piece]:
     """The statements of a script. One that changes what variables stand for is parsed as it
-    runs."""
+    runs. See `parse_text`."""
+    extended = session.flag("millstream.query.pull.extended.enabled")
     changing = any(word in text.upper() for word in ("DEFINE", "VARIABLE.SUBSTITUTION"))
     for part in split_text(text) if changing else (text,):
         substituting = session.flag("ksql.variable.substitution.enable")
-        yield from parse_text(substituted(part, session.variables) if substituting else part)
+        yield from parse_text(
+            substituted(part, session.variables) if substituting else part,
+            extended_pull=extended,
+            test_statements=test_statements,
+        )
 
 
 def execute_piece(engine: Engine, piece: Piece, session: Session) -> Result:

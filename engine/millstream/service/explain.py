@@ -31,7 +31,7 @@ def explain(statement: s.Explain, engine: Engine, session: Session) -> Rows:
     inner = statement.statement
     if inner is None:
         raise StatementError("EXPLAIN needs a query or the id of one")
-    planned = _plan(inner, engine, session)
+    planned = plan_of(inner, engine, session)
     return _table(_stages(statement.stage, print_statement(inner), "EXPLAINED", planned, engine))
 
 
@@ -61,7 +61,8 @@ def _text(facts: Facts) -> str:
     return "\n".join(f"{name}: {value}" for name, value in facts)
 
 
-def _plan(statement: s.Statement, engine: Engine, session: Session) -> Planned:
+def plan_of(statement: s.Statement, engine: Engine, session: Session) -> Planned:
+    """The plan of a query that would be persistent, or of a push query."""
     target: Target
     match statement:
         case s.CreateAs(kind, name, query, properties):

@@ -70,16 +70,16 @@ def kept(source: Source, engine: Engine) -> Kept:
     planned = engine.plans.get(query_id or "")
     if planned is None or query_id is None:
         raise StatementError(
-            f"The {source.name} table isn't queryable: no query keeps its content.",
-            hint=f"Use 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}' and "
-            f"query QUERYABLE_{source.name}.",
+            f"The `{source.name}` table isn't queryable. To derive a queryable table, you can do"
+            f" 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}'.",
+            hint="No query keeps the rows of this one.",
         )
     last = topology_of(engine, query_id, planned).subtopologies[-1]
     text = view_text(
         last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
     )
     if text is None:
-        raise StatementError(f"The {source.name} table isn't queryable: its query keeps no rows.")
+        raise StatementError(f"The `{source.name}` table isn't queryable: its query keeps no rows.")
     return Kept(query_id, last, text)
 
 

@@ -40,7 +40,7 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
             f"Cannot insert values into an unknown stream/table: `{statement.target}`",
             hint=engine.catalog.spelling_hint(statement.target),
         )
-    _refuse(source, "insert values into", engine)
+    refuse_insert(source, "insert values into", engine)
     columns = target_columns(
         source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
     )
@@ -67,7 +67,7 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     if not session.local:
         raise StatementError("COPY reads local files and is not accepted over a network")
     source = engine.catalog.source(statement.target)
-    _refuse(source, "copy into", engine)
+    refuse_insert(source, "copy into", engine)
     options = {name: str(value) for name, value in statement.properties}
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
@@ -77,7 +77,7 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else engine.clock()
     copied = 0
     rejects: list[object] = []
-    schema, form = _value_schema(source), options.get("FORMAT")
+    schema, form = insertable(source), options.get("FORMAT")
     null = options.get("NULLSTR", "")
     for loaded in load_batches(statement.path, schema, format=form, null=null):
         table = loaded.table
@@ -114,7 +114,7 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine:
     `columns` are by column name; missing ones are NULL. Returns the number of records.
     """
     count = len(time)
-    schema = _value_schema(source)
+    schema = insertable(source)
     names = physical_names(schema.names)
     table = pa.table(
         [
@@ -163,13 +163,15 @@ def _spread(raw: pa.Table, keys: pa.Array, topic: str, partitions: int) -> list[
     return pieces
 
 
-def _value_schema(source: Source) -> Schema:
+def insertable(source: Source) -> Schema:
+    """The columns of a source that a client can give."""
     return Schema(
         tuple(column for column in source.schema.columns if column.role is not Role.HEADERS)
     )
 
 
-def _refuse(source: Source, action: str, engine: Engine) -> None:
+def refuse_insert(source: Source, action: str, engine: Engine) -> None:
+    """StatementError where nobody may append rows of their own; `action` is for the message."""
     noun = source.kind.value.lower()
     if source.kind is SourceKind.TABLE and source.query_id in engine.catalog.queries:
         raise StatementError(
@@ -187,7 +189,7 @@ def target_columns(
     source: Source, names: Sequence[str], values: int, statement: str
 ) -> list[Column]:
     """The columns of a list, which may hold ROWTIME, or without one all; as many as `values`."""
-    schema = _value_schema(source)
+    schema = insertable(source)
     columns = [_target(name, source, schema) for name in names] or list(schema.columns)
     if len(set(names)) < len(names):
         raise StatementError(f"{statement} names a column twice")

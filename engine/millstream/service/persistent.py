@@ -27,7 +27,9 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     noun = statement.kind.capitalize()
     existing = context.catalog.sources.get(statement.name)
     if existing is not None and statement.if_not_exists:
-        return Done(f"{noun} {statement.name} already exists; nothing was changed"), False
+        return Done(
+            f"{noun} {statement.name} already exists; nothing was changed", changed=False
+        ), False
     check_replacing(statement, context)
     query_id = _query_id(statement, existing, context)
     target = NewSource(statement.kind, statement.name, statement.properties, context.text, query_id)

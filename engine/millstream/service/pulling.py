@@ -17,6 +17,7 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
+from millstream.query.access import Allowed, check_access
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
 from millstream.service.bounded import bounded
@@ -30,6 +31,12 @@ from millstream_parser import statements as s
 
 READ_MAX = 100_000
 TIMEOUT = "millstream.query.pull.timeout.ms"
+EXTENDED = "millstream.query.pull.extended.enabled"
+LIMITS = "ksql.query.pull.limit.clause.enabled"
+SCANS = "ksql.query.pull.table.scan.enabled"
+RANGES = "ksql.query.pull.range.scan.enabled"
+_EXTENDED = ("JOIN", "GROUP BY", "HAVING")
+_PUSH_INSTEAD = "Add EMIT CHANGES if you intended to issue a push query."
 CATCH_UP_MS_MAX = 1_000
 """How long a pull query waits for the tables to reflect what its own session inserted."""
 
@@ -42,15 +49,28 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     query = statement.query
     if query is None:
         return _beyond(piece, engine, session)
-    if query.joins or query.group_by or query.having is not None:
+    unsupported = _beyond_pull(query)
+    if unsupported in _EXTENDED and session.flag(EXTENDED):
         return _extended(piece.text, engine, session)
-    if query.window is not None or query.partition_by:
-        raise StatementError("Pull queries don't support WINDOW and PARTITION BY clauses.")
+    if unsupported is not None:
+        raise StatementError(
+            f"Pull queries don't support {unsupported} clauses.", hint=_PUSH_INSTEAD
+        )
+    if query.limit is not None and not session.flag(LIMITS):
+        raise StatementError(
+            "LIMIT clause in pull queries is currently disabled. You can enable them by setting"
+            f" {LIMITS}=true.",
+            hint=_PUSH_INSTEAD,
+        )
     source = engine.catalog.source(query.source.name)
     schema = pull_schema(source)
     alias = query.source.alias or source.name
     types = dict(engine.catalog.types)
     plan = plan_pull(query, schema, alias, engine.functions, types, piece.script)
+    if source.kind is SourceKind.TABLE:
+        allowed = Allowed(session.flag(SCANS), session.flag(RANGES))
+        windowed = source.window is not None
+        check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
     cursor = engine.store.cursor()
     try:
         if source.kind is SourceKind.TABLE:
@@ -71,6 +91,18 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     finally:
         cursor.close()
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
+
+
+def _beyond_pull(query: s.Query) -> str | None:
+    """A clause that no pull query of the dialect has."""
+    clauses = {
+        "WINDOW": query.window is not None,
+        "PARTITION BY": bool(query.partition_by),
+        "JOIN": bool(query.joins),
+        "GROUP BY": bool(query.group_by),
+        "HAVING": query.having is not None,
+    }
+    return next((name for name, given in clauses.items() if given), None)
 
 
 def prepare(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.plan.build import plan_query
+from millstream.plan.shareable import of_keyed_rows, shared_source
 from millstream.plan.sinks import Client
 from millstream.runtime.spec import QuerySpec
 from millstream.service.engine import Engine
@@ -29,14 +32,14 @@ from millstream.topology.topology import Topology
 from millstream_parser import statements as s
 
 BUFFER_BATCHES_MAX = 1024
-BUFFER_BYTES_MAX = 256 << 20
-_BOOKKEEPING = {PART, SEQ, ROWTIME, DIFF, HEADERS}
+_BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
 
 
 def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
     """Start a push query; its rows are waited for by iterating the result."""
+    source = shared_source(query, engine.catalog, engine.functions, session.properties)
     planned = plan_query(
-        query,
+        query if source is None else of_keyed_rows(query, source),
         engine.catalog,
         target=Client(),
         properties=session.properties,
@@ -46,7 +49,8 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
     with engine.driver.lock:
         engine.pushes += 1
         number = f"{engine.clock()}{engine.pushes}"
-        query_id = engine.named(f"transient_{planned.sources[0].name}_{number}")
+        prefix = "transient" if source is None else "SCALABLE_PUSH_QUERY"
+        query_id = engine.named(f"{prefix}_{planned.sources[0].name}_{number}")
         topology = topology_of(engine, query_id, planned)
         schema = planned.node.schema
         stream = Stream(
@@ -61,7 +65,7 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
             return stream
         engine.pushing[query_id] = stream
         try:
-            _start(engine, stream, topology, session)
+            _start(engine, stream, topology, session, planned.node.kind)
         except MillstreamError:
             _end(engine, query_id, topology)
             raise
@@ -69,7 +73,10 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
     return stream
 
 
-def _start(engine: Engine, stream: Stream, topology: Topology, session: Session) -> None:
+def _start(
+    engine: Engine, stream: Stream, topology: Topology, session: Session, kind: SourceKind
+) -> None:
+    bytes_max = engine.settings.push_buffer_bytes
     for internal in topology.internal_topics:
         engine.log.create_topic(internal_topic(internal))
     add_query(
@@ -83,28 +90,42 @@ def _start(engine: Engine, stream: Stream, topology: Topology, session: Session)
             transient=True,
             users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
-            on_outputs=lambda outputs: _hand_over(stream, outputs),
+            on_outputs=lambda outputs: _hand_over(stream, outputs, kind, bytes_max),
             on_error=lambda error: _fail(stream, error),
         ),
     )
 
 
-def _hand_over(stream: Stream, outputs: Sequence[Appended[pa.Table]]) -> None:
+def _hand_over(
+    stream: Stream, outputs: Sequence[Appended[pa.Table]], kind: SourceKind, bytes_max: int
+) -> None:
     """Put rows into the client's buffer. What this raises stops the query, and so reaches the
     client behind the rows that are in the buffer."""
     for output in outputs:
         if stream.closed or output.count == 0:
             continue
-        rows = output.batch
-        kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
-        full = stream.buffered_bytes + kept.nbytes > BUFFER_BYTES_MAX and not stream.buffer.empty()
+        kept = _for_client(output.batch, stream.columns, kind)
+        full = stream.buffered_bytes + kept.nbytes > bytes_max and not stream.buffer.empty()
         if full or stream.buffer.qsize() >= BUFFER_BATCHES_MAX:
             raise UnavailableError(
                 f"push query {stream.query_id} was ended: its client reads too slowly",
                 hint="Read faster, or add a LIMIT or a filter.",
                 code="E-SLOW-CONSUMER",
             )
-        stream.put(kept.rename_columns(stream.columns))
+        stream.put(kept)
+
+
+def _for_client(rows: pa.Table, columns: Sequence[str], kind: SourceKind) -> pa.Table:
+    """The columns of the query under their names, and `$diff` where there are deletions. Records
+    of a stream that have no value are no rows."""
+    kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+    change = kept[DIFF]
+    kept = kept.drop_columns([DIFF]).rename_columns(list(columns))
+    if pc.min(change).as_py() == 1:
+        return kept
+    if kind is SourceKind.STREAM:
+        return kept.filter(pc.equal(change, 1))
+    return kept.append_column(DIFF, change)
 
 
 def _fail(stream: Stream, error: Exception) -> None:

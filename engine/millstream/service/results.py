@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
 
@@ -18,10 +19,12 @@ _SIGNALS_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A statement that changed something: a sentence, and the query it started, if any."""
+    """A statement that changed something: a sentence, and the query it started, if any. Without
+    `changed` there was nothing to do (IF NOT EXISTS, IF EXISTS)."""
 
     message: str
     query_id: str | None = None
+    changed: bool = True
 
     def arrow(self) -> pa.Table:
         """The message as a table of one row, so that every result can be shown the same way."""
@@ -95,6 +98,8 @@ class Stream:
     """Whoever puts rows in keeps to the bounds."""
     idle: Callable[[], bool] | None = None
     """Without an engine thread: runs the engine until it is idle; False when nothing came."""
+    on_put: Callable[[], None] | None = None
+    """Called by whoever has put something into the buffer, for readers that do not wait in it."""
     closed: bool = False
     delivered: int = 0
     bytes_in: int = 0
@@ -106,23 +111,40 @@ class Stream:
         return self.bytes_in - self.bytes_out
 
     def put(self, rows: pa.Table) -> None:
-        """Add rows for the client, whose columns are `columns`."""
+        """Add rows for the client: `columns`, and `$diff` where rows may be deletions."""
         self.bytes_in += rows.nbytes
-        self.buffer.put_nowait(rows)
+        self._put(rows)
 
     def batches(self) -> Iterator[pa.Table]:
         """Rows as Arrow tables, one per batch the engine produced."""
+        for table in self.changes():
+            yield table.drop_columns([DIFF]) if DIFF in table.column_names else table
+
+    def changes(self) -> Iterator[pa.Table]:
+        """The same with `$diff` behind the columns of a table's rows: less than 1 for the deletion
+        of a key, whose other columns are NULL."""
         try:
-            while not self._satisfied():
-                item = self._next()
-                if item is None:
-                    return
-                if isinstance(item, MillstreamError):
-                    raise item
-                self.bytes_out += item.nbytes
-                yield self._limited(item)
+            while (table := self.next_change()) is not None:
+                yield table
         finally:
             self.close()
+
+    def next_change(self) -> pa.Table | None:
+        """The next rows, waited for; None at the end."""
+        if self._satisfied():
+            return None
+        item = self._next()
+        if isinstance(item, MillstreamError):
+            raise item
+        if item is None:
+            return None
+        self.bytes_out += item.nbytes
+        return self._limited(item)
+
+    @property
+    def ready(self) -> bool:
+        """Whether `next_change` would not wait."""
+        return self._satisfied() or not self.buffer.empty()
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for table in self.batches():
@@ -134,17 +156,22 @@ class Stream:
         if not self.closed:
             self.closed = True
             self.on_close()
-            self.buffer.put_nowait(None)
+            self._put(None)
 
     def fail(self, error: MillstreamError) -> None:
         """End the query with an error, which the client meets after the rows before it."""
-        self.buffer.put_nowait(error)
+        self._put(error)
 
     def __enter__(self) -> Stream:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _put(self, item: pa.Table | MillstreamError | None) -> None:
+        self.buffer.put_nowait(item)
+        if self.on_put is not None:
+            self.on_put()
 
     def _satisfied(self) -> bool:
         return self.limit is not None and self.delivered >= self.limit

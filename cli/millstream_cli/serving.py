@@ -1,0 +1,78 @@
+"""`millstream server start`: the HTTP server, which is an extra of the package."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from millstream.model.errors import MillstreamError
+from millstream_cli.render import show_error
+
+
+def add_server_options(commands: Any) -> None:
+    """Add the command to those of `millstream`."""
+    server = commands.add_parser("server", help="the HTTP server that ksqlDB's clients can use")
+    actions = server.add_subparsers(dest="action", required=True)
+    start = actions.add_parser("start", help="start it, until Ctrl-C")
+    start.add_argument(
+        "config", nargs="?", metavar="config.properties", help="a file of properties, as ksqlDB's"
+    )
+    start.add_argument(
+        "--listener", action="append", default=[], metavar="URL",
+        help="where to listen (default: http://127.0.0.1:8088); may be repeated",
+    )  # fmt: skip
+    start.add_argument(
+        "--property", action="append", default=[], metavar="NAME=VALUE",
+        help="a property, stronger than those of the file; may be repeated",
+    )  # fmt: skip
+    start.add_argument("--state-dir", metavar="DIR", help="where the files lie (default: memory)")
+    start.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT",
+        help="keep the records in this Kafka cluster, and only the state in the directory",
+    )  # fmt: skip
+
+
+def start_server(options: argparse.Namespace, errors: Console) -> int:
+    """Run the server; returns the exit code."""
+    try:
+        from millstream_server.startup import load, run_server
+    except ModuleNotFoundError as error:
+        errors.print(
+            f"The server is not installed ({error.name}): pip install 'millstream[server]'"
+        )
+        return 1
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        flags = _flags(options)
+        run_server(load(options.config, os.environ, flags), told=lambda urls: _tell(urls, errors))
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
+    except ValueError as error:
+        errors.print(str(error))
+        return 2
+    return 0
+
+
+def _tell(urls: Sequence[str], console: Console) -> None:
+    console.print(f"Millstream listens on {', '.join(urls)}. Ctrl-C ends it.")
+
+
+def _flags(options: argparse.Namespace) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in options.property:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise ValueError("--property expects NAME=VALUE")
+        found[name.strip()] = value
+    named = {
+        "listeners": ",".join(options.listener),
+        "ksql.streams.state.dir": options.state_dir,
+        "bootstrap.servers": options.bootstrap_servers,
+    }
+    return {**found, **{name: value for name, value in named.items() if value}}

@@ -1,0 +1,53 @@
+"""Push queries that many clients can have of one reading: those that only look at new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from millstream.catalog.catalog import Catalog
+from millstream.catalog.source import Source
+from millstream.functions.function import Catalogue
+from millstream.model.settings import effective
+from millstream.plan.sources import functions_in
+from millstream_parser.statements import Query
+
+ENABLED = "ksql.query.push.v2.enabled"
+
+
+def shared_source(
+    query: Query, catalog: Catalog, functions: Catalogue, properties: Mapping[str, str]
+) -> Source | None:
+    """What the rows of the query come from, if it can share them: one source that a persistent
+    query writes, from the latest row on, each row looked at by itself."""
+    source = catalog.sources.get(query.source.name)
+    stateless = not (query.joins or query.group_by or query.partition_by or query.having)
+    trees = [item.expression for item in query.items]
+    if (
+        source is None
+        or source.query_id not in catalog.queries
+        or not stateless
+        or query.window is not None
+        or query.emit != "CHANGES"
+        or effective(properties, ENABLED) != "true"
+        or effective(properties, "auto.offset.reset") != "latest"
+    ):
+        return None
+    folding = any(functions_in(tree, {**functions.aggregate, **functions.table}) for tree in trees)
+    return None if folding else source
+
+
+def of_keyed_rows(query: Query, source: Source) -> Query:
+    """The query without the rows that have no key."""
+    where = query.where
+    alias = query.source.alias or source.name
+    for column in source.schema.key:
+        named = exp.Column(
+            this=exp.Identifier(this=column.name, quoted=True),
+            table=exp.Identifier(this=alias, quoted=True),
+        )
+        present = exp.Not(this=exp.Is(this=named, expression=exp.Null()))
+        where = present if where is None else exp.And(this=where, expression=present)
+    return replace(query, where=where)

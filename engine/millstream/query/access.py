@@ -1,0 +1,171 @@
+"""What a pull query on a table looks at: the rows of given keys, of a range of keys, or all.
+
+Looking at all rows may be switched off, and so may ranges: then the WHERE clause must say which
+keys are meant, in each of the alternatives that it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from sqlglot import exp
+
+from millstream.model.errors import StatementError
+from millstream.model.schema import Column
+from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
+from millstream_parser import print_expression
+
+DISJUNCTS_MAX = 1_000
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_RANGES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NO_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE)
+_COMBINED = (
+    "A comparison condition on the key column cannot be combined with other comparisons such as"
+    " an IN predicate"
+)
+_SCAN = (
+    "Query requires table scan to be enabled. Table scans can be enabled by setting"
+    " ksql.query.pull.table.scan.enabled=true"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the session lets a pull query look at."""
+
+    scans: bool = True
+    ranges: bool = True
+
+
+def check_access(
+    where: exp.Expr | None, key: Sequence[Column], *, windowed: bool, allowed: Allowed
+) -> None:
+    """StatementError where the clause makes the query look at more than is allowed, or compares a
+    key with what none can be. The clause has been typed."""
+    disjuncts = list(_disjuncts(where)) if where is not None else []
+    for conjunction in disjuncts:
+        for condition in conjunction:
+            _refuse_impossible(condition, key)
+    if allowed.scans:
+        return
+    if not disjuncts or len(disjuncts) > DISJUNCTS_MAX:
+        raise StatementError(_SCAN)
+    ranged = [_is_range(conjunction, key) for conjunction in disjuncts]
+    if not any(ranged):
+        return
+    if len(ranged) > 1:
+        raise StatementError(_COMBINED)
+    if not allowed.ranges or windowed or any(column.type != STRING for column in key):
+        raise StatementError(_SCAN)
+
+
+def _disjuncts(tree: exp.Expr) -> Iterator[tuple[exp.Expr, ...]]:
+    """The alternatives of a clause, each as conditions that must all hold."""
+    match tree:
+        case exp.Or():
+            yield from _disjuncts(tree.left)
+            yield from _disjuncts(tree.right)
+        case exp.And():
+            for number, (one, other) in enumerate(
+                product(_disjuncts(tree.left), list(_disjuncts(tree.right)))
+            ):
+                if number > DISJUNCTS_MAX:
+                    return
+                yield (*one, *other)
+        case exp.In():
+            for option in tree.expressions:
+                yield (exp.EQ(this=tree.this.copy(), expression=option.copy()),)
+        case exp.Between():
+            low = exp.GTE(this=tree.this.copy(), expression=tree.args["low"].copy())
+            yield low, exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy())
+        case _:
+            yield (tree,)
+
+
+def _sides(tree: exp.Expr, key: Sequence[Column]) -> tuple[Column, exp.Expr] | None:
+    """The key column that a condition compares and what it is compared with."""
+    if not isinstance(tree, _COMPARED):
+        return None
+    for side, other in ((tree.left, tree.right), (tree.right, tree.left)):
+        column = _key_column(side, key)
+        if column is not None:
+            return column, other
+    return None
+
+
+def _key_column(tree: exp.Expr, key: Sequence[Column]) -> Column | None:
+    if not isinstance(tree, exp.Column):
+        return None
+    return next((column for column in key if column.name == tree.name), None)
+
+
+def _refuse_impossible(tree: exp.Expr, key: Sequence[Column]) -> None:
+    found = _sides(tree, key) if isinstance(tree, exp.EQ) else None
+    if found is None:
+        return
+    column, other = found
+    if isinstance(other, exp.Literal) and other.is_string and column.type in _NO_TEXT:
+        raise StatementError(
+            f"{_text(other)} can not be converted to the type of the key column:"
+            f" {column.name} {column.type} KEY"
+        )
+    if isinstance(other, exp.Null):
+        raise StatementError(f"Primary key columns can not be NULL: {_text(tree)}")
+
+
+def _is_range(conjunction: Sequence[exp.Expr], key: Sequence[Column]) -> bool:
+    """Whether an alternative means a range of keys; False for single ones."""
+    found: dict[str, list[exp.Expr]] = {}
+    for condition in conjunction:
+        compared = _sides(condition, key)
+        if compared is None:
+            if isinstance(condition, _COMPARED) and _mentions(condition, key):
+                raise StatementError("A comparison must directly reference a key column.")
+            continue
+        column, other = compared
+        if next(other.find_all(exp.Column), None) is not None:
+            raise StatementError(
+                "A comparison must be between a key column and a resolvable expression."
+            )
+        found.setdefault(column.name, []).append(condition)
+    _refuse_missing(conjunction, found, key)
+    conditions = [condition for listed in found.values() for condition in listed]
+    if any(isinstance(condition, exp.NEQ) for condition in conditions):
+        listed = ", ".join(_shown(column) for column in key)
+        raise StatementError(f"Bound on key columns '[{listed}]' must currently be '='. ")
+    ranged = any(isinstance(condition, _RANGES) for condition in conditions)
+    if ranged and len(conditions) > 1:
+        raise StatementError(_COMBINED)
+    return ranged
+
+
+def _refuse_missing(
+    conjunction: Sequence[exp.Expr],
+    found: dict[str, list[exp.Expr]],
+    key: Sequence[Column],
+) -> None:
+    if not found:
+        shown = " AND ".join(map(_text, conjunction))
+        raise StatementError(f"WHERE clause missing key column for disjunct: {shown}")
+    if len(found) < len(key):
+        specified = ", ".join(_shown(column) for column in key if column.name in found)
+        expected = ", ".join(map(_shown, key))
+        raise StatementError(
+            "Multi-column sources must specify every key in the WHERE clause. Specified:"
+            f" [{specified}] Expected: [{expected}]."
+        )
+
+
+def _mentions(tree: exp.Expr, key: Sequence[Column]) -> bool:
+    return any(_key_column(column, key) is not None for column in tree.find_all(exp.Column))
+
+
+def _shown(column: Column) -> str:
+    return f"`{column.name}` {column.type} KEY"
+
+
+def _text(tree: exp.Expr) -> str:
+    assert isinstance(tree, exp.Expression)
+    return print_expression(tree)

@@ -1,0 +1,76 @@
+"""Answers over ASGI: objects, errors, and streams that end when their client is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from millstream_server.failures import RefusedError
+from millstream_server.values import text_of
+
+
+def objects(value: Any, media_type: str, status: int = 200) -> Response:
+    """A JSON value."""
+    return Response(text_of(value), status, media_type=media_type)
+
+
+def refused(error: RefusedError, media_type: str) -> Response:
+    """An error, as every client knows them."""
+    return Response(
+        text_of(error.entity()), error.status, headers=error.headers, media_type=media_type
+    )
+
+
+class Streamed(Response):
+    """A body that is made as it goes. The next piece is made only when the connection has taken
+    the last one; when the client leaves, `pieces` is closed at once, wherever it waits. One that is
+    `reading` the body of the request meanwhile notices by itself."""
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        reading: bool = False,
+    ) -> None:
+        super().__init__(None, 200, headers, media_type)
+        del self.headers["content-length"]
+        self._pieces = pieces
+        self._reading = reading
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        if self._reading:
+            await self._send(send)
+            return
+        sending = asyncio.ensure_future(self._send(send))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                await sending
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async with contextlib.aclosing(self._pieces) as pieces:
+            async for piece in pieces:
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,132 @@
+"""The endpoints about a service of several servers, and the end of all of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millstream.model.errors import MillstreamError
+from millstream.service.execution import execute_piece
+from millstream.service.session import Session
+from millstream.service.text import parse_text
+from millstream_server.answers import objects
+from millstream_server.endpoints import body_of, media_type, principal_of
+from millstream_server.entities import changed
+from millstream_server.entities.view import View
+from millstream_server.failures import INTERNAL_ONLY, MALFORMED, RefusedError, refusal
+from millstream_server.requests import parsed_body
+from millstream_server.server import Server, State
+
+TERMINATE = "TERMINATE CLUSTER;"
+COMMAND = "cluster/TerminateCluster/terminate"
+
+
+async def cluster_status(request: Request, server: Server) -> Response:
+    """GET /clusterStatus."""
+    kind = media_type(request)
+    view = await server.run(server.view)
+    return objects({"clusterStatus": {view.host: _host(view)}}, kind)
+
+
+def _host(view: View) -> dict[str, Any]:
+    now = view.engine.clock()
+    persistent = [query for query in view.figures.queries if query.type == "PERSISTENT"]
+    per_query, lags = {}, {}
+    for query in persistent:
+        store = f"{view.engine.settings.internal_prefix}{query.query_id}"
+        places = query.places
+        per_query[query.query_id] = {
+            "activeStores": [f"{sub.index}" for sub in query.sub_topologies],
+            "activePartitions": [{"topic": p.topic, "partition": p.partition} for p in places],
+            "standByStores": [],
+            "standByPartitions": [],
+        }
+        by_partition = {
+            str(place.partition): {
+                "currentOffsetPosition": place.position,
+                "endOffsetPosition": place.position + (place.lag or 0),
+                "offsetLag": place.lag or 0,
+            }
+            for place in places
+        }
+        lags[store] = {"lagByPartition": by_partition, "size": len(by_partition)}
+    return {
+        "hostAlive": True,
+        "lastStatusUpdateMs": now,
+        "activeStandbyPerQuery": per_query,
+        "hostStoreLags": {"stateStoreLags": lags, "updateTimeMs": now},
+    }
+
+
+async def heartbeat(request: Request, server: Server) -> Response:
+    """POST /heartbeat."""
+    raise _internal()
+
+
+async def lag(request: Request, server: Server) -> Response:
+    """POST /lag."""
+    raise _internal()
+
+
+def _internal() -> RefusedError:
+    return RefusedError(
+        INTERNAL_ONLY,
+        "Servers hear of each other through the log: nothing is to be told to this endpoint",
+    )
+
+
+async def terminate(request: Request, server: Server) -> Response:
+    """POST /ksql/terminate."""
+    kind = media_type(request)
+    given = parsed_body(await body_of(request)).get("deleteTopicList") or []
+    patterns = [_pattern(item) for item in given] if isinstance(given, list) else None
+    if patterns is None:
+        raise RefusedError(MALFORMED, "deleteTopicList must be a list of regular expressions")
+    (piece,) = parse_text("TERMINATE ALL;")
+    server.guard.authorise(principal_of(request), piece)
+    server.state = State.TERMINATING
+    try:
+        await server.run(_destroy, server, patterns)
+    except MillstreamError as error:
+        server.state = State.READY
+        raise refusal(error, TERMINATE) from error
+    server.state = State.TERMINATED
+    status = {"status": "SUCCESS", "message": "Cluster terminated.", "queryId": None}
+    server.note(COMMAND, status)
+    number = server.last_command
+    return objects([changed.current_status(TERMINATE, COMMAND, status, number)], kind)
+
+
+def _pattern(text: object) -> re.Pattern[str]:
+    try:
+        return re.compile(str(text))
+    except re.error as error:
+        raise RefusedError(MALFORMED, f"Invalid pattern: {text}: {error}") from error
+
+
+def _destroy(server: Server, patterns: Iterable[re.Pattern[str]]) -> None:
+    """End all queries, drop all sources, and delete the topics of sinks that are named."""
+    engine, session = server.engine, Session(local=False)
+    for stream in list(engine.pushing.values()):
+        stream.close()
+    sinks = [source.topic for source in engine.catalog.sources.values() if source.query_id]
+    for piece in parse_text("TERMINATE ALL;"):
+        execute_piece(engine, piece, session)
+    while engine.catalog.sources:
+        _drop_one(server, session)
+    for topic in sinks:
+        if any(p.fullmatch(topic) for p in patterns) and engine.log.topic(topic) is not None:
+            engine.log.delete_topic(topic)
+
+
+def _drop_one(server: Server, session: Session) -> None:
+    """Drop a source that no other one is made from."""
+    catalog = server.engine.catalog
+    name = next(name for name in catalog.sources if not catalog.made_from(name))
+    kind, quoted = catalog.sources[name].kind.value, name.replace("`", "``")
+    for piece in parse_text(f"DROP {kind} `{quoted}`;"):
+        execute_piece(server.engine, piece, session)

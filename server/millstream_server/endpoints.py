@@ -1,0 +1,125 @@
+"""The endpoints for statements and queries, one function each (reference: rest-api, 1)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millstream_server import queries, statements
+from millstream_server.answers import Streamed, objects
+from millstream_server.failures import BAD_STATEMENT, TOO_LARGE, UNACCEPTABLE, RefusedError
+from millstream_server.framing import (
+    ARROW,
+    DELIMITED,
+    JSON,
+    KSQL,
+    PROTOBUF,
+    ArrowStream,
+    Delimited,
+    Framing,
+    Objects,
+    PlainArray,
+)
+from millstream_server.guard import ANONYMOUS, Principal
+from millstream_server.protobuf import ProtobufObjects
+from millstream_server.requests import (
+    BODY_BYTES_MAX,
+    Asked,
+    accepted,
+    asked,
+    parsed_body,
+)
+from millstream_server.server import Server
+
+OBJECTS = (KSQL, JSON)
+QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body; RefusedError when it is too large."""
+    found = bytearray()
+    async for piece in request.stream():
+        found += piece
+        if len(found) > BODY_BYTES_MAX:
+            raise RefusedError(TOO_LARGE, f"A request has at most {BODY_BYTES_MAX} bytes")
+    return bytes(found)
+
+
+def principal_of(request: Request) -> Principal:
+    """Who asks, as the guard has found."""
+    found = request.scope.get("millstream.principal", ANONYMOUS)
+    assert isinstance(found, Principal)
+    return found
+
+
+def media_type(request: Request) -> str:
+    """That of an answer which is one JSON value."""
+    return accepted(request.headers.get("accept", ""), OBJECTS, KSQL)
+
+
+async def run_statements(request: Request, server: Server) -> Response:
+    """POST /ksql."""
+    kind = media_type(request)
+    wanted = asked(parsed_body(await body_of(request)))
+    await server.caught_up(wanted.after_command)
+    found = await server.run(statements.execute, server, wanted, principal_of(request))
+    return objects(found, kind)
+
+
+async def query(request: Request, server: Server) -> Response:
+    """POST /query."""
+    kind = accepted(request.headers.get("accept", ""), QUERY_TYPES, KSQL)
+    return await _query(request, server, KSQL if kind == JSON else kind)
+
+
+async def query_stream(request: Request, server: Server) -> Response:
+    """POST /query-stream."""
+    return await _query(
+        request, server, accepted(request.headers.get("accept", ""), QUERY_TYPES, DELIMITED)
+    )
+
+
+async def _query(request: Request, server: Server, kind: str) -> Response:
+    wanted = asked(parsed_body(await body_of(request)))
+    await server.caught_up(wanted.after_command)
+    answer = await started(server, wanted, principal_of(request))
+    if answer.prints:
+        if kind not in (DELIMITED, KSQL):
+            await queries.ended(server, answer)
+            raise RefusedError(UNACCEPTABLE, f"PRINT gives text: accept {DELIMITED}")
+        return Streamed(queries.lines(server, answer), DELIMITED)
+    framing = framing_of(kind, pull=answer.pull)
+    return Streamed(queries.pieces(server, answer, framing), framing.media_type)
+
+
+async def started(server: Server, wanted: Asked, principal: Principal) -> queries.Answer:
+    """A query that runs. If the client leaves before it does, it is ended when it has begun."""
+    piece = await server.run(queries.query_of, server, wanted)
+    starting = asyncio.ensure_future(server.run(queries.start, server, wanted, piece, principal))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        answer = await starting
+        await queries.ended(server, answer)
+        raise
+
+
+def framing_of(kind: str, *, pull: bool) -> Framing:
+    """The framing of a media type."""
+    if kind in (KSQL, PROTOBUF):
+        return Objects(pull=pull) if kind == KSQL else ProtobufObjects(pull=pull)
+    if kind == ARROW:
+        return ArrowStream()
+    return PlainArray() if kind == JSON else Delimited()
+
+
+async def close_query(request: Request, server: Server) -> Response:
+    """POST /close-query."""
+    query_id = parsed_body(await body_of(request)).get("queryId")
+    stream = server.engine.pushing.get(query_id) if isinstance(query_id, str) else None
+    if stream is None:
+        raise RefusedError(BAD_STATEMENT, f"No query with id {query_id}")
+    await server.run(stream.close)
+    return Response(b"", 200)

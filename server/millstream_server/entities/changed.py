@@ -1,0 +1,83 @@
+"""What statements give that change something: the status of a command."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from millstream.service.results import Done
+from millstream_parser import statements as s
+
+Entity = dict[str, Any]
+
+
+def command_id(statement: s.Statement, query_id: str | None) -> str:
+    """type/entity/action: how the status of a command is found again."""
+    match statement:
+        case s.CreateSource(kind, name) | s.CreateAs(kind, name):
+            return f"{kind.lower()}/`{name}`/create"
+        case s.InsertInto(target):
+            return f"stream/`{target}`/create"
+        case s.DropSource(kind, name):
+            return f"{kind.lower()}/{name}/drop"
+        case s.AlterSource(kind, name):
+            return f"{kind.lower()}/{name}/alter"
+        case s.CreateType(name):
+            return f"type/{name}/create"
+        case s.DropType(name):
+            return f"type/{name}/drop"
+        case s.ControlQuery(action, wanted):
+            return f"{action.lower()}/{wanted or 'ALL'}/execute"
+        case s.SetProperty():
+            return f"cluster/{uuid.uuid4()}/alter"
+    raise TypeError(f"{type(statement).__name__} is no command")
+
+
+def status(done: Done, statement: s.Statement) -> Entity:
+    """The status of a command that has been carried out."""
+    message = done.message
+    if isinstance(statement, s.ControlQuery):
+        past = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}
+        message = f"Query {past[statement.action]}."
+    return {"status": "SUCCESS", "message": message, "queryId": done.query_id}
+
+
+def current_status(text: str, command: str, state: Entity, number: int) -> Entity:
+    """`number`: of the command, in the order of all."""
+    return {
+        "@type": "currentStatus",
+        "statementText": text,
+        "commandId": command,
+        "commandStatus": state,
+        "commandSequenceNumber": number,
+        "warnings": [],
+    }
+
+
+def warning(text: str, message: str) -> Entity:
+    """A statement for which there was nothing to do."""
+    return {"@type": "warning_entity", "statementText": text, "message": message, "warnings": []}
+
+
+def terminated(text: str, query_id: str, done: bool) -> Entity:
+    """The end of a push query."""
+    return {
+        "@type": "terminate_query",
+        "statementText": text,
+        "queryId": query_id,
+        "wasTerminated": done,
+        "warnings": [],
+    }
+
+
+def asserted(text: str, statement: s.AssertTopic | s.AssertSchema) -> Entity:
+    """An ASSERT that holds."""
+    if isinstance(statement, s.AssertTopic):
+        found: Entity = {"@type": "assert_topic", "topicName": statement.topic}
+    else:
+        found = {
+            "@type": "assert_schema",
+            "subject": statement.subject,
+            "id": statement.schema_id,
+        }
+    return {**found, "statementText": text, "exists": statement.exists, "warnings": []}

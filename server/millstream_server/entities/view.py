@@ -1,0 +1,78 @@
+"""What the entities are made from: the engine at one moment, and where it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.catalog.catalog import QueryRecord
+from millstream.catalog.source import Source
+from millstream.model.schema import SourceKind
+from millstream.service.engine import Engine
+from millstream.service.figures import EngineMetrics, QueryMetrics
+from millstream.service.metrics import metrics
+
+_STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`host`: "name:port" of this server, as others know it."""
+
+    engine: Engine
+    figures: EngineMetrics
+    host: str
+
+    @staticmethod
+    def of(engine: Engine, host: str) -> View:
+        """The engine as it is now."""
+        return View(engine, metrics(engine), host)
+
+    def figures_of(self, query_id: str) -> QueryMetrics | None:
+        """What a query has done; None where it does not run here."""
+        found = (query for query in self.figures.queries if query.query_id == query_id)
+        return next(found, None)
+
+    def state_of(self, query_id: str) -> str:
+        """RUNNING, PAUSED or ERROR."""
+        found = self.figures_of(query_id)
+        return "ERROR" if found is None else _STATES.get(found.state, "RUNNING")
+
+    def of_kind(self, kind: SourceKind) -> list[Source]:
+        """All streams, or all tables, by name."""
+        sources = self.engine.catalog.sources.values()
+        return sorted((s for s in sources if s.kind is kind), key=lambda source: source.name)
+
+    def persistent(self, record: QueryRecord) -> dict[str, Any]:
+        """A persistent query in a list."""
+        sink = self.engine.catalog.sources.get(record.sink or "")
+        return self._query(
+            record.id,
+            record.statement,
+            "PERSISTENT",
+            [] if sink is None else [sink.name],
+            [] if sink is None else [sink.topic],
+        )
+
+    def pushed(self, query_id: str) -> dict[str, Any]:
+        """A push query in a list."""
+        return self._query(query_id, "", "PUSH", [], [])
+
+    def queries(self, records: Iterable[QueryRecord]) -> list[dict[str, Any]]:
+        """Persistent queries in a list."""
+        return [self.persistent(record) for record in records]
+
+    def _query(
+        self, query_id: str, text: str, kind: str, sinks: list[str], topics: list[str]
+    ) -> dict[str, Any]:
+        state = self.state_of(query_id)
+        return {
+            "queryString": text,
+            "sinks": sinks,
+            "sinkKafkaTopics": topics,
+            "id": query_id,
+            "statusCount": {state: 1},
+            "queryType": kind,
+            "state": state,
+        }

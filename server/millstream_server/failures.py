@@ -1,0 +1,104 @@
+"""Refusals as the clients of the API know them: an HTTP status, a code and a JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream.model.errors import (
+    ConflictError,
+    MillstreamError,
+    RecordError,
+    StatementError,
+    UnavailableError,
+)
+
+MALFORMED = 40000
+"""The request is not one, or a property is wrong."""
+BAD_STATEMENT = 40001
+QUERY_ELSEWHERE = 40002
+"""A query was sent to where statements go."""
+TOO_MANY_QUERIES = 40003
+NEEDS_HTTP2 = 40004
+INTERNAL_ONLY = 40005
+UNAUTHENTICATED = 40100
+FORBIDDEN = 40300
+FORBIDDEN_ON_KAFKA = 40301
+NOT_FOUND = 40400
+UNACCEPTABLE = 40600
+CONNECTOR_EXISTS = 40900
+TOO_LARGE = 41300
+ASSERT_FAILED = 41700
+MISDIRECTED = 42100
+NO_REGISTRY = 42801
+TOO_MANY = 42900
+SERVER_ERROR = 50000
+UNAVAILABLE = 50300
+COMMAND_TIMEOUT = 50301
+STARTING = 50302
+STOPPING = 50303
+TERMINATED = 50304
+_OF_ENGINE = {
+    "E-ASSERT": ASSERT_FAILED,
+    "E-NOT-READY": STARTING,
+    "E-NO-REGISTRY": NO_REGISTRY,
+    "E-SLOW-CONSUMER": TOO_MANY,
+}
+RETRY_SECONDS = 1
+
+
+@dataclass(slots=True)
+class RefusedError(Exception):
+    """A request that is answered with an error. `statement` is the text of the statement that was
+    refused, `entities` are the results of those before it; the status is `code // 100`."""
+
+    code: int
+    message: str
+    statement: str | None = None
+    entities: Sequence[Mapping[str, Any]] = ()
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.code // 100
+
+    def entity(self) -> dict[str, Any]:
+        """The JSON object."""
+        if self.statement is None:
+            return {
+                "@type": "generic_error",
+                "error_code": self.code,
+                "message": self.message,
+            }
+        return {
+            "@type": "statement_error",
+            "error_code": self.code,
+            "message": self.message,
+            "statementText": self.statement,
+            "entities": list(self.entities),
+        }
+
+
+def refusal(
+    error: MillstreamError, statement: str, entities: Sequence[Mapping[str, Any]] = ()
+) -> RefusedError:
+    """What an error of the engine is to a client that gave this statement."""
+    code = _OF_ENGINE.get(error.code, SERVER_ERROR)
+    if error.code not in _OF_ENGINE:
+        match error:
+            case StatementError() | ConflictError() | RecordError():
+                code = BAD_STATEMENT
+            case UnavailableError():
+                code = UNAVAILABLE
+    headers = {"retry-after": str(RETRY_SECONDS)} if code // 100 == 503 else {}
+    return RefusedError(code, str(error), statement, entities, headers)
+
+
+def unexpected(error: BaseException) -> RefusedError:
+    """What a fault of ours is to a client: nothing of it is told but its kind."""
+    return RefusedError(SERVER_ERROR, f"The server failed ({type(error).__name__}); see its log")

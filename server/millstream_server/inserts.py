@@ -1,0 +1,143 @@
+"""POST /inserts-stream: rows come in as they are made, each is acknowledged (reference: 6)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millstream.model.errors import MillstreamError
+from millstream.service.row_inserts import Inserted, RowInserts, open_inserts
+from millstream.service.text import parse_text
+from millstream_parser import statements as s
+from millstream_server.answers import Streamed
+from millstream_server.endpoints import principal_of
+from millstream_server.failures import BAD_STATEMENT, MALFORMED, NEEDS_HTTP2, RefusedError, refusal
+from millstream_server.framing import DELIMITED, JSON
+from millstream_server.guard import Principal
+from millstream_server.requests import Asked, accepted, settings_of
+from millstream_server.server import Server
+from millstream_server.values import text_of
+
+LINE_BYTES_MAX = 1 << 20
+ROWS_AT_ONCE = 1_000
+_NAME = re.compile(r"\w+|`[^`]+`|\"[^\"]+\"")
+
+
+async def inserts_stream(request: Request, server: Server) -> Response:
+    """The endpoint. HTTP/2 alone lets rows and acknowledgements flow at the same time."""
+    if request.scope.get("http_version") not in ("2", "3"):
+        raise RefusedError(NEEDS_HTTP2, "This endpoint is only available when using HTTP2")
+    kind = accepted(request.headers.get("accept", ""), (DELIMITED, JSON), DELIMITED)
+    lines = _lines(request)
+    first = await anext(lines, None)
+    if not first:
+        raise RefusedError(MALFORMED, "The first line must be an object with the target")
+    inserts = await server.run(_opened, server, first[0], principal_of(request))
+    pieces = _acknowledged(server, inserts, first[1:], lines, array=kind == JSON)
+    return Streamed(pieces, kind, reading=True)
+
+
+def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
+    """The target that the first line names."""
+    try:
+        wanted = json.loads(line)
+        target = wanted["target"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RefusedError(MALFORMED, "Invalid JSON in inserts stream request") from error
+    if not isinstance(target, str):
+        raise RefusedError(MALFORMED, "The target must be the name of a stream")
+    session = server.session(Asked("", settings_of(wanted, "properties")))
+    if not _NAME.fullmatch(target):
+        raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
+    try:
+        # A name is read as the language reads it: folded to upper case unless it is quoted.
+        (piece,) = parse_text(f"INSERT INTO {target} VALUES (NULL);")
+    except MillstreamError as error:
+        raise RefusedError(
+            BAD_STATEMENT, f"'{target}' is not the name of a stream", target
+        ) from error
+    if not isinstance(piece.statement, s.InsertValues):
+        raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
+    server.guard.authorise(principal, piece)
+    try:
+        return open_inserts(piece.statement.target, server.engine, session)
+    except MillstreamError as error:
+        raise refusal(error, target) from error
+
+
+async def _lines(request: Request) -> AsyncGenerator[list[bytes], None]:
+    """The lines that have come, as many at a time as came together."""
+    left = b""
+    async for piece in request.stream():
+        *whole, left = (left + piece).split(b"\n")
+        if len(left) > LINE_BYTES_MAX:
+            raise RefusedError(MALFORMED, f"A line has at most {LINE_BYTES_MAX} bytes")
+        found = [line for line in whole if line.strip()]
+        if found:
+            yield found
+    if left.strip():
+        yield [left]
+
+
+async def _acknowledged(
+    server: Server,
+    inserts: RowInserts,
+    rows: list[bytes],
+    lines: AsyncGenerator[list[bytes], None],
+    *,
+    array: bool,
+) -> AsyncGenerator[bytes, None]:
+    """The acknowledgements, in the order of the rows; the first error is the last of them."""
+    sequence = 0
+
+    def framed(found: list[dict[str, Any]]) -> bytes:
+        texts = [text_of(item) for item in found]
+        if not array:
+            return "".join(f"{text}\n" for text in texts).encode()
+        opening = "[" if sequence == 0 else ","
+        return (opening + ",".join(texts)).encode() if texts else b""
+
+    pending: list[bytes] | None = rows
+    while pending is not None:
+        for start in range(0, len(pending), ROWS_AT_ONCE):
+            chosen = pending[start : start + ROWS_AT_ONCE]
+            done = await server.run(_inserted, inserts, chosen)
+            acknowledged = _acknowledgements(done, sequence)
+            yield framed(acknowledged)
+            sequence += len(acknowledged)
+            if done.error is not None:
+                pending = None
+                break
+        else:
+            pending = await anext(lines, None)
+    if array:
+        yield b"]" if sequence else b"[]"
+
+
+def _inserted(inserts: RowInserts, rows: list[bytes]) -> Inserted:
+    try:
+        return inserts.insert(rows)
+    except MillstreamError as error:
+        return Inserted(0, error)
+
+
+def _acknowledgements(done: Inserted, sequence: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"status": "ok", "seq": sequence + number} for number in range(done.count)
+    ]
+    if done.error is not None:
+        why = refusal(done.error, "")
+        found.append(
+            {
+                "status": "error",
+                "seq": sequence + done.count,
+                "error_code": why.code,
+                "message": why.message,
+            }
+        )
+    return found

@@ -1,0 +1,124 @@
+"""Sockets and protocols: HTTP/1.1, HTTP/2 (prior knowledge, upgrade, ALPN) and websockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from hypercorn.asyncio import serve as hypercorn_serve
+from hypercorn.config import Config
+from starlette.types import ASGIApp
+
+from millstream.model.errors import StatementError, UnavailableError
+
+BACKLOG = 512
+GRACE_SECONDS = 1
+PATIENCE_SECONDS = 600.0
+IDLE_SECONDS = 86_400
+_PORTS = {"http": 8088, "https": 8088}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files of a server's certificate. `authorities` signed those of clients, which must show
+    one then."""
+
+    certificate: str
+    key: str
+    key_password: str = field(default="", repr=False)
+    authorities: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A bound socket; `secure` ones speak TLS."""
+
+    bound: socket.socket
+    secure: bool
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, as bound."""
+        host, port = self.bound.getsockname()[:2]
+        return str(host), int(port)
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        host, port = self.address
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.secure else 'http'}://{shown}:{port}"
+
+
+def bind(url: str, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
+    """Bind a socket for `http://host:port`; port 0 is any that is free. A client that takes
+    nothing of what it is sent for `patience_s`, or is not there any more, is cut off.
+
+    StatementError for another form, UnavailableError where the address cannot be had.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise StatementError(f"'{url}' is no listener: {error}") from error
+    if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/"):
+        raise StatementError(f"'{url}' is no listener", hint="Write it like http://127.0.0.1:8088.")
+    family = socket.AF_INET6 if ":" in parts.hostname else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _limit_silence(bound, patience_s)
+    try:
+        bound.bind((parts.hostname, _PORTS[parts.scheme] if port is None else port))
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        raise UnavailableError(f"Cannot listen on {url}: {error.strerror or error}") from error
+    bound.setblocking(False)
+    return Listener(bound, parts.scheme == "https")
+
+
+def _limit_silence(bound: socket.socket, seconds: float) -> None:
+    """Let the system end connections nobody reads from: their own buffers would hide it from us.
+    What is set on a listening socket holds for those it accepts."""
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_USER_TIMEOUT", seconds * 1000)):
+        if hasattr(socket, name):
+            bound.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value)))
+
+
+async def serve(
+    app: ASGIApp,
+    listeners: Sequence[Listener],
+    stop: Callable[[], Awaitable[None]],
+    tls: Tls | None = None,
+) -> None:
+    """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
+    of their answers within some seconds are left behind."""
+    config = Config()
+    secure = [f"fd://{each.bound.detach()}" for each in listeners if each.secure]
+    plain = [f"fd://{each.bound.detach()}" for each in listeners if not each.secure]
+    config.bind, config.insecure_bind = (secure, plain) if secure else (plain, [])
+    if secure:
+        if tls is None:
+            raise StatementError("An https listener needs a certificate and its key")
+        config.certfile, config.keyfile = tls.certificate, tls.key
+        config.keyfile_password = tls.key_password or None
+        config.ca_certs = tls.authorities or None
+    config.graceful_timeout = GRACE_SECONDS
+    config.keep_alive_timeout = IDLE_SECONDS
+    config.include_server_header = False
+    config.errorlog = logging.getLogger("millstream.server.connections")
+    config.accesslog = None
+    stopping = asyncio.ensure_future(stop())
+    serving = asyncio.ensure_future(
+        hypercorn_serve(app, config, shutdown_trigger=lambda: asyncio.shield(stopping))  # type: ignore[arg-type]
+    )
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    # Hypercorn waits without end for clients that do not read.
+    await asyncio.wait((serving,), timeout=2 * GRACE_SECONDS)
+    if serving.done():
+        await serving

@@ -1,0 +1,116 @@
+"""What clients send: bodies and media types, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from millstream_server.failures import MALFORMED, TOO_LARGE, UNACCEPTABLE, RefusedError
+
+BODY_BYTES_MAX = 10 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Statements and what they are to be executed with."""
+
+    sql: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Between servers."""
+    after_command: int | None = None
+    """Wait until this command has been carried out here."""
+
+
+def parsed_body(body: bytes) -> dict[str, Any]:
+    """A JSON object; RefusedError for anything else."""
+    if len(body) > BODY_BYTES_MAX:
+        raise RefusedError(TOO_LARGE, f"A request has at most {BODY_BYTES_MAX} bytes")
+    try:
+        value = json.loads(body or b"null")
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(MALFORMED, f"Invalid JSON in request: {error}") from error
+    if not isinstance(value, dict):
+        raise RefusedError(MALFORMED, "Invalid JSON in request: expected an object")
+    return value
+
+
+def asked(value: Mapping[str, Any]) -> Asked:
+    """From a KsqlRequest or QueryStreamArgs; a missing `;` at the end is added."""
+    sql = value.get("ksql", value.get("sql"))
+    if not isinstance(sql, str) or not sql.strip():
+        raise RefusedError(MALFORMED, 'The request has no statement: give it as "ksql" or "sql"')
+    number = value.get("commandSequenceNumber")
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+        raise RefusedError(MALFORMED, "commandSequenceNumber must be a whole number")
+    return Asked(
+        sql if sql.rstrip().endswith(";") else f"{sql.rstrip()};",
+        settings_of(value, "streamsProperties", "properties"),
+        settings_of(value, "sessionVariables"),
+        _object(value, "requestProperties"),
+        number,
+    )
+
+
+def settings_of(value: Mapping[str, Any], *names: str) -> dict[str, str]:
+    """Names and values of an object, the values as texts."""
+    found: dict[str, str] = {}
+    for name in names:
+        for key, item in _object(value, name).items():
+            found[key] = _setting(key, item)
+    return found
+
+
+def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = value.get(name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise RefusedError(MALFORMED, f"{name} must be an object")
+    return found
+
+
+def _setting(name: str, value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int() | float():
+            return str(value)
+    raise RefusedError(MALFORMED, f"The value of {name} must be a string, a number or a boolean")
+
+
+def accepted(accept: str, offered: Sequence[str], default: str) -> str:
+    """The media type to answer with: the best liked of those offered; RefusedError if none is.
+
+    Of types that are liked as well as each other the first in the header counts.
+    """
+    if not accept.strip():
+        return default
+    liked = sorted((_range(item) for item in accept.split(",")), key=lambda item: -item[1])
+    for kind, quality in liked:
+        if quality <= 0:
+            continue
+        if kind in offered:
+            return kind
+        if kind in ("*/*", "application/*"):
+            return default
+    raise RefusedError(
+        UNACCEPTABLE, f"None of the types in Accept is offered here; there is {', '.join(offered)}"
+    )
+
+
+def _range(item: str) -> tuple[str, float]:
+    kind, *parameters = (part.strip() for part in item.lower().split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return kind, float(value)
+            except ValueError:
+                return kind, 0.0
+    return kind, 1.0

@@ -1,0 +1,173 @@
+"""All endpoints as one table, and the application that serves it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from millstream_server import cluster, endpoints, inserts, state, websocket
+from millstream_server.answers import objects, refused
+from millstream_server.failures import UNACCEPTABLE, RefusedError, unexpected
+from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.openapi import document
+from millstream_server.server import Server
+
+Call = Callable[[Request, Server], Awaitable[Response]]
+_LOG = logging.getLogger("millstream.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route. `body`: the name of the schema of what is sent, `gives`: the media types of what
+    comes back; `always`: it answers while statements are not executed."""
+
+    method: str
+    path: str
+    call: Call
+    summary: str
+    body: str = ""
+    gives: tuple[str, ...] = (KSQL, JSON)
+    always: bool = True
+
+
+_ROWS = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
+_TEXT = ("text/plain",)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/", state.root, "Leads to /info", gives=()),
+    Endpoint("GET", "/info", state.info, "Which server this is"),
+    Endpoint("GET", "/healthcheck", state.healthcheck, "Whether its parts work"),
+    Endpoint(
+        "POST", "/ksql", endpoints.run_statements, "Run statements", "KsqlRequest", always=False
+    ),
+    Endpoint(
+        "POST",
+        "/ksql/terminate",
+        cluster.terminate,
+        "Destroy the service: its queries, its topics",
+        "ClusterTerminateRequest",
+        always=False,
+    ),
+    Endpoint(
+        "POST", "/query", endpoints.query, "SELECT or PRINT", "KsqlRequest", _ROWS, always=False
+    ),
+    Endpoint(
+        "POST",
+        "/query-stream",
+        endpoints.query_stream,
+        "SELECT or PRINT",
+        "QueryStreamArgs",
+        _ROWS,
+        always=False,
+    ),
+    Endpoint(
+        "POST",
+        "/inserts-stream",
+        inserts.inserts_stream,
+        "Insert rows as they come, each acknowledged",
+        "InsertsStream",
+        (DELIMITED, JSON),
+        always=False,
+    ),
+    Endpoint(
+        "POST",
+        "/close-query",
+        endpoints.close_query,
+        "End a push query",
+        "CloseQueryArgs",
+        (),
+        always=False,
+    ),
+    Endpoint("GET", "/status", state.all_statuses, "What became of all commands"),
+    Endpoint(
+        "GET", "/status/{type}/{entity}/{action}", state.one_status, "What became of a command"
+    ),
+    Endpoint(
+        "GET",
+        "/is_valid_property/{property}",
+        state.is_valid_property,
+        "Whether a client may set a property",
+    ),
+    Endpoint("GET", "/clusterStatus", cluster.cluster_status, "The servers of the service"),
+    Endpoint("POST", "/heartbeat", cluster.heartbeat, "From server to server", "Heartbeat"),
+    Endpoint("POST", "/lag", cluster.lag, "From server to server", "LagReport"),
+    Endpoint("GET", "/v1/metadata", state.metadata, "The version and the ids"),
+    Endpoint("GET", "/v1/metadata/id", state.metadata_id, "The ids"),
+    Endpoint("GET", "/chc/ready", state.ready, "Whether statements are executed"),
+    Endpoint("GET", "/chc/live", state.live, "Whether the server answers"),
+    Endpoint("GET", "/metrics", state.prometheus, "Figures for Prometheus", gives=_TEXT),
+)
+
+
+def application(server: Server) -> ASGIApp:
+    """The ASGI application of a server."""
+    described = Endpoint(
+        "GET", "/openapi.json", partial(_openapi, document(ENDPOINTS)), "This description"
+    )
+    routes: list[BaseRoute] = [_route(endpoint, server) for endpoint in (*ENDPOINTS, described)]
+    routes.append(WebSocketRoute("/ws/query", partial(websocket.ws_query, server=server)))
+    return Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere})
+
+
+async def _openapi(found: dict[str, object], request: Request, server: Server) -> Response:
+    return objects(found, JSON)
+
+
+async def _elsewhere(request: Request, error: Exception) -> Response:
+    """Neither a path nor a method of ours."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return PlainTextResponse("Not Found" if status == 404 else "Method Not Allowed", status)
+
+
+def _route(endpoint: Endpoint, server: Server) -> Route:
+    async def answer(request: Request) -> Response:
+        return await _answered(endpoint, request, server)
+
+    return Route(endpoint.path, answer, methods=[endpoint.method])
+
+
+async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Response:
+    """Let the guard look, then call the endpoint; every error becomes an answer."""
+    guard, path = server.guard, endpoint.path
+    try:
+        principal = guard.authenticate(request.scope)
+        request.scope["millstream.principal"] = principal
+        guard.enter(principal, path)
+        try:
+            if not endpoint.always:
+                server.check_serving()
+            found = await endpoint.call(request, server)
+        except BaseException:
+            guard.leave(principal, path)
+            raise
+        return _Leaving(found, lambda: guard.leave(principal, path))
+    except RefusedError as error:
+        if error.code == UNACCEPTABLE:
+            return PlainTextResponse(error.message, 406)
+        return refused(error, KSQL)
+    except Exception as error:
+        _LOG.exception("%s %s failed", endpoint.method, path)
+        return refused(unexpected(error), KSQL)
+
+
+class _Leaving(Response):
+    """A response after which something is to be done."""
+
+    def __init__(self, inner: Response, then: Callable[[], None]) -> None:
+        self._inner = inner
+        self._then = then
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        try:
+            await self._inner(scope, receive, send)
+        finally:
+            self._then()

@@ -1,0 +1,148 @@
+"""One server: the engine it is a door to, its settings, and the threads statements run in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from millstream.model.errors import MillstreamError
+from millstream.service.engine import Engine
+from millstream.service.session import Session
+from millstream_server.entities.view import View
+from millstream_server.failures import (
+    COMMAND_TIMEOUT,
+    MALFORMED,
+    STARTING,
+    STOPPING,
+    TERMINATED,
+    RefusedError,
+)
+from millstream_server.guard import Guard, OpenDoor
+from millstream_server.requests import Asked
+
+P = ParamSpec("P")
+R = TypeVar("R")
+COMPATIBLE_VERSION = "0.29.0"
+"""The version of ksqlDB whose API this is: clients look at it."""
+STATUSES_MAX = 10_000
+_COMMAND_PAUSE_S = 0.02
+
+
+class State(Enum):
+    """What a server is doing, by the names /healthcheck has for it."""
+
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    TERMINATING = "TERMINATING"
+    TERMINATED = "TERMINATED"
+
+
+_REFUSING = {
+    State.INITIALIZING: (STARTING, "KSQL is not yet ready to serve requests."),
+    State.TERMINATING: (STOPPING, "The server is shutting down"),
+    State.TERMINATED: (TERMINATED, "The cluster has been terminated."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server answers. `properties` are those every request begins with."""
+
+    service_id: str = "default_"
+    cluster_id: str = "embedded"
+    host: str = "localhost:8088"
+    """How this server is called in descriptions."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    statement_threads: int = 8
+    print_threads: int = 16
+    push_queries_max: int = 1_000
+    command_timeout_ms: int = 5_000
+
+
+class Server:
+    """What all requests share. `close` it in the end; the engine is not closed by that."""
+
+    def __init__(
+        self, engine: Engine, settings: ServerSettings | None = None, guard: Guard | None = None
+    ) -> None:
+        self.engine = engine
+        self.settings = settings or ServerSettings()
+        self.guard: Guard = guard or OpenDoor()
+        self.state = State.READY
+        self.statuses: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._statements = ThreadPoolExecutor(
+            self.settings.statement_threads, "millstream-statement"
+        )
+        self._printing = ThreadPoolExecutor(self.settings.print_threads, "millstream-print")
+
+    def session(self, asked: Asked) -> Session:
+        """The session of one request; RefusedError where a property cannot be set."""
+        session = Session(dict(self.settings.properties), dict(asked.variables), local=False)
+        for name, value in asked.properties.items():
+            try:
+                session.set(name, value)
+            except MillstreamError as error:
+                raise RefusedError(MALFORMED, str(error)) from error
+        return session
+
+    def view(self) -> View:
+        """The engine as it is now."""
+        return View.of(self.engine, self.settings.host)
+
+    def check_serving(self) -> None:
+        """RefusedError while no statements can be executed."""
+        if self.state in _REFUSING:
+            code, message = _REFUSING[self.state]
+            raise RefusedError(code, message, headers={"retry-after": "1"})
+
+    async def run(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call what may wait, in a thread for statements."""
+        return await self._in(self._statements, partial(call, *args, **kwargs))
+
+    async def run_printing(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call what waits for records, in a thread of its own kind."""
+        return await self._in(self._printing, partial(call, *args, **kwargs))
+
+    async def _in(self, executor: Executor, call: Callable[[], R]) -> R:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+
+    async def caught_up(self, number: int | None) -> None:
+        """Wait until a command has been carried out here; RefusedError when that takes long."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.settings.command_timeout_ms / 1000
+        while number is not None and self.last_command < number:
+            if loop.time() >= until:
+                raise RefusedError(
+                    COMMAND_TIMEOUT,
+                    "Timed out while waiting for a previous command to execute. command sequence"
+                    f" number: {number}",
+                    headers={"retry-after": "1"},
+                )
+            await asyncio.sleep(_COMMAND_PAUSE_S)
+
+    @property
+    def last_command(self) -> int:
+        """The number of the last command that was carried out here."""
+        engine = self.engine
+        return (engine.ledger.position if engine.shared else engine.commands.next_offset) - 1
+
+    def note(self, command: str, status: Mapping[str, Any]) -> None:
+        """Remember the status of a command; the oldest are forgotten."""
+        self.statuses[command] = status
+        self.statuses.move_to_end(command)
+        while len(self.statuses) > STATUSES_MAX:
+            self.statuses.popitem(last=False)
+
+    def close(self) -> None:
+        """Let no more statements in, and end the push queries so that their clients leave."""
+        self.state = State.TERMINATING
+        for stream in list(self.engine.pushing.values()):
+            stream.close()
+        self._statements.shutdown(wait=False, cancel_futures=True)
+        self._printing.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,119 @@
+"""The endpoints that tell how the server is, one function each."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import check_property
+from millstream.service.metrics import metrics
+from millstream.service.prometheus import exposition
+from millstream_server.answers import objects
+from millstream_server.endpoints import media_type
+from millstream_server.failures import MALFORMED, NOT_FOUND, RefusedError
+from millstream_server.server import COMPATIBLE_VERSION, Server
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def root(request: Request, server: Server) -> Response:
+    """GET /."""
+    return RedirectResponse("/info", 307)
+
+
+async def info(request: Request, server: Server) -> Response:
+    """GET /info."""
+    about = {
+        "version": COMPATIBLE_VERSION,
+        "kafkaClusterId": server.settings.cluster_id,
+        "ksqlServiceId": server.settings.service_id,
+        "serverStatus": "RUNNING" if _healthy(server) else "ERROR",
+    }
+    return objects({"KsqlServerInfo": about}, media_type(request))
+
+
+async def healthcheck(request: Request, server: Server) -> Response:
+    """GET /healthcheck."""
+    engine = server.engine
+    parts = {
+        "metastore": not engine.closed,
+        "kafka": not engine.closed,
+        "commandRunner": _healthy(server),
+    }
+    found = {
+        "isHealthy": all(parts.values()),
+        "details": {name: {"isHealthy": healthy} for name, healthy in parts.items()},
+        "serverState": server.state.value,
+    }
+    return objects(found, media_type(request))
+
+
+def _healthy(server: Server) -> bool:
+    engine = server.engine
+    return not engine.closed and engine.driver.failure is None and engine.ledger.sound
+
+
+async def ready(request: Request, server: Server) -> Response:
+    """GET /chc/ready."""
+    server.check_serving()
+    return objects({}, media_type(request))
+
+
+async def live(request: Request, server: Server) -> Response:
+    """GET /chc/live."""
+    return objects({}, media_type(request))
+
+
+async def all_statuses(request: Request, server: Server) -> Response:
+    """GET /status."""
+    found = {command: status["status"] for command, status in server.statuses.items()}
+    return objects({"commandStatuses": found}, media_type(request))
+
+
+async def one_status(request: Request, server: Server) -> Response:
+    """GET /status/{type}/{entity}/{action}. The name may be given without its quotes."""
+    kind, entity, action = (request.path_params[name] for name in ("type", "entity", "action"))
+    for name in (entity, f"`{entity}`"):
+        status = server.statuses.get(f"{kind}/{name}/{action}")
+        if status is not None:
+            return objects(status, media_type(request))
+    raise RefusedError(NOT_FOUND, f"Command not found: {kind}/{entity}/{action}")
+
+
+async def is_valid_property(request: Request, server: Server) -> Response:
+    """GET /is_valid_property/{name}."""
+    name = request.path_params["property"]
+    try:
+        check_property(name, "")
+    except MillstreamError as error:
+        if error.message.startswith("Unknown property"):
+            raise RefusedError(
+                MALFORMED, f"One or more properties cannot be set: {name}"
+            ) from error
+    return objects(True, media_type(request))
+
+
+async def metadata(request: Request, server: Server) -> Response:
+    """GET /v1/metadata."""
+    found = {"version": COMPATIBLE_VERSION, "clusterId": _cluster(server)}
+    return objects(found, media_type(request))
+
+
+async def metadata_id(request: Request, server: Server) -> Response:
+    """GET /v1/metadata/id."""
+    return objects(_cluster(server), media_type(request))
+
+
+def _cluster(server: Server) -> dict[str, object]:
+    clusters = {
+        "kafka-cluster": server.settings.cluster_id,
+        "ksql-cluster": server.settings.service_id,
+    }
+    return {"id": "", "scope": {"path": [], "clusters": clusters}}
+
+
+async def prometheus(request: Request, server: Server) -> Response:
+    """GET /metrics."""
+    text = await server.run(lambda: exposition(metrics(server.engine)))
+    return Response(text, media_type=PROMETHEUS)

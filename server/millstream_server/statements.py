@@ -1,0 +1,138 @@
+"""POST /ksql: statements one after another, each with its entity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from millstream.model.errors import MillstreamError, StatementError
+from millstream.plan.show import show_plan
+from millstream.service.execution import execute_piece, parsed
+from millstream.service.explain import plan_of
+from millstream.service.queries import topology_of
+from millstream.service.results import Done
+from millstream.service.session import Session
+from millstream.service.text import Piece
+from millstream.topology.show import show_topology
+from millstream_parser import print_statement
+from millstream_parser import statements as s
+from millstream_server.entities import changed
+from millstream_server.entities.described import (
+    described_source,
+    described_sources,
+    explained,
+    planned_description,
+    query_description,
+)
+from millstream_server.entities.functions import described_function
+from millstream_server.entities.listed import listed
+from millstream_server.failures import QUERY_ELSEWHERE, RefusedError, refusal
+from millstream_server.guard import Principal
+from millstream_server.requests import Asked
+from millstream_server.server import Server
+
+Entity = dict[str, Any]
+
+
+def pieces_of(asked: Asked, session: Session) -> list[Piece]:
+    """All statements of a request; RefusedError where the text does not parse."""
+    try:
+        found = parsed(asked.sql, session, test_statements=False)
+        return [replace(piece, text=_ended(piece.text)) for piece in found]
+    except MillstreamError as error:
+        raise refusal(error, asked.sql) from error
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(";") else f"{text};"
+
+
+def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
+    """Execute all statements of a request. May wait: call it in a thread."""
+    session = server.session(asked)
+    pieces = pieces_of(asked, session)
+    for piece in pieces:
+        if isinstance(piece.statement, s.SelectStatement | s.PrintTopic):
+            raise RefusedError(
+                QUERY_ELSEWHERE,
+                "SELECT and PRINT queries must be issued to the /query-stream or /query endpoint",
+                piece.text,
+            )
+        server.guard.authorise(principal, piece)
+    entities: list[Entity] = []
+    for piece in pieces:
+        try:
+            entity = _executed(server, piece, session)
+        except MillstreamError as error:
+            raise refusal(error, piece.text, entities) from error
+        if entity is not None:
+            entities.append(entity)
+    return entities
+
+
+def _executed(server: Server, piece: Piece, session: Session) -> Entity | None:
+    shown = _shown(server, piece, session)
+    if shown is not None:
+        return shown
+    statement, known = piece.statement, server.engine.catalog.queries
+    pushed = isinstance(statement, s.ControlQuery) and statement.query_id not in (None, *known)
+    done = execute_piece(server.engine, piece, session)
+    if not isinstance(done, Done):
+        raise StatementError(f"{type(statement).__name__} cannot be executed here")
+    if not done.changed:
+        return changed.warning(piece.text, done.message)
+    match statement:
+        case s.AssertTopic() | s.AssertSchema():
+            return changed.asserted(piece.text, statement)
+        case s.ControlQuery(_, str(query_id)) if pushed:
+            return changed.terminated(piece.text, query_id, True)
+        case s.InsertValues() | s.DefineVariable() | s.SetProperty(system=False):
+            return None
+    return _command(server, piece, done)
+
+
+def _shown(server: Server, piece: Piece, session: Session) -> Entity | None:
+    """The entity of a statement that only looks."""
+    match piece.statement:
+        case s.Show() as statement:
+            return listed(statement, piece.text, server.view(), session)
+        case s.Describe("FUNCTION", name):
+            return described_function(name, piece.text, server.engine.functions)
+        case s.Describe("STREAMS" | "TABLES" as what, _, extended):
+            return described_sources(what, piece.text, server.view(), extended=extended)
+        case s.Describe("SOURCE", name, extended):
+            return described_source(name, piece.text, server.view(), extended=extended)
+        case s.Explain() as statement:
+            return explained(piece.text, _explained(statement, server, session))
+    return None
+
+
+def _command(server: Server, piece: Piece, done: Done) -> Entity:
+    command = changed.command_id(piece.statement, done.query_id)
+    status = changed.status(done, piece.statement)
+    server.note(command, status)
+    return changed.current_status(piece.text, command, status, server.last_command)
+
+
+def _explained(statement: s.Explain, server: Server, session: Session) -> Entity:
+    """A query that is given, or one that runs."""
+    engine = server.engine
+    inner, wanted = statement.statement, statement.query_id
+    if inner is not None:
+        planned = plan_of(inner, engine, session)
+        topology = show_topology(topology_of(engine, "EXPLAINED", planned))
+        columns = planned.node.schema.columns
+        text = print_statement(inner)
+        return planned_description(text, columns, show_plan(planned.node), topology)
+    ids = (*engine.catalog.queries, *engine.pushing)
+    found = next((name for name in ids if name.upper() == (wanted or "").upper()), None)
+    if found is None:
+        raise StatementError(
+            f"Query with id:{wanted} does not exist, use SHOW QUERIES to view the full set of "
+            "queries."
+        )
+    plan = engine.plans.get(found)
+    if plan is None:
+        return query_description(found, server.view())
+    topology = show_topology(topology_of(engine, found, plan))
+    return query_description(found, server.view(), show_plan(plan.node), topology)

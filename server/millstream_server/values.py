@@ -1,0 +1,133 @@
+"""Values as JSON: exact decimals, base64 bytes, ISO times (reference: types and formats, 1)."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.model import types as t
+from millstream.model.physical import physical_names
+from millstream.model.schema import Schema
+from millstream.model.types import SqlType
+
+Show = Callable[[Any], str]
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def text_of(value: Any) -> str:
+    """A JSON object of ours as text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def row_texts(table: pa.Table, schema: Schema) -> Iterator[str]:
+    """Each row as the text of a JSON array. `table` begins with the columns of `schema`."""
+    columns = []
+    for index, column in enumerate(schema.columns):
+        values = table.column(index)
+        if column.type is t.TIMESTAMP:
+            values = pc.cast(values, pa.int64())
+        columns.append(map(_shower(column.type), values.to_pylist(maps_as_pydicts="lossy")))
+    if not columns:
+        return iter(["[]"] * table.num_rows)
+    return map("[{}]".format, map(",".join, zip(*columns, strict=True)))
+
+
+def _shower(kind: SqlType) -> Show:
+    """How values of a type are written; NULL is `null` in all of them."""
+    inner = _bare(kind)
+    return lambda value: "null" if value is None else inner(value)
+
+
+def _bare(kind: SqlType) -> Show:
+    match kind:
+        case t.Array(element):
+            each = _shower(element)
+            return lambda values: f"[{','.join(map(each, values))}]"
+        case t.Map(key, value):
+            name, member = _key(key), _shower(value)
+            return lambda found: _object((name(k), member(v)) for k, v in found.items())
+        case t.Struct(fields):
+            names = physical_names(item.name for item in fields)
+            shown = [
+                (json.dumps(item.name, ensure_ascii=False), physical, _shower(item.type))
+                for item, physical in zip(fields, names, strict=True)
+            ]
+            return lambda row: _object((name, show(row[at])) for name, at, show in shown)
+        case t.Decimal():
+            return _decimal
+    return _PRIMITIVES.get(kind, _string)
+
+
+def _key(kind: SqlType) -> Show:
+    """A key of a MAP: always a string."""
+    show = _bare(kind)
+
+    def named(value: Any) -> str:
+        if value is None:
+            return '"null"'
+        text = show(value)
+        return text if text.startswith('"') else json.dumps(text, ensure_ascii=False)
+
+    return named
+
+
+def _object(members: Iterator[tuple[str, str]]) -> str:
+    return "{" + ",".join(f"{name}:{value}" for name, value in members) + "}"
+
+
+def _string(value: Any) -> str:
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _double(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _decimal(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def _bytes(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+def _date(value: datetime.date) -> str:
+    return f'"{value.isoformat()}"'
+
+
+def _time(value: datetime.time) -> str:
+    return f'"{value.isoformat("milliseconds" if value.microsecond else "seconds")}"'
+
+
+def _timestamp(value: Any) -> str:
+    """From microseconds; within a STRUCT or ARRAY, from what Arrow makes of them."""
+    if isinstance(value, int):
+        value = _EPOCH + datetime.timedelta(microseconds=value)
+    return f'"{value.isoformat(timespec="milliseconds")}"'
+
+
+_PRIMITIVES: dict[SqlType, Show] = {
+    t.BOOLEAN: _boolean,
+    t.INTEGER: str,
+    t.BIGINT: str,
+    t.DOUBLE: _double,
+    t.STRING: _string,
+    t.BYTES: _bytes,
+    t.DATE: _date,
+    t.TIME: _time,
+    t.TIMESTAMP: _timestamp,
+}

@@ -1,0 +1,105 @@
+"""GET /ws/query: the rows of a query as frames of a websocket (reference: 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from millstream.model.errors import MillstreamError
+from millstream.service.results import Rows
+from millstream_server import queries
+from millstream_server.endpoints import started
+from millstream_server.entities.shapes import schema_object
+from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpected
+from millstream_server.requests import asked, parsed_body
+from millstream_server.server import Server
+from millstream_server.values import row_texts, text_of
+
+DONE, BAD_REQUEST, FAILED, NOT_READY = 1000, 1003, 1011, 1013
+REASON_BYTES_MAX = 123
+LIFETIME_S = 3_600.0
+
+
+async def ws_query(socket: WebSocket, server: Server) -> None:
+    """The endpoint."""
+    await socket.accept()
+    try:
+        principal = server.guard.authenticate(socket.scope)
+        server.check_serving()
+        request = socket.query_params.get("request")
+        if request is None:
+            raise RefusedError(MALFORMED, "missing request parameter")
+        answer = await started(server, asked(parsed_body(request.encode())), principal)
+    except RefusedError as error:
+        code = NOT_READY if error.status == 503 else BAD_REQUEST
+        await _end(socket, FAILED if error.status in (401, 403) else code, error.message)
+        return
+    leaving = asyncio.ensure_future(_left(socket))
+    sending = asyncio.ensure_future(_send(socket, server, answer))
+    try:
+        await asyncio.wait(
+            (leaving, sending), timeout=LIFETIME_S, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        for task in (leaving, sending):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def _left(socket: WebSocket) -> None:
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
+
+
+async def _send(socket: WebSocket, server: Server, answer: queries.Answer) -> None:
+    try:
+        async with contextlib.aclosing(_frames(server, answer)) as frames:
+            async for frame in frames:
+                await socket.send_text(frame)
+        await _end(socket, DONE, "done")
+    except MillstreamError as error:
+        await _end(socket, FAILED, refusal(error, answer.piece.text).message)
+    except (WebSocketDisconnect, RuntimeError):
+        # The client has left.
+        return
+    except Exception as error:
+        await _end(socket, FAILED, unexpected(error).message)
+        raise
+    finally:
+        await queries.ended(server, answer)
+
+
+async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str, None]:
+    """The schema, then a frame for each row, or for each line of PRINT."""
+    if answer.prints:
+        async with contextlib.aclosing(queries.lines(server, answer)) as lines:
+            async for piece in lines:
+                for line in piece.decode().splitlines():
+                    yield line
+        return
+    yield text_of(
+        [
+            {"name": column.name, "schema": schema_object(column.type)}
+            for column in answer.schema.columns
+        ]
+    )
+    if isinstance(answer.result, Rows):
+        for text in row_texts(answer.result.table, answer.schema):
+            yield f'{{"row":{{"columns":{text}}}}}'
+        return
+    async for table in queries.changes(answer.result):
+        for text in row_texts(table, answer.schema):
+            yield f'{{"row":{{"columns":{text}}}}}'
+
+
+async def _end(socket: WebSocket, code: int, reason: str) -> None:
+    """The last frame tells why, as the close does."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await socket.send_text(text_of({"error": reason}))
+        cut = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
+        await socket.close(code, cut)

@@ -1,0 +1,56 @@
+"""A server in this process for one test: an engine with its threads, and a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.service.engine import Engine
+from millstream_server.guard import Guard
+from millstream_server.listening import Tls, bind, serve
+from millstream_server.routes import application
+from millstream_server.server import Server, ServerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that runs."""
+
+    server: Server
+    url: str
+
+
+@contextmanager
+def served(
+    engine: Engine,
+    properties: Mapping[str, str] | None = None,
+    *,
+    settings: ServerSettings | None = None,
+    guard: Guard | None = None,
+    tls: Tls | None = None,
+    patience_s: float = 60.0,
+) -> Iterator[Served]:
+    """Serve an engine on a free port of this machine; the engine is not closed in the end."""
+    server = Server(engine, settings or ServerSettings(properties=properties or {}), guard)
+    listener = bind(f"http{'s' if tls else ''}://127.0.0.1:0", patience_s=patience_s)
+    url = listener.url
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    serving = serve(application(server), [listener], stop.wait, tls)
+    thread = threading.Thread(target=_run, args=(loop, serving), daemon=True)
+    thread.start()
+    try:
+        yield Served(server, url)
+    finally:
+        server.close()
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+def _run(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(serving)

@@ -1,0 +1,85 @@
+"""Where a guard is asked, and what its refusals become."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from millstream.model.settings import EngineSettings
+from millstream.service.clock import now_ms
+from millstream.service.execution import open_engine
+from millstream.service.text import Piece
+from millstream_parser import statements as s
+from millstream_server.failures import FORBIDDEN_ON_KAFKA, UNAUTHENTICATED, RefusedError
+from millstream_server.guard import Principal, Scope
+from tests.served import served
+from tests.server.conftest import Door
+
+
+class Porter:
+    """Lets those in who give their name; nobody may drop anything."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[str] = Counter()
+        self.seen: list[str] = []
+
+    def authenticate(self, scope: Scope) -> Principal:
+        name = dict(scope["headers"]).get(b"x-name", b"").decode()
+        if not name:
+            headers = {"www-authenticate": 'Basic realm="millstream"'}
+            raise RefusedError(UNAUTHENTICATED, "Who is it?", headers=headers)
+        return Principal(name)
+
+    def authorise(self, principal: Principal, statement: Piece) -> None:
+        self.seen.append(f"{principal.name}: {statement.text}")
+        if isinstance(statement.statement, s.DropSource):
+            raise RefusedError(FORBIDDEN_ON_KAFKA, "Not that", statement.text)
+
+    def enter(self, principal: Principal, path: str) -> None:
+        self.inside[path] += 1
+
+    def leave(self, principal: Principal, path: str) -> None:
+        self.inside[path] -= 1
+
+
+@pytest.fixture
+def guarded() -> Iterator[tuple[Door, Porter]]:
+    engine = open_engine(":memory:", EngineSettings(threads=1), now_ms)
+    engine.start()
+    porter = Porter()
+    with served(engine, guard=porter) as found, ExitStack() as stack:
+        yield Door(engine, found, stack), porter
+    engine.close()
+
+
+@pytest.mark.parametrize("path", ["/info", "/ksql", "/query-stream", "/metrics", "/openapi.json"])
+def test_nobody_comes_in_unknown(guarded: tuple[Door, Porter], path: str) -> None:
+    door, porter = guarded
+    answer = door.http.request("POST" if "s" in path[1:5] else "GET", path)
+    if answer.status_code == 405:
+        answer = door.http.post(path)
+    assert (answer.status_code, answer.json()["error_code"]) == (401, 40100)
+    assert answer.headers["www-authenticate"].startswith("Basic")
+    assert not porter.inside
+
+
+def test_statements_are_authorised_before_any_is_executed(guarded: tuple[Door, Porter]) -> None:
+    door, porter = guarded
+    text = "CREATE TYPE t AS INT; DROP STREAM x;"
+    answer = door.http.post("/ksql", json={"ksql": text}, headers={"x-name": "eve"})
+    assert (answer.status_code, answer.json()["statementText"]) == (403, "DROP STREAM x;")
+    assert porter.seen == ["eve: CREATE TYPE t AS INT;", "eve: DROP STREAM x;"]
+    assert not door.engine.catalog.types
+    assert porter.inside["/ksql"] == 0
+
+
+def test_queries_are_authorised(guarded: tuple[Door, Porter]) -> None:
+    door, porter = guarded
+    query = {"sql": "SELECT 1 FROM x EMIT CHANGES;"}
+    answer = door.http.post("/query-stream", json=query, headers={"x-name": "eve"})
+    assert answer.status_code == 400
+    assert porter.seen == ["eve: SELECT 1 FROM x EMIT CHANGES;"]
+    assert porter.inside["/query-stream"] == 0

@@ -1,0 +1,112 @@
+"""POST /inserts-stream: rows, acknowledgements, the first error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from millstream_server.framing import JSON
+from tests.server.conftest import Door
+
+KINDS = (
+    "CREATE STREAM kinds (id INT KEY, d DECIMAL(4, 2), b BYTES, day DATE, made TIMESTAMP, t TIME,"
+    " l ARRAY<INT>, m MAP<STRING, INT>, `small` STRING)"
+    " WITH (kafka_topic='kinds', value_format='JSON', partitions=1);"
+)
+
+
+def sent(door: Door, target: str, *rows: Any, accept: str | None = None) -> list[Any]:
+    lines = [{"target": target}, *rows]
+    content = "\n".join(json.dumps(line) for line in lines).encode()
+    headers = {} if accept is None else {"accept": accept}
+    answer = door.http2.post("/inserts-stream", content=content, headers=headers)
+    assert answer.status_code == 200, answer.text
+    if accept == JSON:
+        found: list[Any] = answer.json()
+        return found
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def ok(count: int) -> list[dict[str, Any]]:
+    return [{"status": "ok", "seq": number} for number in range(count)]
+
+
+@pytest.mark.parametrize("accept", [None, JSON])
+def test_each_row_is_acknowledged(shop: Door, accept: str | None) -> None:
+    rows = [{"customer": f"c{n}", "AMOUNT": n} for n in range(2_500)]
+    assert sent(shop, "orders", *rows, accept=accept) == ok(2_500)
+    found = shop.query("SELECT customer, amount FROM orders WHERE customer = 'c7';")
+    assert found.splitlines()[1:] == ['["c7",7.00]']
+
+
+def test_values_of_every_type(door: Door) -> None:
+    door.ksql(KINDS)
+    row = {
+        "ID": 1,
+        "D": "1.5",
+        "B": "AP8=",
+        "DAY": "2024-02-29",
+        "MADE": "2024-02-29T01:02:03.004",
+        "T": "13:05:06",
+        "L": [1, None],
+        "M": {"a": 1},
+        "small": "x",
+        "ROWTIME": 77,
+        "OTHER": 1,
+    }
+    assert sent(door, "KINDS", row, {}) == ok(2)
+    first, second = door.query("SELECT *, ROWTIME FROM kinds;").splitlines()[1:]
+    assert json.loads(first) == [
+        1, 1.5, "AP8=", "2024-02-29", "2024-02-29T01:02:03.004", "13:05:06", [1, None], {"a": 1},
+        "x", 77,
+    ]  # fmt: skip
+    assert json.loads(second)[:-1] == [None] * 9
+
+
+@pytest.mark.parametrize(
+    "bad", [{"ID": "x"}, {"D": 1000}, {"DAY": "yesterday"}, {"L": 3}, "text", [1]]
+)
+def test_the_first_error_is_the_end(door: Door, bad: Any) -> None:
+    door.ksql(KINDS)
+    *good, error = sent(door, "kinds", {"ID": 1}, {"ID": 2}, bad, {"ID": 3})
+    assert good == ok(2)
+    assert (error["status"], error["seq"], error["error_code"]) == ("error", 2, 40001)
+    assert len(door.query("SELECT id FROM kinds;").splitlines()) == 3
+
+
+def test_acknowledgements_come_while_rows_are_sent(shop: Door) -> None:
+    def lines() -> Iterator[bytes]:
+        yield b'{"target":"ORDERS"}\n{"CUSTOMER":"a","AMO'
+        yield b'UNT":1}\n\n{"CUSTOMER":"b"'
+        yield b"}"
+
+    answer = shop.http2.post("/inserts-stream", content=lines())
+    assert [json.loads(line) for line in answer.text.splitlines()] == ok(2)
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        (b"", 40000),
+        (b"{", 40000),
+        (b"[]", 40000),
+        (b'{"target":1}', 40000),
+        (b'{"target":"nothing"}', 40001),
+        (b'{"target":"spending"}', 40001),
+        (b'{"target":"x; DROP STREAM orders"}', 40001),
+        (b'{"target":"orders VALUES (1); --"}', 40001),
+        (b'{"target":"orders","properties":{"ksql.insert.into.values.enabled":false}}', 40001),
+        (b'{"target":"orders","properties":{"nonsense":1}}', 40000),
+    ],
+)
+def test_a_target_that_takes_no_rows(shop: Door, first: bytes, code: int) -> None:
+    answer = shop.http2.post("/inserts-stream", content=first)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, code)
+
+
+def test_http1_is_refused(shop: Door) -> None:
+    answer = shop.http.post("/inserts-stream", content=b'{"target":"orders"}')
+    assert answer.json()["error_code"] == 40004

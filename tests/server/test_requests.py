@@ -1,0 +1,78 @@
+"""Bodies and media types."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream_server.failures import RefusedError
+from millstream_server.framing import DELIMITED, JSON, KSQL
+from millstream_server.requests import BODY_BYTES_MAX, accepted, asked, parsed_body
+
+OFFERED = (KSQL, JSON, DELIMITED)
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        ("", KSQL),
+        ("*/*", KSQL),
+        ("application/*", KSQL),
+        (JSON, JSON),
+        ("Application/JSON; charset=utf-8", JSON),
+        (f"text/html, {DELIMITED}", DELIMITED),
+        (f"{JSON};q=0.5, {DELIMITED}", DELIMITED),
+        (f"{JSON};q=0, */*;q=0.1", KSQL),
+    ],
+)
+def test_the_best_liked_type_is_chosen(accept: str, chosen: str) -> None:
+    assert accepted(accept, OFFERED, KSQL) == chosen
+
+
+@pytest.mark.parametrize("accept", ["text/html", f"{JSON};q=0", f"{JSON};q=x", ","])
+def test_no_type_is_chosen(accept: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        accepted(accept, OFFERED, KSQL)
+    assert refused.value.status == 406
+
+
+def test_a_request_is_read() -> None:
+    found = asked(
+        {
+            "ksql": "SHOW STREAMS",
+            "streamsProperties": {"a": True, "b": 2, "c": "x"},
+            "sessionVariables": {"v": 1.5},
+            "commandSequenceNumber": 3,
+            "unknown": [],
+        }
+    )
+    assert found.sql == "SHOW STREAMS;"
+    assert found.properties == {"a": "true", "b": "2", "c": "x"}
+    assert found.variables == {"v": "1.5"}
+    assert found.after_command == 3
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"1", b"\xff", b"[" * 100_000, b" " * (BODY_BYTES_MAX + 1)]
+)
+def test_a_body_that_is_no_object(body: bytes) -> None:
+    with pytest.raises(RefusedError) as refused:
+        parsed_body(body)
+    assert refused.value.status in (400, 413)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"ksql": " "},
+        {"ksql": 1},
+        {"ksql": "x", "streamsProperties": []},
+        {"ksql": "x", "streamsProperties": {"a": None}},
+        {"ksql": "x", "commandSequenceNumber": "1"},
+        {"ksql": "x", "commandSequenceNumber": True},
+    ],
+)
+def test_a_request_that_is_none(value: dict[str, object]) -> None:
+    with pytest.raises(RefusedError) as refused:
+        asked(value)
+    assert refused.value.code == 40000

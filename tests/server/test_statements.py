@@ -1,0 +1,188 @@
+"""POST /ksql: entities, refusals, statuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import Door
+
+MADE = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', value_format='JSON', partitions=2);"  # fmt: skip  # noqa: E501
+
+
+def test_a_statement_gives_its_status(door: Door) -> None:
+    (entity,) = door.ksql(MADE)
+    assert entity == {
+        "@type": "currentStatus",
+        "statementText": MADE,
+        "commandId": "stream/`S`/create",
+        "commandStatus": {"status": "SUCCESS", "message": "Stream created", "queryId": None},
+        "commandSequenceNumber": 0,
+        "warnings": [],
+    }
+    status = door.http.get("/status/stream/S/create")
+    assert status.json() == entity["commandStatus"]
+    assert door.http.get("/status").json() == {"commandStatuses": {"stream/`S`/create": "SUCCESS"}}
+    assert door.http.get("/status/stream/T/create").json()["error_code"] == 40400
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("SHOW STREAMS;", "streams"),
+        ("SHOW STREAMS EXTENDED;", "source_descriptions"),
+        ("SHOW TABLES;", "tables"),
+        ("SHOW TOPICS;", "kafka_topics"),
+        ("SHOW TOPICS EXTENDED;", "kafka_topics_extended"),
+        ("SHOW QUERIES;", "queries"),
+        ("SHOW QUERIES EXTENDED;", "query_descriptions"),
+        ("SHOW FUNCTIONS;", "function_names"),
+        ("SHOW PROPERTIES;", "properties"),
+        ("SHOW TYPES;", "type_list"),
+        ("SHOW VARIABLES;", "variables"),
+        ("DESCRIBE spending;", "sourceDescription"),
+        ("DESCRIBE TABLES EXTENDED;", "source_descriptions"),
+        ("DESCRIBE FUNCTION SUM;", "describe_function"),
+        ("EXPLAIN SELECT * FROM orders EMIT CHANGES;", "queryDescription"),
+        ("EXPLAIN CTAS_SPENDING_1;", "queryDescription"),
+        ("ASSERT TOPIC orders;", "assert_topic"),
+        ("PAUSE CTAS_SPENDING_1;", "currentStatus"),
+        ("TERMINATE CTAS_SPENDING_1;", "currentStatus"),
+        ("CREATE STREAM IF NOT EXISTS orders AS SELECT * FROM spending;", "warning_entity"),
+        ("DROP STREAM IF EXISTS nothing;", "warning_entity"),
+        ("INSERT INTO orders SELECT * FROM orders;", "currentStatus"),
+        ("CREATE TYPE money AS DECIMAL(6, 2);", "currentStatus"),
+    ],
+)  # fmt: skip
+def test_what_each_statement_gives(shop: Door, statement: str, kind: str) -> None:
+    (entity,) = shop.ksql(statement)
+    assert entity["@type"] == kind
+    assert entity["statementText"] == statement
+    assert entity["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO orders VALUES ('eve', 1);",
+        "SET 'auto.offset.reset'='latest';",
+        "DEFINE x = '1';",
+    ],
+)
+def test_statements_without_entity(shop: Door, statement: str) -> None:
+    assert shop.ksql(statement) == []
+
+
+def test_a_query_is_described(shop: Door) -> None:
+    (entity,) = shop.ksql("SHOW QUERIES;")
+    assert entity["queries"] == [
+        {
+            "queryString": "CREATE TABLE spending AS SELECT customer, SUM(amount) AS total"
+            " FROM orders GROUP BY customer;",
+            "sinks": ["SPENDING"],
+            "sinkKafkaTopics": ["SPENDING"],
+            "id": "CTAS_SPENDING_1",
+            "statusCount": {"RUNNING": 1},
+            "queryType": "PERSISTENT",
+            "state": "RUNNING",
+        }
+    ]
+    (described,) = shop.ksql("DESCRIBE spending EXTENDED;")
+    facts = described["sourceDescription"]
+    assert facts["partitions"] == 1
+    assert [field["name"] for field in facts["fields"]] == ["CUSTOMER", "TOTAL"]
+    assert facts["fields"][0]["type"] == "KEY"
+    (read,) = shop.ksql("DESCRIBE orders EXTENDED;")
+    (summary,) = read["sourceDescription"]["queryOffsetSummaries"]
+    assert summary["topicSummaries"][0]["offsets"][0]["consumerOffset"] == 3
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "says"),
+    [
+        ("SELECT * FROM spending;", 40002, "/query-stream"),
+        ("PRINT orders;", 40002, "/query-stream"),
+        ("SELEC;", 40001, "line 1:1"),
+        ("DROP STREAM nothing;", 40001, "NOTHING"),
+        ("DESCRIBE nothing;", 40001, "NOTHING"),
+        ("TERMINATE nothing;", 40001, "NOTHING"),
+        ("ASSERT TOPIC nothing TIMEOUT 1 MILLISECONDS;", 41700, "nothing"),
+        ("RUN SCRIPT 'x.sql';", 40001, "local file"),
+        ("ASSERT VALUES orders (customer) VALUES ('a');", 40001, "ASSERT"),
+    ],
+)
+def test_refused_statements(shop: Door, statement: str, code: int, says: str) -> None:
+    error = shop.refused(statement)
+    assert (error["@type"], error["error_code"]) == ("statement_error", code)
+    assert error["statementText"] == statement
+    assert says in error["message"]
+    assert error["entities"] == []
+
+
+def test_an_error_tells_what_was_done_before_it(door: Door) -> None:
+    door.ksql(MADE)
+    error = door.refused("SHOW STREAMS; DROP STREAM s; DROP STREAM s;")
+    assert error["statementText"] == "DROP STREAM s;"
+
+
+def test_variables_and_properties_come_with_the_request(shop: Door) -> None:
+    (found,) = shop.ksql("DESCRIBE ${what};", sessionVariables={"what": "orders"})
+    assert found["sourceDescription"]["name"] == "ORDERS"
+    (shown,) = shop.ksql(
+        "SHOW PROPERTIES;", streamsProperties={"ksql.streams.auto.offset.reset": "latest"}
+    )
+    assert shown["overwrittenProperties"] == ["auto.offset.reset"]
+    error = shop.refused("SHOW PROPERTIES;", streamsProperties={"nonsense": 1})
+    assert (error["@type"], error["error_code"]) == ("generic_error", 40000)
+
+
+def test_a_command_is_waited_for(door: Door) -> None:
+    (made,) = door.ksql(MADE)
+    assert door.ksql("SHOW STREAMS;", commandSequenceNumber=made["commandSequenceNumber"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/ksql", b"{", 400),
+        ("POST", "/ksql", b'{"ksql": 3}', 400),
+        ("GET", "/nothing", None, 404),
+        ("GET", "/ksql", None, 405),
+        ("POST", "/heartbeat", b"{}", 400),
+        ("POST", "/close-query", b'{"queryId": "x"}', 400),
+        ("POST", "/inserts-stream", b'{"target": "S"}', 400),
+        ("GET", "/is_valid_property/nonsense", None, 400),
+        ("GET", "/is_valid_property/auto.offset.reset", None, 200),
+        ("GET", "/info", None, 200),
+        ("GET", "/healthcheck", None, 200),
+        ("GET", "/clusterStatus", None, 200),
+        ("GET", "/v1/metadata", None, 200),
+        ("GET", "/v1/metadata/id", None, 200),
+        ("GET", "/chc/ready", None, 200),
+        ("GET", "/chc/live", None, 200),
+        ("GET", "/metrics", None, 200),
+        ("GET", "/openapi.json", None, 200),
+        ("GET", "/", None, 307),
+    ],
+)
+def test_each_path_answers(
+    door: Door, method: str, path: str, body: bytes | None, status: int
+) -> None:
+    assert door.http.request(method, path, content=body).status_code == status
+
+
+def test_what_is_not_accepted(door: Door) -> None:
+    assert door.http.get("/info", headers={"accept": "text/html"}).status_code == 406
+
+
+def test_the_service_is_destroyed(shop: Door) -> None:
+    shop.ksql("CREATE STREAM more AS SELECT * FROM orders;")
+    answer = shop.http.post("/ksql/terminate", json={"deleteTopicList": ["SPEND.*"]})
+    (entity,) = answer.json()
+    assert entity["commandStatus"]["status"] == "SUCCESS"
+    names: list[Any] = [topic.name for topic in shop.engine.log.topics()]
+    assert "SPENDING" not in names and {"MORE", "orders"} <= set(names)
+    assert not shop.engine.catalog.sources and not shop.engine.catalog.queries
+    assert shop.refused("SHOW STREAMS;")["error_code"] == 50304
+    assert shop.http.get("/info").status_code == 200
