@@ -21,7 +21,7 @@ from .grammar import (
     Symbol,
     productions,
 )
-from .keywords import HARD
+from .keywords import HARD, SOFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,12 @@ def _fits(cell: _Cell | None, word: Word) -> bool:
             return word.kind == "word" and word.upper == text
         case _Cell(Symbol(text)):
             return word.kind == "symbol" and word.upper == text
+        case _Cell(Lexical(kind)) if word.kind == "word":
+            # EMIT behind a source begins a clause, though it could be an alias.
+            keywords = HARD | SOFT if "alias" in _rules(cell)[:1] else HARD
+            return "word" in _KINDS[kind] and word.upper not in keywords
         case _Cell(Lexical(kind)):
-            return word.kind in _KINDS[kind] and (word.kind != "word" or word.upper not in HARD)
+            return word.kind in _KINDS[kind]
         case _:
             return False
 
