@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from millstream.catalog.properties import Form
 from millstream.model.settings import PROPERTIES
@@ -211,7 +212,7 @@ def _cased(candidate: Candidate, prefix: str) -> Candidate:
 
 def _name_after(words: Sequence[Lexeme], keyword: str) -> str:
     """The name that follows a keyword, "" where none does."""
-    for word, following in zip(words, words[1:], strict=False):
+    for word, following in pairwise(words):
         if word.upper == keyword and following.piece in (Piece.WORD, Piece.QUOTED):
             return plain(following)
     return ""

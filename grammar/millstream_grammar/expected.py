@@ -1,12 +1,13 @@
 """What may come next: the productions, followed over the tokens of a text that is being written.
 
 A state is a stack of nodes that are still to be matched. All states are kept side by side, and
-stacks share their lower ends, so that a rule with many alternatives costs no more than their number.
+stacks share their lower ends: a rule with many alternatives costs no more than their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence as Items
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
 from .grammar import (
@@ -49,7 +50,9 @@ def expected(words: Iterable[Word], start: str = "statement") -> tuple[Expected,
     walk = _Walk()
     cells = walk.spread([walk.cell(walk.rule(start), None)])
     for word in words:
-        cells = walk.spread([cell.below for cell in cells if _fits(cell, word)])
+        cells = walk.spread(
+            [cell.below for cell in cells if cell is not None and _fits(cell, word)]
+        )
     found: dict[Expected, None] = {}
     for cell in cells:
         match cell:
@@ -147,7 +150,7 @@ _KINDS = {
 """Token with a value -> the kinds of token that it may be."""
 
 
-def _fits(cell: _Cell | None, word: Word) -> bool:
+def _fits(cell: _Cell, word: Word) -> bool:
     match cell:
         case _Cell(Keyword(text)):
             return word.kind == "word" and word.upper == text

@@ -95,6 +95,8 @@ class Stream:
     """Whoever puts rows in keeps to the bounds."""
     idle: Callable[[], bool] | None = None
     """Without an engine thread: runs the engine until it is idle; False when nothing came."""
+    key: tuple[str, ...] = ()
+    """The columns that tell the rows of a table apart: a row replaces the one before."""
     closed: bool = False
     delivered: int = 0
     bytes_in: int = 0
