@@ -127,7 +127,7 @@ def prompt_session(
         key_bindings=_keys(),
         bottom_toolbar=toolbar,
         refresh_interval=1.0,
-        prompt_continuation=lambda width, _line, _wraps: "> ".rjust(width),
+        prompt_continuation=lambda width, _line, wraps: "" if wraps else "> ".rjust(width),
         editing_mode=EditingMode.VI if terminal.vi else EditingMode.EMACS,
         enable_open_in_editor=True,
         reserve_space_for_menu=6,
