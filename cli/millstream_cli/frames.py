@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
-from millstream.model.errors import MillstreamError, StatementError
-from millstream_cli.http import decoded
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream_cli.results import Row
 from millstream_parser.lexemes import Piece, lexemes
 
 
-def objects(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The objects of an array that comes line by line."""
-    for line in lines:
-        text = line.strip().removeprefix("[").strip()
-        # The end of the array may stand behind the last object, or after a comma of its own.
-        text = text.removesuffix("]").strip().removesuffix(",") if not _whole(text) else text
-        if text:
-            yield decoded(text)
+def objects(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The objects of an array that comes in pieces, each as soon as it is there: a server may
+    write the comma behind an object or before the next one."""
+    decoder = json.JSONDecoder(parse_float=Decimal)
+    waiting = ""
+    for text in texts:
+        waiting += text
+        while waiting := waiting.lstrip(_BETWEEN):
+            try:
+                item, end = decoder.raw_decode(waiting)
+            except ValueError:
+                break
+            yield item
+            waiting = waiting[end:]
+    if waiting:
+        raise UnavailableError("The server's answer breaks off.", detail=waiting[:200])
 
 
-def _whole(text: str) -> bool:
-    return text.endswith("}")
+_BETWEEN = "[], \r\n\t"
 
 
 def header(objects: Iterator[dict[str, Any]]) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import contextlib
 import http.client
 import json
@@ -20,6 +21,7 @@ from millstream.model.errors import MillstreamError, Span, StatementError, Unava
 JSON = "application/vnd.ksql.v1+json"
 LINES = "application/vnd.ksqlapi.delimited.v1"
 _CONNECT_SECONDS = 10
+_PIECE = 1 << 16
 _PLACE = re.compile(r"line (\d+):(\d+)")
 
 
@@ -113,18 +115,28 @@ class Reply:
 
     def text(self) -> str:
         """All of the answer."""
-        return "".join(self.lines())
+        return "".join(self.pieces())
 
-    def lines(self) -> Iterator[str]:
-        """The lines of the answer, as they come. Ends when it is closed from another thread."""
+    def pieces(self) -> Iterator[str]:
+        """The answer, as it comes. Ends when it is closed from another thread."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while True:
             try:
-                line = self.response.readline()
+                data = self.response.read1(_PIECE)
             except (OSError, ValueError, AttributeError, http.client.HTTPException):
                 return
-            if not line:
+            if not data:
                 return
-            yield line.decode("utf-8", "replace")
+            yield decoder.decode(data)
+
+    def lines(self) -> Iterator[str]:
+        """The same by lines, without their ends."""
+        waiting = ""
+        for piece in self.pieces():
+            *whole, waiting = (waiting + piece).split("\n")
+            yield from whole
+        if waiting:
+            yield waiting
 
     def close(self) -> None:
         """Hang up, also while another thread reads."""

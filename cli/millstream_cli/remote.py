@@ -127,7 +127,7 @@ class RemoteSession:
     def _query(self, statement: str, push: bool) -> Outcome:
         body = {"ksql": statement, "streamsProperties": self.settings.properties}
         reply = self.wire.open("/query", body, "application/vnd.ksql.v1+json")
-        objects = frames.objects(reply.lines())
+        objects = frames.objects(reply.pieces())
         query_id, columns = frames.header(objects)
         if not push:
             with reply:
@@ -144,7 +144,7 @@ class RemoteSession:
     def _print(self, statement: str) -> Live:
         body = {"sql": statement, "properties": self.settings.properties}
         reply = self.wire.open("/query-stream", body, LINES)
-        lines = ((line.rstrip("\n"),) for line in reply.lines())
+        lines = ((line,) for line in reply.lines())
         return Live((), _one_by_one(lines), reply.close)
 
     def _close_query(self, query_id: str) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 import pyte
 
 DEADLINE_SECONDS = 60.0
+_PIECE = 512
+"""Bytes read at a time: what is on the screen for a moment only is not to be missed."""
 UP, DOWN, TAB, ENTER, ESCAPE = "\x1b[A", "\x1b[B", "\t", "\r", "\x1b"
-_WHERE = b"\x1b[6n"
-"""The command asks where the cursor is, which a terminal answers."""
 CTRL_C, CTRL_D, CTRL_R = "\x03", "\x04", "\x12"
 
 
@@ -37,6 +37,7 @@ class Screen:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=5000, ratio=0.5)
+        self.screen.write_process_input = self._answer
         self.stream = pyte.ByteStream(self.screen)
         self.fd, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -106,6 +107,10 @@ class Screen:
             self.process.wait()
         os.close(self.fd)
 
+    def _answer(self, text: str) -> None:
+        """What the terminal itself says, as where its cursor is."""
+        os.write(self.fd, text.encode())
+
     def _seen(self, wanted: str | Callable[[Screen], bool]) -> bool:
         return wanted in self.text if isinstance(wanted, str) else wanted(self)
 
@@ -114,14 +119,10 @@ class Screen:
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
         try:
-            data = os.read(self.fd, 1 << 16)
+            data = os.read(self.fd, _PIECE)
         except OSError:
             return False
-        for index, part in enumerate(data.split(_WHERE)):
-            if index:
-                cursor = self.screen.cursor
-                os.write(self.fd, f"\x1b[{cursor.y + 1};{cursor.x + 1}R".encode())
-            self.stream.feed(part)
+        self.stream.feed(data)
         return bool(data)
 
 
