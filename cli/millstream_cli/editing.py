@@ -150,6 +150,20 @@ def _keys() -> KeyBindings:
         else:
             buffer.newline(copy_margin=False)
 
+    @keys.add("tab", filter=has_focus("DEFAULT_BUFFER"))
+    def _(event: KeyPressEvent) -> None:
+        """The only candidate is taken; of several, the next one is chosen."""
+        buffer = event.current_buffer
+        asked = CompleteEvent(completion_requested=True)
+        found = list(buffer.completer.get_completions(buffer.document, asked))
+        if len(found) == 1:
+            buffer.cancel_completion()
+            buffer.apply_completion(found[0])
+        elif buffer.complete_state:
+            buffer.complete_next()
+        else:
+            buffer.start_completion(insert_common_part=True)
+
     @keys.add("escape", "enter", filter=has_focus("DEFAULT_BUFFER"))
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)

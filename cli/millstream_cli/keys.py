@@ -7,9 +7,36 @@ import select
 import sys
 import termios
 import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """While statements run, what is typed ahead is not echoed: the next prompt shows it."""
+    fd = _terminal()
+    if fd is None:
+        yield
+        return
+    before = termios.tcgetattr(fd)
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(fd, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _terminal() -> int | None:
+    """Standard input, where it is a terminal."""
+    try:
+        return sys.stdin.fileno() if sys.stdin.isatty() else None
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 @dataclass(slots=True)
@@ -23,10 +50,7 @@ class Keys:
     @staticmethod
     def of_terminal() -> Keys:
         """Those of standard input."""
-        try:
-            return Keys(sys.stdin.fileno() if sys.stdin.isatty() else None)
-        except (OSError, ValueError, AttributeError):
-            return Keys(None)
+        return Keys(_terminal())
 
     def pressed(self) -> str:
         """The keys pressed since the last call."""

@@ -11,6 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from millstream_cli.commands import find_command, run_command
 from millstream_cli.editing import prompt_session
 from millstream_cli.entry import parts
+from millstream_cli.keys import quiet
 from millstream_cli.results import Status
 from millstream_cli.terminal import Terminal
 from millstream_cli.toolbar import Watch, toolbar
@@ -42,7 +43,8 @@ def run_shell(terminal: Terminal, history: Path = HISTORY) -> int:
                     continue
                 except EOFError:
                     break
-                process(terminal, entry)
+                with quiet():
+                    process(terminal, entry)
         finally:
             out.spool(None)
     out.line("Exiting Millstream.")

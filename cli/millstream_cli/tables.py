@@ -72,12 +72,24 @@ class Layout:
         lines = text.translate(_ESCAPES).split("\n")
         if not self.wrap:
             return [clipped(" ".join(lines), width)]
-        return [piece for line in lines for piece in (chop_cells(line, width) or [""])]
+        return [piece for line in lines for piece in wrapped(line, width)]
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line as several that fit, broken behind a space where there is one."""
+    pieces = []
+    while cell_len(line) > width:
+        first = chop_cells(line, width)[0] or line[0]
+        space = first.rfind(" ") + 1
+        at = space if space and line[len(first)] != " " else len(first)
+        pieces.append(line[:at])
+        line = line[at:]
+    return [*pieces, line]
 
 
 def stream_layout(columns: Sequence[str], screen: int, look: Look) -> Layout:
     """For rows that are not known yet: all columns are equally wide."""
-    width = look.width or max(screen // max(len(columns), 1) - _FRAME, NARROWEST)
+    width = look.width or max((screen - 1) // max(len(columns), 1) - _FRAME, NARROWEST)
     return Layout(columns, [width] * len(columns), [False] * len(columns), look.wrap)
 
 

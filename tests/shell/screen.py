@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pyte
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 30.0
+PROMPT = "millstream>"
 _PIECE = 512
 """Bytes read at a time: what is on the screen for a moment only is not to be missed."""
 UP, DOWN, TAB, ENTER, ESCAPE = "\x1b[A", "\x1b[B", "\t", "\r", "\x1b"
@@ -84,6 +85,18 @@ class Screen:
     def line(self, text: str) -> None:
         """Type a line and press Enter; the candidates on the screen are not meant."""
         self.type(text + ENTER)
+
+    def enter(self, text: str) -> str:
+        """Type a line and wait for the prompt behind what it does."""
+        before = self.everything.count(PROMPT)
+        self.line(text)
+        return self.until(lambda s: s.everything.count(PROMPT) > before and s.at_prompt)
+
+    @property
+    def at_prompt(self) -> bool:
+        """Whether the last line above the bar is an empty prompt."""
+        lines = [line for line in self.text.splitlines() if line.strip()]
+        return len(lines) > 1 and lines[-2].rstrip() == PROMPT
 
     def until(self, wanted: str | Callable[[Screen], bool]) -> str:
         """Wait until the screen shows a text, or is as a condition wants it."""
