@@ -130,6 +130,7 @@ def prompt_session(
         prompt_continuation=lambda width, _line, wraps: "" if wraps else "> ".rjust(width),
         editing_mode=EditingMode.VI if terminal.vi else EditingMode.EMACS,
         enable_open_in_editor=True,
+        search_ignore_case=True,
         reserve_space_for_menu=6,
     )
     return session
