@@ -22,7 +22,7 @@ from .grammar import (
     Symbol,
     productions,
 )
-from .keywords import HARD, SOFT
+from .keywords import HARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,9 @@ def _fits(cell: _Cell, word: Word) -> bool:
         case _Cell(Symbol(text)):
             return word.kind == "symbol" and word.upper == text
         case _Cell(Lexical(kind)) if word.kind == "word":
-            # EMIT behind a source begins a clause, though it could be an alias.
-            keywords = HARD | SOFT if "alias" in _rules(cell)[:1] else HARD
-            return "word" in _KINDS[kind] and word.upper not in keywords
+            if word.upper == "EMIT" and "alias" in _rules(cell)[:1]:
+                return False  # Behind a source it begins a clause, though it could be a name.
+            return "word" in _KINDS[kind] and word.upper not in HARD
         case _Cell(Lexical(kind)):
             return word.kind in _KINDS[kind]
         case _:
