@@ -177,8 +177,7 @@ def _phrase(keyword: str, here: Place) -> str:
     """The keyword with those that must follow it, as in GROUP BY."""
     words = [keyword]
     while len(words) < _PHRASE_MAX:
-        written_so_far = [Lexeme(Piece.WORD, word, 0, 0) for word in words]
-        following = {item.item for item in follows((*here.before, *written_so_far))}
+        following = {item.item for item in follows(here.before, *words)}
         match list(following):
             case [Keyword(text)]:
                 words.append(text)

@@ -80,6 +80,8 @@ def outcome(result: Result) -> Outcome:
             return Answer(
                 result.columns, list(result), result.title, query=result.schema is not None
             )
+        case Stream() if not result.schema.columns:
+            return Live((), _batches(result), result.close)
         case Stream():
             key = tuple(result.columns.index(name) for name in result.key)
             return Live(

@@ -55,9 +55,10 @@ def place(text: str, cursor: int) -> Place | None:
     return Place(before, prefix, tuple(following[:ends]))
 
 
-def follows(words: Iterable[Lexeme]) -> tuple[Expected, ...]:
-    """What the grammar allows behind these tokens."""
-    return expected(Word(word.piece.value, word.upper) for word in words)
+def follows(words: Iterable[Lexeme], *keywords: str) -> tuple[Expected, ...]:
+    """What the grammar allows behind these tokens, and keywords behind them."""
+    tokens = (Word(word.piece.value, word.upper) for word in words)
+    return expected([*tokens, *(Word("keyword", keyword) for keyword in keywords)])
 
 
 def plain(name: Lexeme) -> str:

@@ -37,18 +37,24 @@ def show_error(error: MillstreamError, out: Output) -> None:
     """Print an error: what went wrong, the line with a caret under the place, what to do."""
     out.line(error.message, "bold red")
     if error.detail:
-        out.lines(_underlined(error))
+        out.lines(_underlined(error, out.width))
     if error.hint:
         out.line(error.hint, "cyan")
 
 
-def _underlined(error: MillstreamError) -> list[str]:
-    """The detail, with carets under all of the span where it shows the line."""
+def _underlined(error: MillstreamError, width: int) -> list[str]:
+    """The detail, with carets under all of the span where it shows the line; of a long line the
+    part around them."""
     lines = error.detail.split("\n")
-    if error.span is not None and len(lines) == 2 and lines[1].strip() == "^":
-        room = len(lines[0].rstrip()) - lines[1].index("^")
-        lines[1] = lines[1].rstrip() + "^" * (min(error.span.end - error.span.start, room) - 1)
-    return lines
+    if error.span is None or len(lines) != 2 or lines[1].strip(" ^"):
+        return lines
+    line, at = lines[0].rstrip(), lines[1].index("^")
+    marked = max(min(error.span.end - error.span.start, len(line) - at), 1)
+    # An entry of a script is preceded by blanks that keep its columns.
+    left = len(line) - len(line.lstrip()) if len(line) > width else 0
+    if at - left + marked > width:
+        left = max(at - width // 3, 0)
+    return [line[left : left + width], " " * (at - left) + "^" * marked]
 
 
 def _say(text: str, warning: bool, out: Output, look: Look) -> None:

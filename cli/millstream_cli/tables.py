@@ -48,7 +48,7 @@ class Layout:
 
     def head(self) -> list[str]:
         """The names between two rules."""
-        return [self.rule, *self._lines(self.columns, [False] * len(self.columns)), self.rule]
+        return [self.rule, *self._lines(self.columns, self.right), self.rule]
 
     def row(self, row: Row) -> list[str]:
         """One row: a line, or more where text is wrapped."""

@@ -28,7 +28,8 @@ from .keywords import HARD
 @dataclass(frozen=True, slots=True)
 class Word:
     """A token: `kind` is word, quoted, string, integer, decimal, float, digit_word or symbol;
-    `upper` is the text of words and symbols in upper case."""
+    `upper` is the text of words and symbols in upper case. Of kind keyword it is a word that is not
+    taken for a name."""
 
     kind: str
     upper: str = ""
@@ -153,7 +154,7 @@ _KINDS = {
 def _fits(cell: _Cell, word: Word) -> bool:
     match cell:
         case _Cell(Keyword(text)):
-            return word.kind == "word" and word.upper == text
+            return word.kind in ("word", "keyword") and word.upper == text
         case _Cell(Symbol(text)):
             return word.kind == "symbol" and word.upper == text
         case _Cell(Lexical(kind)) if word.kind == "word":

@@ -67,7 +67,7 @@ def _kind(piece: str) -> Piece:
     first = piece[0]
     if first in "'`\"":
         return _OPENINGS[first]
-    if first.isdecimal():
+    if first.isdecimal() or (first == "." and len(piece) > 1):
         return _number(piece)
     return Piece.WORD if first.isalpha() or first in "_@$" else Piece.SYMBOL
 

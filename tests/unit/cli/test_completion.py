@@ -46,7 +46,7 @@ EXACT = [
     ("SELECT a FROM orders WHERE am|", ["amount"]),
     ("SELECT s.| FROM orders o JOIN spending AS s ON", ["CUSTOMER", "`total`"]),
     ("SELECT sub|", ["substring("]),
-    ("DROP STREAM |", ["ORDERS", "IF"]),
+    ("DROP STREAM |", ["ORDERS", "IF EXISTS"]),
     ("DROP TABLE IF EXISTS s|", ["spending"]),
     ("DESCRIBE FUNCTION substr|", ["substring"]),
     ("INSERT INTO orders (|", ["CUSTOMER", "AMOUNT"]),

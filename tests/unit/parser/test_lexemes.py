@@ -23,6 +23,10 @@ from millstream_parser.lexemes import Piece, lexemes
         ("-- 'x\n;", [(Piece.COMMENT, "-- 'x", True), (Piece.SYMBOL, ";", True)]),
         ("-- x", [(Piece.COMMENT, "-- x", False)]),
         ("/* a", [(Piece.COMMENT, "/* a", False)]),
+        ("a.5 .5", [
+            (Piece.WORD, "a", True), (Piece.SYMBOL, ".", True), (Piece.INTEGER, "5", True),
+            (Piece.DECIMAL, ".5", True),
+        ]),
         ("é", [(Piece.WORD, "é", True)]),
     ],
 )  # fmt: skip
