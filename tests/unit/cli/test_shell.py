@@ -173,3 +173,14 @@ def test_incomplete(text: str) -> None:
 )
 def test_parts_of_a_script(text: str, wanted: list[str]) -> None:
     assert list(parts(text)) == wanted
+
+
+@pytest.mark.parametrize("before", ["", "SHOW TYPES; ", "SHOW TYPES;" * 20])
+def test_carets_stand_under_the_word(before: str, keyboard: PipeInput, run: Run) -> None:
+    out = io.StringIO()
+    keyboard.send_text(f"{CREATE}{before}SELECT k, oops FROM s;\nexit\n")
+    assert run(out) == 0
+    lines = out.getvalue().splitlines()
+    carets = next(index for index, line in enumerate(lines) if line.strip() == "^^^^")
+    assert len(lines[carets - 1]) <= 120
+    assert lines[carets - 1][lines[carets].index("^") :].startswith("oops FROM")
