@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -12,7 +13,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import has_completions, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
@@ -112,13 +113,13 @@ def _style(piece: Lexeme) -> str:
 
 
 def prompt_session(
-    terminal: Terminal, history: str, toolbar: Callable[[], StyleAndTextTuples]
+    terminal: Terminal, history: Path, toolbar: Callable[[], StyleAndTextTuples]
 ) -> PromptSession[str]:
     """What reads entries from the keyboard."""
     session: PromptSession[str] = PromptSession(
         PROMPT,
         multiline=True,
-        history=FileHistory(history),
+        history=_history(history),
         lexer=SqlLexer(),
         style=_STYLE,
         completer=SqlCompleter(lambda: terminal.session.names()),
@@ -134,6 +135,17 @@ def prompt_session(
         reserve_space_for_menu=6,
     )
     return session
+
+
+def _history(path: Path) -> History:
+    """The lines of earlier sessions, which the user alone may read; of this one where the file
+    cannot be written."""
+    try:
+        path.touch(mode=0o600)
+        path.open("ab").close()
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
 
 
 def _keys() -> KeyBindings:

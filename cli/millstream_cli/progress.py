@@ -21,6 +21,8 @@ from millstream_cli.output import Output
 from millstream_cli.results import QueryStatus, Status
 
 _LOOK_SECONDS = 0.2
+_UNTOLD_MAX = 50
+"""How many looks in a row may find nothing out: a server need not tell the lag of its queries."""
 
 
 @dataclass(slots=True)
@@ -83,8 +85,9 @@ def wait(
 ) -> str:
     """Wait until the queries, or one of them, have processed all there is; says how it ended."""
     most: dict[str, int] = {}
+    untold = 0
     with Bars(out) as bars:
-        while True:
+        while untold < _UNTOLD_MAX:
             queries = [q for q in look().queries if query_id in (None, q.query_id)]
             failed = [query.query_id for query in queries if query.state == "ERROR"]
             if failed:
@@ -92,9 +95,12 @@ def wait(
             behind = [query for query in queries if not _caught_up(query)]
             if not behind:
                 return "Up to date." if queries else "There is no query to wait for."
+            told = any(query.lag is not None or query.restore_left for query in behind)
+            untold = 0 if told else untold + 1
             for query in queries:
                 _show(query, most, bars)
             pause(_LOOK_SECONDS)
+    return f"It is not known how far they are: {', '.join(q.query_id for q in behind)}."
 
 
 def _caught_up(query: QueryStatus) -> bool:

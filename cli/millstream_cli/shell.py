@@ -8,11 +8,14 @@ from prompt_toolkit.application import get_app_or_none
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
+from millstream.model.errors import MillstreamError
 from millstream_cli.commands import find_command, run_command
 from millstream_cli.editing import prompt_session
 from millstream_cli.entry import parts
 from millstream_cli.keys import quiet
+from millstream_cli.options import VERSION
 from millstream_cli.results import Status
+from millstream_cli.show import show_error
 from millstream_cli.terminal import Terminal
 from millstream_cli.toolbar import Watch, toolbar
 
@@ -22,7 +25,7 @@ HISTORY = Path.home() / ".millstream-history"
 def run_shell(terminal: Terminal, history: Path = HISTORY) -> int:
     """Read entries until the end of input; returns the exit code."""
     out = terminal.out
-    out.line("Millstream. Type SQL ended by ';', 'help' for help, 'exit' to leave.")
+    _greet(terminal)
     with Watch(lambda: terminal.session.status(), Status(terminal.session.where)) as watch:
 
         def bar() -> StyleAndTextTuples:
@@ -30,7 +33,7 @@ def run_shell(terminal: Terminal, history: Path = HISTORY) -> int:
             vi = app is not None and app.editing_mode is EditingMode.VI
             return toolbar(watch.latest, terminal.look.form, vi)
 
-        session = prompt_session(terminal, str(history), bar)
+        session = prompt_session(terminal, history, bar)
         terminal.history = session.history.get_strings
         try:
             while not terminal.leaving:
@@ -49,6 +52,19 @@ def run_shell(terminal: Terminal, history: Path = HISTORY) -> int:
             out.spool(None)
     out.line("Exiting Millstream.")
     return 0
+
+
+def _greet(terminal: Terminal) -> None:
+    """Say what this is and where statements go; without a server there the shell starts as well."""
+    out = terminal.out
+    out.line(f"Millstream {VERSION}, {terminal.session.where}", "bold")
+    try:
+        version = terminal.session.version()
+        if version != VERSION:
+            out.line(f"The server's version is {version}.")
+    except MillstreamError as error:
+        show_error(error, out)
+    out.line("Type SQL ended by ';', 'help' for help, 'exit' to leave.")
 
 
 def process(terminal: Terminal, text: str) -> bool:

@@ -91,6 +91,7 @@ def test_the_bar_and_completion_know_the_server(start: Start, served: Served) ->
 def test_a_server_that_is_not_there(start: Start) -> None:
     screen = start("http://127.0.0.1:9")
     screen.until("not reachable")
+    assert "Cannot reach the server" in screen.text and "Type SQL" in screen.text
     screen.line("SHOW STREAMS;")
     screen.until("Cannot reach the server http://127.0.0.1:9")
     screen.line("server")
