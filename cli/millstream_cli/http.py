@@ -64,6 +64,11 @@ class Wire:
         with Reply(self, "GET", path, None, JSON) as reply:
             return decoded(reply.text())
 
+    def text(self, path: str) -> str:
+        """The text of a resource that is no JSON."""
+        with Reply(self, "GET", path, None, "*/*") as reply:
+            return reply.text()
+
     def post(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> Any:
         """What the server answers, as a whole."""
         with Reply(self, "POST", path, body, accept) as reply:
@@ -179,10 +184,11 @@ def refusal(status: int, text: str) -> MillstreamError:
 
 
 def _shown(message: str, statement: str) -> tuple[str, Span | None]:
-    """The line that a message speaks of, with a caret below the place."""
+    """The line that a message speaks of, with a caret below the place, unless it has one."""
     found = _PLACE.search(message)
     lines = statement.splitlines()
-    if found is None or not 0 < int(found[1]) <= len(lines):
+    shown = "^" in message
+    if shown or found is None or not 0 < int(found[1]) <= len(lines):
         return "", None
     line, column = lines[int(found[1]) - 1], int(found[2])
     word = re.compile(r"\w+").match(line, column - 1)

@@ -37,6 +37,7 @@ class Followed:
     in_place: bool = False
     ended: str = ""
     """What to say about its end."""
+    interrupted: bool = False
 
     def take(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Count rows, and put them in the place of those before."""

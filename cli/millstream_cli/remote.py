@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from millstream_cli.results import Answer, Live, Outcome, Progress, QueryStatus,
 from millstream_cli.settings import Settings
 from millstream_parser.lexemes import Piece, lexemes
 
+_LAG = re.compile(r'^millstream_query_lag_records\{query="([^"]+)"\} (\d+)', re.MULTILINE)
 _NAMES = "LIST STREAMS EXTENDED; LIST TABLES EXTENDED; LIST TYPES; LIST TOPICS;"
 
 
@@ -33,6 +35,7 @@ class RemoteSession:
         self._sequence = -1
         self._names = Names(functions=builtin_names())
         self._stale = True
+        self._tells_lags = True
 
     @staticmethod
     def connect(url: str, credentials: Credentials, config: Config | None = None) -> RemoteSession:
@@ -79,10 +82,13 @@ class RemoteSession:
             self._names = self._fetched()
             self._stale = False
         [entity] = self._post("SHOW QUERIES;")
+        lags = self._lags()
         return Status(
             self.where,
             tuple(
-                QueryStatus(query["id"], str(query.get("state") or "RUNNING"))
+                QueryStatus(
+                    query["id"], str(query.get("state") or "RUNNING"), lags.get(query["id"])
+                )
                 for query in entity["queries"]
                 if query.get("queryType", "PERSISTENT") == "PERSISTENT"
             ),
@@ -112,7 +118,7 @@ class RemoteSession:
                 raise StatementError(str(status.get("message")))
             yield from outcomes(entity)
         if not entities:
-            yield Said("Done")
+            yield Said(_silent(text))
         self._stale = True
 
     def _post(self, text: str) -> list[dict[str, Any]]:
@@ -156,6 +162,18 @@ class RemoteSession:
     def _is_property(self, name: str) -> None:
         self.wire.get(f"/is_valid_property/{quote(name, safe='')}")
 
+    def _lags(self) -> dict[str, int]:
+        """Query -> records not yet processed; empty where the server is of a kind that does not
+        tell."""
+        if not self._tells_lags:
+            return {}
+        try:
+            figures = self.wire.text("/metrics")
+        except MillstreamError:
+            self._tells_lags = False
+            return {}
+        return {query: int(lag) for query, lag in _LAG.findall(figures)}
+
     def _fetched(self) -> Names:
         found = self._post(_NAMES)
         sources = itertools.chain(*(e.get("sourceDescriptions") or () for e in found))
@@ -168,6 +186,12 @@ class RemoteSession:
             tuple(query["id"] for e in self._post("SHOW QUERIES;") for query in e["queries"]),
             builtin_names(),
         )
+
+
+def _silent(text: str) -> str:
+    """What to say of statements of which the server says nothing."""
+    rows = sum(_words(part)[:1] == ["INSERT"] for part in split_text(text))
+    return f"{rows} {'row' if rows == 1 else 'rows'} inserted" if rows else "Done"
 
 
 def _one_by_one(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:

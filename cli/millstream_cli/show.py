@@ -89,7 +89,8 @@ def _live(live: Live, out: Output, look: Look) -> None:
         followed = follow(live, out, look)
     else:
         followed = _listed(live, out, look)
-    if followed.ended and look.form in ("TABULAR", "VERTICAL"):
+    quiet = look.form in ("JSON", "CSV") or (not live.columns and not followed.interrupted)
+    if followed.ended and not quiet:
         out.line(followed.ended)
     if out.paged:
         out.line(followed.summary(), "dim")
@@ -112,6 +113,7 @@ def _listed(live: Live, out: Output, look: Look) -> Followed:
                 else:
                     out.line(to_json(dict(zip(live.columns, row, strict=True))))
     except KeyboardInterrupt:
+        followed.interrupted = True
         followed.ended = "Query terminated" if live.columns else "Topic printing ceased"
     return followed
 

@@ -20,6 +20,7 @@ class Served:
     answers: Callable[[str], tuple[int, Any]]
     rows: queue.Queue[Any] = field(default_factory=queue.Queue)
     lines: tuple[str, ...] = ()
+    figures: str = ""
     requests: list[tuple[str, str, Any, dict[str, str]]] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
     server: ThreadingHTTPServer | None = None
@@ -57,7 +58,9 @@ class Served:
 
     def get(self, request: BaseHTTPRequestHandler) -> None:
         self.requests.append(("GET", request.path, None, dict(request.headers)))
-        if request.path == "/info":
+        if request.path == "/metrics" and self.figures:
+            pieces(request, [self.figures])
+        elif request.path == "/info":
             whole(request, 200, {"KsqlServerInfo": {"version": "7.5", "serverStatus": "RUNNING"}})
         elif request.path.startswith("/is_valid_property/auto."):
             whole(request, 200, True)

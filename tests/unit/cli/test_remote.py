@@ -15,7 +15,7 @@ from millstream_cli.http import Credentials
 from millstream_cli.main import main
 from millstream_cli.output import Output
 from millstream_cli.remote import RemoteSession
-from millstream_cli.results import Answer, Live, Outcome, Said
+from millstream_cli.results import Answer, Live, Outcome, QueryStatus, Said
 from millstream_cli.shell import process
 from millstream_cli.terminal import Terminal
 from tests.shell.served import Served
@@ -140,6 +140,36 @@ def test_print(served: Served, session: RemoteSession) -> None:
     [live] = run(session, "PRINT 's' FROM BEGINNING LIMIT 1;")
     assert isinstance(live, Live)
     assert [row for batch in live.batches for row in batch] == [(line,) for line in served.lines]
+
+
+def test_status_and_names(served: Served, session: RemoteSession) -> None:
+    stream = {
+        "name": "S",
+        "type": "STREAM",
+        "fields": [
+            {"name": "K", "type": "KEY", "schema": {"type": "STRING"}},
+            {"name": "A", "schema": {"type": "ARRAY", "memberSchema": {"type": "BIGINT"}}},
+        ],
+    }
+    queries = [{"id": "Q1", "queryType": "PERSISTENT", "state": "RUNNING"}]
+
+    def told(text: str) -> tuple[int, Any]:
+        if text.startswith("LIST"):
+            return 200, [{"@type": "source_descriptions", "sourceDescriptions": [stream]}]
+        return 200, [{"@type": "queries", "queries": queries}]
+
+    served.answers = told
+    served.figures = '# HELP x\nmillstream_query_lag_records{query="Q1"} 42\n'
+    assert session.status().queries == (QueryStatus("Q1", "RUNNING", 42),)
+    [column_k, column_a] = session.names().sources["S"].columns
+    assert column_k.key and column_a.type == "ARRAY<BIGINT>"
+    served.figures = ""
+    assert session.status().lag is None
+
+
+def test_inserts_are_counted(session: RemoteSession) -> None:
+    [said] = run(session, "INSERT INTO s VALUES (1); INSERT INTO s VALUES (2);")
+    assert isinstance(said, Said) and said.text == "2 rows inserted"
 
 
 def test_as_a_process(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
