@@ -22,7 +22,7 @@ JSON = "application/vnd.ksql.v1+json"
 LINES = "application/vnd.ksqlapi.delimited.v1"
 _CONNECT_SECONDS = 10
 _PIECE = 1 << 16
-_PLACE = re.compile(r"line (\d+):(\d+)")
+_PLACE = re.compile(r"line:? (\d+)(?::|, col: )(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Reply:
             ) from error
         if self.response.status >= 400:
             with self:
-                raise refusal(self.response.status, self.text())
+                raise refusal(self.response.status, self.text(), str((body or {}).get("ksql", "")))
 
     def text(self) -> str:
         """All of the answer."""
@@ -168,8 +168,8 @@ def decoded(text: str) -> Any:
         ) from error
 
 
-def refusal(status: int, text: str) -> MillstreamError:
-    """The error of an answer that is none."""
+def refusal(status: int, text: str, sent: str = "") -> MillstreamError:
+    """The error of an answer that is none, to statements that were sent."""
     try:
         body = json.loads(text, parse_float=Decimal)
     except ValueError:
@@ -179,7 +179,7 @@ def refusal(status: int, text: str) -> MillstreamError:
     message = str(body["message"])
     if status >= 500:
         return UnavailableError(message)
-    detail, span = _shown(message, str(body.get("statementText", "")))
+    detail, span = _shown(message, str(body.get("statementText") or sent))
     return RefusedError(message, detail=detail, span=span, entities=body.get("entities"))
 
 

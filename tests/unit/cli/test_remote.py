@@ -130,9 +130,10 @@ def test_a_pull_query(served: Served, session: RemoteSession) -> None:
 
 
 def test_a_query_that_is_refused(served: Served, session: RemoteSession) -> None:
-    served.rows.put((400, {"error_code": 40001, "message": "T does not exist"}))
-    with pytest.raises(MillstreamError, match="T does not exist"):
-        run(session, "SELECT * FROM t;")
+    served.rows.put((400, {"error_code": 40001, "message": "Line: 1, Col: 15: no such T"}))
+    with pytest.raises(MillstreamError, match="no such T") as caught:
+        run(session, "SELECT * FROM tt;")
+    assert caught.value.detail == "SELECT * FROM tt;\n              ^"
 
 
 def test_print(served: Served, session: RemoteSession) -> None:
