@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from millstream.catalog.properties import Form
 from millstream.model.settings import PROPERTIES
@@ -81,6 +82,8 @@ def _named(item: Expected, here: Place, names: Names) -> Iterator[Candidate]:
             yield from _settings(here)
         case Lexical("string") if rules[0] == "property_value":
             yield from _property_values(here, names)
+        case Lexical("string") if rules[0] in ("copy", "run_script", "spool"):
+            yield from _files(here.prefix)
         case Lexical("name") if rules[0] == "column" and "insert_values" not in rules:
             yield from _columns(here, names)
         case Lexical("name"):
@@ -158,6 +161,22 @@ def _property_values(here: Place, names: Names) -> Iterator[Candidate]:
         yield from (Candidate(f"'{topic}'", "topic") for topic in names.topics)
     elif name == "WINDOW_TYPE":
         yield from (Candidate(f"'{kind}'") for kind in ("TUMBLING", "HOPPING", "SESSION"))
+
+
+def _files(prefix: str) -> Iterator[Candidate]:
+    """The files and folders that begin with what is written of a path."""
+    typed = prefix.removeprefix("'")
+    folder, _, name = typed.rpartition("/")
+    at = Path(typed[: len(typed) - len(name)]).expanduser()
+    try:
+        found = sorted(entry for entry in at.iterdir() if entry.name.startswith(name))
+    except OSError:
+        return
+    for entry in found:
+        if name.startswith(".") or not entry.name.startswith("."):
+            end = "/" if entry.is_dir() else "'"
+            start = f"{folder}/" if "/" in typed else ""
+            yield Candidate(f"'{start}{entry.name}{end}")
 
 
 def _settings(here: Place) -> Iterator[Candidate]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from millstream_cli.completion import candidates
@@ -140,3 +142,14 @@ def test_colours() -> None:
         [("", ","), ("class:number", "12"), ("class:keyword", "FROM"), ("class:open", "`t")],
     ]
     assert "".join(part[1] for part in lines[2]) == ", 12 FROM `t"
+
+
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.csv").touch()
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "2023.csv").touch()
+    assert offered("COPY orders FROM 'o|") == ["'old/", "'orders.csv'"]
+    assert offered("RUN SCRIPT 'old/|") == ["'old/2023.csv'"]
+    assert offered("COPY orders FROM 'none/|") == []
