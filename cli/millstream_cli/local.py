@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from millstream.model.schema import Role
 from millstream.service.database import Database
 from millstream.service.figures import PERSISTENT, QueryMetrics
 from millstream.service.results import Done, Result, Rows, Stream
+from millstream_cli.interrupts import Interrupt, noted
 from millstream_cli.names import ColumnName, Names, SourceName, function_names
 from millstream_cli.results import Answer, Live, Outcome, Progress, QueryStatus, Row, Said, Status
 from millstream_cli.sizes import rows_in
+from millstream_parser.lexemes import Piece, lexemes
 
 
 class LocalSession:
@@ -26,17 +28,24 @@ class LocalSession:
         self._known: tuple[object, Names] | None = None
 
     def run(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
-        """Execute statements one after another. Raises MillstreamError."""
-        totals: dict[str, int | None] = {}
-
-        def copying(path: str, rows: int) -> None:
-            if progress is not None:
-                if path not in totals:
-                    totals[path] = rows_in(Path(path))
-                progress(rows, totals[path])
-
-        self.database.session.copying = copying
-        yield from map(outcome, self.database.each(text))
+        """Execute statements one after another. Raises MillstreamError, and KeyboardInterrupt for
+        a Ctrl-C: a query ends at once, COPY behind a batch, and any other statement is completed.
+        """
+        results = self.database.each(text)
+        while True:
+            if _only_reads(text):
+                result = _read(results)
+                pressed = False
+            else:
+                with noted() as interrupt:
+                    self.database.session.copying = _copying(progress, interrupt)
+                    result = next(results, None)
+                pressed = interrupt.wanted
+            if result is None:
+                return
+            yield outcome(result)
+            if pressed:
+                raise KeyboardInterrupt
 
     def define(self, name: str, value: str) -> None:
         """Set a variable."""
@@ -69,6 +78,45 @@ class LocalSession:
     def close(self) -> None:
         """Commit and release everything."""
         self.database.close()
+
+
+_READING = frozenset({"SELECT", "WITH", "PRINT", "SHOW", "LIST", "DESCRIBE", "EXPLAIN"})
+
+
+def _only_reads(text: str) -> bool:
+    """Whether no statement of a text changes anything."""
+    firsts, first = set(), True
+    for word in lexemes(text):
+        if word.piece is not Piece.COMMENT:
+            if first and word.text != ";":
+                firsts.add(word.upper)
+            first = word.text == ";"
+    return firsts <= _READING
+
+
+def _read(results: Iterator[Result]) -> Result | None:
+    try:
+        return next(results, None)
+    except RuntimeError as error:
+        # DuckDB looks for Ctrl-C itself, and ends its query with an error of its own.
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
+
+
+def _copying(progress: Progress | None, interrupt: Interrupt) -> Callable[[str, int], None]:
+    """What COPY tells after each batch, which is where it can be ended."""
+    totals: dict[str, int | None] = {}
+
+    def copying(path: str, rows: int) -> None:
+        if interrupt.wanted:
+            raise KeyboardInterrupt
+        if progress is not None:
+            if path not in totals:
+                totals[path] = rows_in(Path(path))
+            progress(rows, totals[path])
+
+    return copying
 
 
 def outcome(result: Result) -> Outcome:

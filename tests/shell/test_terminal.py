@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ ORDERS = (
     "CREATE STREAM orders (customer STRING KEY, amount DOUBLE) "
     "WITH (KAFKA_TOPIC='orders', PARTITIONS=4, VALUE_FORMAT='JSON');"
 )
+COUNT = "SELECT sum(n) AS rows FROM (SELECT 1 AS n FROM orders) x;"
 EARLIEST = "SET 'auto.offset.reset' = 'earliest';"
 
 
@@ -192,3 +194,21 @@ def test_narrow_terminals(start: Start) -> None:
     assert len({len(line) for line in lines}) == 1 and len(lines[0]) <= 44, "as wide as each other"
     screen.enter("SHOW STREAMS EXTENDED;")
     assert "| ORDERS | Timestamp      |" in screen.everything, "broken between words"
+
+
+def test_ctrl_c_while_a_file_is_loaded(start: Start, tmp_path: Path) -> None:
+    rows = "\n".join(f"c{number % 5},{number}" for number in range(1_000_000))
+    (tmp_path / "orders.csv").write_text(f"customer,amount\n{rows}\n")
+    screen = start("--database", "shop.db")
+    fill(screen)
+    screen.line("COPY orders FROM 'orders.csv';")
+    screen.until("/1000000")
+    screen.type(CTRL_C)
+    screen.until("Query terminated")
+    screen.until(lambda s: s.at_prompt)
+    loaded = int(re.findall(r"\| +(\d+) \|", screen.enter(COUNT))[-1])
+    assert 0 < loaded < 1_000_000 and loaded % 50_000 == 0, "whole batches"
+    screen.enter("INSERT INTO orders VALUES ('ann', 1);")
+    assert "1 row inserted" in screen.text
+    screen.line("exit")
+    assert screen.exit_code() == 0
