@@ -5,73 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
-from pathlib import Path
-from typing import IO, TextIO, cast
-
-from rich.console import Console
-from rich.markup import escape
 
 from millstream.model.errors import MillstreamError, StatementError
-from millstream.service.database import Database
 from millstream.service.text import read_text
-from millstream_cli.render import FORMATS, Look, show, show_error
-from millstream_cli.spool import Tee
+from millstream_cli.progress import wait
+from millstream_cli.show import FORMS, show_error
+from millstream_cli.terminal import Terminal
 
-PROMPT = "millstream> "
 _WORD = re.compile(r"""'(?:[^']|'')*'|[^\s;']+|(?P<end>;\s*$)|(?P<other>\S)""")
-
-
-@dataclass(slots=True)
-class Terminal:
-    """What one shell shows, and how."""
-
-    database: Database
-    console: Console
-    look: Look
-    history: Callable[[], Sequence[str]] = tuple
-    """The lines typed so far, oldest first."""
-    spooled: TextIO | None = None
-    """Where a copy of the session goes."""
-    pipelining: bool = False
-    leaving: bool = False
-    _screen: IO[str] | None = None
-
-    def execute(self, text: str) -> None:
-        """Run statements, printing each result or what was wrong; Ctrl-C ends a query."""
-        try:
-            for result in self.database.each(text):
-                show(result, self.console, self.look)
-        except MillstreamError as error:
-            show_error(error, self.console)
-        except KeyboardInterrupt:
-            self.say("Query terminated")
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        self.console.print(escape(text), highlight=False, soft_wrap=True)
-
-    def echo(self, text: str) -> None:
-        """Put what was typed into the copy of the session."""
-        if self.spooled is not None:
-            self.spooled.write(f"{PROMPT}{text}\n")
-
-    def spool(self, path: str | None) -> None:
-        """Start, or with None end, copying the session to a file."""
-        if path is not None and self.spooled is not None:
-            raise StatementError(
-                "The session is spooled to a file already.", hint="SPOOL OFF ends that."
-            )
-        if path is not None:
-            self.spooled = _opened(path)
-            self._screen = self.console.file
-            # Rich asks for no more of a file than this has.
-            self.console.file = cast(IO[str], Tee(self._screen, self.spooled))
-        elif self.spooled is not None:
-            assert self._screen is not None
-            self.console.file = self._screen
-            self.spooled.close()
-            self.spooled = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +40,8 @@ def find_command(text: str) -> tuple[Command, list[str]] | None:
     return None
 
 
-def run_command(terminal: Terminal, command: Command, arguments: list[str]) -> None:
-    """Run a command, or say what is wrong with it."""
+def run_command(terminal: Terminal, command: Command, arguments: list[str]) -> bool:
+    """Run a command, or say what is wrong with it and return False."""
     try:
         if not command.least <= len(arguments) <= command.most:
             raise StatementError(
@@ -109,25 +50,30 @@ def run_command(terminal: Terminal, command: Command, arguments: list[str]) -> N
             )
         command.run(terminal, arguments)
     except MillstreamError as error:
-        show_error(error, terminal.console)
+        show_error(error, terminal.errors)
+        return False
+    return True
 
 
 def _unquoted(word: str) -> str:
     return word[1:-1].replace("''", "'") if word.startswith("'") else word
 
 
-def _opened(path: str) -> TextIO:
-    try:
-        return Path(path).open("w", encoding="utf-8")
-    except OSError as failure:
-        raise StatementError(f"Cannot write to {path}: {failure.strerror}") from failure
-
-
 def _help(terminal: Terminal, _arguments: list[str]) -> None:
-    terminal.say("Type SQL, ended by a semicolon. Ctrl-C ends a running query, Ctrl-D leaves.")
+    terminal.out.line(_INTRODUCTION)
     for command in COMMANDS:
         usage = f"{command.words} {command.arguments}".rstrip()
-        terminal.say(f"  {usage:34} {command.about}")
+        terminal.out.line(f"  {usage:36} {command.about}")
+    terminal.out.line(_KEYS)
+
+
+_INTRODUCTION = """\
+Type SQL, ended by a semicolon, over as many lines as you like; \\G in place of the semicolon
+shows each value on a line of its own. These are commands of the shell, in any case:"""
+_KEYS = """\
+Keys: Tab completes, Ctrl-R searches what was typed, Alt-Enter begins a line anywhere.
+Ctrl-C ends a running query, Ctrl-D leaves. While a table changes: t shows its rows below each
+other or in place, q ends."""
 
 
 def _exit(terminal: Terminal, _arguments: list[str]) -> None:
@@ -135,29 +81,29 @@ def _exit(terminal: Terminal, _arguments: list[str]) -> None:
 
 
 def _clear(terminal: Terminal, _arguments: list[str]) -> None:
-    terminal.console.clear()
+    terminal.out.screen.clear()
 
 
 def _history(terminal: Terminal, _arguments: list[str]) -> None:
     for number, line in enumerate(terminal.history()):
-        terminal.say(f"{number:4d}: {line}")
+        terminal.out.line(f"{number:4d}: {line}")
 
 
 def _version(terminal: Terminal, _arguments: list[str]) -> None:
-    terminal.say(f"Version: {version('millstream')}")
+    terminal.out.line(f"Version: {terminal.session.version()}")
 
 
 def _output(terminal: Terminal, arguments: list[str]) -> None:
     if arguments:
-        form = _choice("output format", arguments[0], FORMATS)
+        form = _choice("output format", arguments[0], FORMS)
         terminal.look = replace(terminal.look, form=form)
-    terminal.say(f"Output format: {terminal.look.form}")
+    terminal.out.line(f"Output format: {terminal.look.form}")
 
 
 def _pipelining(terminal: Terminal, arguments: list[str]) -> None:
     if arguments:
-        terminal.pipelining = _on(arguments[0])
-    terminal.say(f"Request pipelining: {'ON' if terminal.pipelining else 'OFF'}")
+        terminal.session.pipelining = _on(arguments[0])
+    terminal.out.line(f"Request pipelining: {'ON' if terminal.session.pipelining else 'OFF'}")
 
 
 def _run_script(terminal: Terminal, arguments: list[str]) -> None:
@@ -167,8 +113,26 @@ def _run_script(terminal: Terminal, arguments: list[str]) -> None:
 def _spool(terminal: Terminal, arguments: list[str]) -> None:
     path = None if arguments[0].upper() == "OFF" else arguments[0]
     if path is not None:
-        terminal.say(f"The session is spooled to {path}")
-    terminal.spool(path)
+        terminal.out.line(f"The session is spooled to {path}")
+    terminal.out.spool(path)
+
+
+def _server(terminal: Terminal, arguments: list[str]) -> None:
+    if arguments:
+        if terminal.connect is None:
+            raise StatementError("This shell cannot be connected to another server.")
+        session = terminal.connect(arguments[0])
+        terminal.session.close()
+        terminal.session = session
+    terminal.out.line(f"Server: {terminal.session.where}")
+
+
+def _wait(terminal: Terminal, arguments: list[str]) -> None:
+    wanted = arguments[0].upper() if arguments else None
+    try:
+        terminal.out.line(wait(terminal.session.status, terminal.out, wanted))
+    except KeyboardInterrupt:
+        terminal.out.line("No longer waiting.")
 
 
 def _wrap(terminal: Terminal, arguments: list[str]) -> None:
@@ -179,6 +143,18 @@ def _width(terminal: Terminal, arguments: list[str]) -> None:
     if not arguments[0].isdecimal():
         raise StatementError(f"A width is a whole number, 0 for automatic: {arguments[0]}")
     terminal.look = replace(terminal.look, width=int(arguments[0]))
+
+
+def _live(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.look = replace(terminal.look, live=_on(arguments[0]))
+
+
+def _pager(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.look = replace(terminal.look, pager=_on(arguments[0]))
+
+
+def _editing(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.vi = _choice("value", arguments[0], ("VI", "EMACS")) == "VI"
 
 
 def _on(word: str) -> bool:
@@ -200,13 +176,21 @@ COMMANDS = (
     Command("quit", "", "leave the shell", 0, 0, _exit),
     Command("history", "", "list what was typed", 0, 0, _history),
     Command("version", "", "the version of Millstream", 0, 0, _version),
-    Command("output", "[TABULAR|JSON]", "show or set how results are printed", 0, 1, _output),
     Command(
-        "request-pipelining", "[ON|OFF]", "for scripts of ksqlDB's; without effect", 0, 1,
+        "output", "[TABULAR|JSON|CSV|VERTICAL]", "show or set how results are printed", 0, 1,
+        _output,
+    ),
+    Command(
+        "request-pipelining", "[ON|OFF]", "whether a server waits for what was sent before", 0, 1,
         _pipelining,
     ),
     Command("run script", "'<file>'", "run a file of statements", 1, 1, _run_script),
     Command("spool", "'<file>'|OFF", "copy the session to a file, or end that", 1, 1, _spool),
+    Command("server", "[<url>]", "show the server, or go to another one", 0, 1, _server),
+    Command("wait", "[<query>]", "wait until queries have processed all there is", 0, 1, _wait),
     Command("set cli wrap", "ON|OFF", "wrap the text of cells, or cut it", 1, 1, _wrap),
     Command("set cli column-width", "<n>", "the width of columns, 0 for automatic", 1, 1, _width),
+    Command("set cli live", "ON|OFF", "tables of push queries change in place", 1, 1, _live),
+    Command("set cli pager", "ON|OFF", "show long results in $PAGER", 1, 1, _pager),
+    Command("set cli editing", "VI|EMACS", "the keys of the prompt", 1, 1, _editing),
 )  # fmt: skip

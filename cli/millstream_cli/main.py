@@ -1,4 +1,4 @@
-"""Options of the `millstream` command.
+"""The `millstream` command: connects, then runs what is given or asks for it.
 
 Exit codes: 0 all statements succeeded, 1 one failed, 2 the options were wrong.
 """
@@ -9,101 +9,130 @@ import argparse
 import os
 import sys
 import threading
+from getpass import getpass
 
 from rich.console import Console
 
 import millstream
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.settings import InstanceSettings
-from millstream.service.database import Database
 from millstream.service.text import read_text
-from millstream_cli.render import FORMATS, Look, show, show_error
-from millstream_cli.serving import add_server_options, start_server
-from millstream_cli.shell import run_shell
+from millstream_cli.config import Config, read_config
+from millstream_cli.http import Credentials
+from millstream_cli.local import LocalSession
+from millstream_cli.options import parser
+from millstream_cli.output import Output
+from millstream_cli.remote import RemoteSession
+from millstream_cli.results import Session
+from millstream_cli.serving import start_server
+from millstream_cli.shell import run_parts, run_shell
+from millstream_cli.show import show_error
+from millstream_cli.tables import Look
+from millstream_cli.terminal import Terminal
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    options = _options().parse_args(arguments)
-    if options.command == "server":
-        return start_server(options, Console(stderr=True, soft_wrap=True))
-    console = Console(soft_wrap=options.output == "JSON")
-    errors = Console(stderr=True, soft_wrap=True)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["server"]:
+        return start_server(words[1:])
+    options = _checked(words)
+    errors = Output(Console(stderr=True))
     try:
-        database = millstream.connect(
-            options.database,
-            kafka=options.kafka,
-            service_id=options.service_id,
-            kafka_settings=dict(options.kafka_setting),
-            sharing=_sharing(options),
-            queries_file=options.queries_file,
-        )
+        text = _script(options)
+        session = _session(options)
     except MillstreamError as error:
         show_error(error, errors)
         return 1
-    with database:
+    look = Look(options.output, row_limit=options.query_row_limit, timeout_ms=options.query_timeout)
+    out = Output(Console())
+    terminal = Terminal(session, out, errors, look, vi=options.vi)
+    try:
         for name, value in options.define:
-            database.session.variables[name] = value
-        try:
-            text = _script(options)
-        except MillstreamError as error:
-            show_error(error, errors)
-            return 1
-        if text:
-            return run_text(database, text, console, errors, options.output)
+            session.define(name, value)
+        if text is not None:
+            return 0 if run_parts(terminal, text) else 1
         if options.queries_file is not None:
-            return _serve(console)
-        if options.command is None and sys.stdin.isatty():
-            return run_shell(database, console, options.output)
-        return run_text(database, sys.stdin.read(), console, errors, options.output)
+            return _serve(out)
+        if not sys.stdin.isatty():
+            return 0 if run_parts(terminal, sys.stdin.read()) else 1
+        terminal.out = terminal.errors = Output(out.screen, paged=True)
+        terminal.connect = lambda url: RemoteSession.connect(url, _credentials(options))
+        return run_shell(terminal, options.history_file)
+    finally:
+        terminal.session.close()
 
 
-def run_text(database: Database, text: str, console: Console, errors: Console, form: str) -> int:
-    """Execute a script statement by statement, printing each result; stops at the first error."""
-    try:
-        for result in database.each(text):
-            show(result, console, Look(form))
-    except MillstreamError as error:
-        show_error(error, errors)
-        return 1
-    except KeyboardInterrupt:
-        console.print("Query terminated")
-    return 0
+def _checked(arguments: list[str]) -> argparse.Namespace:
+    """The options; `url` and `file` are what the words after them stand for."""
+    reader = parser()
+    options = reader.parse_args(arguments)
+    options.url = None
+    match options.target:
+        case []:
+            pass
+        case ["run", file]:
+            options.file = file
+        case [url] if "://" in url:
+            options.url = url.split(",")[0]
+        case _:
+            reader.error(f"expected a URL, or run and a file, got {' '.join(options.target)}")
+    if options.password is not None and options.user is None:
+        reader.error("a password is given, but no user")
+    if options.token is not None and options.user is not None:
+        reader.error("a token is given and a user as well")
+    return options
 
 
-def _serve(console: Console) -> int:
+def _session(options: argparse.Namespace) -> Session:
+    config = read_config(options.config_file)
+    if options.url is not None:
+        return RemoteSession.connect(options.url, _credentials(options), config)
+    return _local(options, config)
+
+
+def _local(options: argparse.Namespace, config: Config) -> LocalSession:
+    database = millstream.connect(
+        options.database,
+        kafka=options.kafka,
+        service_id=options.service_id,
+        kafka_settings={
+            **(config.connection if options.kafka else {}),
+            **dict(options.kafka_setting),
+        },
+        sharing=_sharing(options),
+        properties=config.properties,
+        queries_file=options.queries_file,
+    )
+    where = options.database if options.database != ":memory:" else "in memory"
+    return LocalSession(database, f"kafka {options.kafka}" if options.kafka else where)
+
+
+def _credentials(options: argparse.Namespace) -> Credentials:
+    password = options.password
+    while options.user is not None and not password:
+        if not sys.stdin.isatty():
+            raise StatementError("A user is given, but no password", hint="Give --password.")
+        password = getpass(f"Password of {options.user}: ")
+    return Credentials(options.user, password, options.token)
+
+
+def _serve(out: Output) -> int:
     """Let the queries run until Ctrl-C."""
-    console.print("The queries run. Ctrl-C ends them.")
+    out.line("The queries run. Ctrl-C ends them.")
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
-        console.print("Stopped.")
+        out.line("Stopped.")
     return 0
 
 
-def _script(options: argparse.Namespace) -> str:
-    """The SQL given by options, "" for none; StatementError when the file cannot be read."""
+def _script(options: argparse.Namespace) -> str | None:
+    """The SQL given by options, None for none; StatementError when the file cannot be read."""
     if options.execute is not None:
         text: str = options.execute
         return text if text.rstrip().endswith(";") else text + ";"
-    if options.command == "run":
-        return read_text(options.file, "script")
-    return ""
-
-
-def _definition(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise argparse.ArgumentTypeError(f"expected name=value, got '{text}'")
-    return name.strip().upper(), value
-
-
-def _setting(text: str) -> tuple[str, str]:
-    """The text is not repeated in the error: it may be a password."""
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise argparse.ArgumentTypeError("expected name=value")
-    return name.strip(), value
+    return None if options.file is None else read_text(options.file, "script")
 
 
 def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
@@ -118,77 +147,6 @@ def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
         advertised=options.advertised,
         token=os.environ.get("MILLSTREAM_TOKEN", ""),
     )
-
-
-def _sharing_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "several instances of one service, with --kafka",
-        "They share the queries. MILLSTREAM_TOKEN is the secret by which those on other machines"
-        " know each other.",
-    )
-    default = InstanceSettings()
-    group.add_argument(
-        "--instance-id", default=default.instance_id, metavar="NAME",
-        help="a name kept over restarts; one that is soon back has its tasks as before",
-    )  # fmt: skip
-    group.add_argument(
-        "--standby-replicas", type=int, default=default.standby_replicas, metavar="N",
-        help="how many other instances keep a copy of each task's state (default: 0)",
-    )  # fmt: skip
-    group.add_argument(
-        "--session-timeout", type=int, default=default.session_timeout_ms, metavar="MS",
-        help="how long an instance may be silent before others take over (default: 10000)",
-    )  # fmt: skip
-    group.add_argument(
-        "--group-protocol", choices=("classic", "consumer"), default=default.group_protocol,
-        help="how Kafka shares out the tasks; the same for all instances (default: classic)",
-    )  # fmt: skip
-    group.add_argument(
-        "--listen", default=default.listen, metavar="HOST:PORT",
-        help="where to answer pull queries for the others (default: a free port of this machine)",
-    )  # fmt: skip
-    group.add_argument(
-        "--advertised", default=default.advertised, metavar="HOST:PORT",
-        help="where the others find that, if it is another address",
-    )  # fmt: skip
-
-
-def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="millstream", description="A streaming database: ksqlDB's SQL over one local file."
-    )
-    parser.add_argument(
-        "--database", default=":memory:", metavar="FILE", help="the file (default: in memory)"
-    )
-    parser.add_argument(
-        "--kafka", metavar="HOST:PORT",
-        help="keep the records in this Kafka cluster, and only the state in the file",
-    )  # fmt: skip
-    parser.add_argument(
-        "--service-id", default="default", metavar="ID",
-        help="with --kafka: whose streams, tables and queries these are (default: default)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--kafka-setting", action="append", default=[], type=_setting, metavar="NAME=VALUE",
-        help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
-        " may be repeated",
-    )  # fmt: skip
-    _sharing_options(parser)
-    parser.add_argument(
-        "--queries-file", metavar="FILE.sql",
-        help="take all streams, tables and queries from this file and run them",
-    )  # fmt: skip
-    parser.add_argument("-e", "--execute", metavar="SQL", help="run statements and exit")
-    parser.add_argument("--output", choices=FORMATS, default="TABULAR", type=str.upper)
-    parser.add_argument(
-        "-d", "--define", action="append", default=[], type=_definition, metavar="NAME=VALUE",
-        help="define a variable; may be repeated",
-    )  # fmt: skip
-    commands = parser.add_subparsers(dest="command")
-    run = commands.add_parser("run", help="run a file of statements and exit")
-    run.add_argument("file", metavar="FILE.sql")
-    add_server_options(commands)
-    return parser
 
 
 if __name__ == "__main__":

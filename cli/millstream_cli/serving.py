@@ -6,18 +6,19 @@ import argparse
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
-from millstream_cli.render import show_error
+from millstream_cli.output import Output
+from millstream_cli.show import show_error
 
 
-def add_server_options(commands: Any) -> None:
-    """Add the command to those of `millstream`."""
-    server = commands.add_parser("server", help="the HTTP server that ksqlDB's clients can use")
-    actions = server.add_subparsers(dest="action", required=True)
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millstream server", description="The HTTP server that ksqlDB's clients can use."
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
     start = actions.add_parser("start", help="start it, until Ctrl-C")
     start.add_argument(
         "config", nargs="?", metavar="config.properties", help="a file of properties, as ksqlDB's"
@@ -35,10 +36,13 @@ def add_server_options(commands: Any) -> None:
         "--bootstrap-servers", metavar="HOST:PORT",
         help="keep the records in this Kafka cluster, and only the state in the directory",
     )  # fmt: skip
+    return parser
 
 
-def start_server(options: argparse.Namespace, errors: Console) -> int:
-    """Run the server; returns the exit code."""
+def start_server(arguments: Sequence[str]) -> int:
+    """Run the server as the words after `millstream server` say; returns the exit code."""
+    options = _options().parse_args(arguments)
+    errors = Console(stderr=True, soft_wrap=True)
     try:
         from millstream_server.startup import load, run_server
     except ModuleNotFoundError as error:
@@ -51,7 +55,7 @@ def start_server(options: argparse.Namespace, errors: Console) -> int:
         flags = _flags(options)
         run_server(load(options.config, os.environ, flags), told=lambda urls: _tell(urls, errors))
     except MillstreamError as error:
-        show_error(error, errors)
+        show_error(error, Output(errors))
         return 1
     except ValueError as error:
         errors.print(str(error))

@@ -76,9 +76,10 @@ class MillstreamTokenizer(Tokenizer):
     }
 
 
-_SCAN = re.compile(
+SCAN = re.compile(
     r"""'(?:[^']|'')*' | `(?:[^`]|``)*` | "(?:[^"]|"")*" | --[^\n\r]* | /\*.*?\*/
       | (?P<open>['`"] | /\*)
+      | (?<![\w`"\])])\.[0-9]+(?:[eE][+-]?[0-9]+)?[A-Za-z0-9_@]*
       | [0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?[A-Za-z0-9_@]* | [A-Za-z_@$][A-Za-z0-9_@$]*
       | \|\| | [<>!:]= | <> | [-=]> | [^\s]""",
     re.VERBOSE | re.DOTALL,
@@ -153,7 +154,7 @@ def _check_size(text: str, lines: Lines) -> None:
             "Send the statements in several requests.",
         )
     count = 0
-    for found in _SCAN.finditer(text):
+    for found in SCAN.finditer(text):
         opened = found.group("open")
         if opened:
             raise lines.failure(

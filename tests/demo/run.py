@@ -19,7 +19,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 import millstream
-from millstream_cli.render import Look, show
+from millstream_cli.local import outcome
+from millstream_cli.output import Output
+from millstream_cli.show import show
+from millstream_cli.tables import Look
 from tests.demo.check import differences
 
 SCRIPT = Path(__file__).with_name("flights.sql")
@@ -63,7 +66,7 @@ def main() -> int:
                 console.print()
                 answer = database.execute(question)
                 console.print(title, style="bold")
-                show(answer, console, Look())
+                show(outcome(answer), Output(console), Look())
             wrong = differences(database, files)
     return verdict(wrong, time.perf_counter() - started, console)
 

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.model.schema import SourceKind
+from millstream.model.schema import Role, SourceKind
 from millstream.model.settings import effective
 from millstream.plan.build import plan_query
+from millstream.plan.nodes import Deliver, Project, Write
 from millstream.plan.shareable import of_keyed_rows, shared_source
 from millstream.plan.sinks import Client
 from millstream.runtime.spec import QuerySpec
@@ -32,6 +33,7 @@ from millstream.topology.topology import Topology
 from millstream_parser import statements as s
 
 BUFFER_BATCHES_MAX = 1024
+_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 _BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
 
 
@@ -60,6 +62,7 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
             lambda: _end(engine, query_id, topology),
             limit=query.limit,
             idle=None if engine.driver.threaded else engine.driver.run_until_idle,
+            key=_key(planned.node),
         )
         if query.limit == 0:
             return stream
@@ -71,6 +74,15 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
             raise
     engine.driver.wake()
     return stream
+
+
+def _key(node: Write | Deliver) -> tuple[str, ...]:
+    """The columns of a table's key; none where the query leaves some of them out."""
+    if node.kind is SourceKind.STREAM:
+        return ()
+    wanted = node.input.input.schema.key if isinstance(node.input, Project) else node.schema.key
+    found = [c.name for c in node.schema.columns if c.role is Role.KEY or c.name in _BOUNDS]
+    return tuple(found) if len(found) >= len(wanted) else ()
 
 
 def _start(

@@ -100,6 +100,8 @@ class Stream:
     """Without an engine thread: runs the engine until it is idle; False when nothing came."""
     on_put: Callable[[], None] | None = None
     """Called by whoever has put something into the buffer, for readers that do not wait in it."""
+    key: tuple[str, ...] = ()
+    """The columns that tell the rows of a table apart: a row replaces the one before."""
     closed: bool = False
     delivered: int = 0
     bytes_in: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from millstream.model.settings import check_property, effective
@@ -18,6 +19,8 @@ class Session:
     """Whether records were inserted since the last pull query."""
     asserted: dict[tuple[str, int], int] = field(default_factory=dict)
     """Up to where ASSERT VALUES has matched a topic and partition."""
+    copying: Callable[[str, int], None] | None = None
+    """Told, as COPY goes on, the file and how many of its rows are in the stream."""
 
     def property(self, name: str) -> str:
         """The effective value of a property."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.catalog.source import Source
 from millstream.model.schema import SourceKind
-from millstream.model.settings import PROPERTIES
+from millstream.model.properties import PROPERTIES
 from millstream.service.inspect import INTERNAL_PREFIX
 from millstream.service.session import Session
 from millstream_parser.statements import Listing, Show

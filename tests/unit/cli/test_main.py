@@ -24,7 +24,8 @@ def test_execute(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "Stream created" in out and "1 row inserted" in out
     lines = [line.split() for line in out.splitlines()]
-    assert ["K", "┃", "V"] in lines and ["a", "│", "1"] in lines and ["b", "│", "null"] in lines
+    assert ["|", "K", "|", "V", "|"] in lines and ["|", "a", "|", "1", "|"] in lines
+    assert ["|", "b", "|", "null", "|"] in lines
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +53,9 @@ def test_push_queries(capsys: pytest.CaptureFixture[str]) -> None:
     script = "SET 'auto.offset.reset' = 'earliest';" + FILL
     script += "SELECT k, v FROM s EMIT CHANGES LIMIT 2;"
     assert main(["-e", script]) == 0
-    assert capsys.readouterr().out.splitlines()[-3:] == ["K | V", "a | 1", "b | null"]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[-5:]]
+    assert lines[0] == ["|", "K", "|", "V", "|"] and lines[-1] == ["Limit", "Reached"]
+    assert lines[2:4] == [["|", "a", "|", "1", "|"], ["|", "b", "|", "null", "|"]]
     assert main(["--output", "JSON", "-e", script]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == '{"K": "b", "V": null}'
 
@@ -72,7 +75,9 @@ def test_run_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = str(tmp_path / "shop.db")
     assert main(["--database", database, "run", str(script)]) == 0
     assert main(["--database", database, "-e", "SHOW STREAMS;"]) == 0
-    assert "JSON" in capsys.readouterr().out.splitlines()[-1], "the file keeps what was made"
+    assert "JSON" in capsys.readouterr().out.splitlines()[-2], "the file keeps what was made"
+    assert main(["--database", database, "-f", str(script)]) == 1, "it is there already"
+    assert "already exists" in capsys.readouterr().err
     assert main(["run", str(tmp_path / "none.sql")]) == 1
     assert "No such file" in capsys.readouterr().err
     script.write_bytes(b"SHOW STREAMS; \xff\xfe")
@@ -83,7 +88,7 @@ def test_run_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(FILL + "SELECT v FROM s LIMIT 1;"))
     assert main([]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].strip() == "1"
+    assert "| 1 |" in capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense;"))
     assert main([]) == 1
 
@@ -95,7 +100,18 @@ def test_variables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "8" in capsys.readouterr().out.split()
 
 
-@pytest.mark.parametrize("wrong", [["--colour"], ["-d", "noequals"], ["--output", "XML"], ["walk"]])
+WRONG = [
+    ["--colour"],
+    ["-d", "noequals"],
+    ["--output", "XML"],
+    ["walk"],
+    ["-p", "secret"],
+    ["-u", "me", "-t", "token"],
+    ["--query-row-limit", "0"],
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_options(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(wrong)

@@ -6,7 +6,7 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,13 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 import millstream
-from millstream_cli import shell
-from millstream_cli.shell import complete, run_shell
+from millstream_cli.entry import complete, parts
+from millstream_cli.local import LocalSession
+from millstream_cli.output import Output
+from millstream_cli.shell import run_shell
+from millstream_cli.terminal import Terminal
 
+Run = Callable[[io.StringIO], int]
 CREATE = (
     "CREATE STREAM s (k STRING KEY, v INT)\n"
     "WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');\n"
@@ -41,18 +45,22 @@ class Watched(io.StringIO):
 
 
 @pytest.fixture
-def keyboard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PipeInput]:
-    monkeypatch.setattr(shell, "HISTORY", tmp_path / "history")
+def keyboard() -> Iterator[PipeInput]:
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         yield pipe
 
 
-def run(out: io.StringIO, form: str = "TABULAR") -> int:
-    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
-        return run_shell(db, Console(file=out, width=120), form)
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def shell(out: io.StringIO) -> int:
+        with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+            output = Output(Console(file=out, width=120))
+            return run_shell(Terminal(LocalSession(db), output, output), tmp_path / "history")
+
+    return shell
 
 
-def test_statements_over_several_lines(keyboard: PipeInput) -> None:
+def test_statements_over_several_lines(keyboard: PipeInput, run: Run) -> None:
     out = io.StringIO()
     keyboard.send_text(CREATE + "INSERT INTO s\nVALUES ('a; b', 1);\n\nSELECT * FROM s;\nexit\n")
     assert run(out) == 0
@@ -61,7 +69,7 @@ def test_statements_over_several_lines(keyboard: PipeInput) -> None:
     assert text.rstrip().endswith("Exiting Millstream.")
 
 
-def test_help_errors_and_the_end_of_input(keyboard: PipeInput) -> None:
+def test_help_errors_and_the_end_of_input(keyboard: PipeInput, run: Run) -> None:
     out = io.StringIO()
     keyboard.send_text("help\nSELECT * FROM nothing;\nSHOW STREAMS;\n\x04")
     assert run(out) == 0
@@ -69,7 +77,7 @@ def test_help_errors_and_the_end_of_input(keyboard: PipeInput) -> None:
     assert "Stream Name" in out.getvalue(), "an error does not end the shell"
 
 
-def test_ctrl_c_drops_the_line(keyboard: PipeInput) -> None:
+def test_ctrl_c_drops_the_line(keyboard: PipeInput, run: Run) -> None:
     out = io.StringIO()
     keyboard.send_text("SELECT nonsense\n\x03SHOW TABLES;\nquit;\n")
     assert run(out) == 0
@@ -85,8 +93,8 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput) -> None:
-    out = Watched("first | 1")
+def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput, run: Run) -> None:
+    out = Watched("| first")
 
     def interrupt() -> None:
         if out.seen.wait(30):
@@ -126,6 +134,8 @@ def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput) -> None
         'SELECT "odd \' name" FROM t;',
         "SELECT `a;b` FROM t;",
         "SELECT 1\n;",
+        "SELECT 1\\G",
+        "SELECT 1 \\G;",
     ],
 )
 def test_complete(text: str) -> None:
@@ -147,3 +157,30 @@ def test_complete(text: str) -> None:
 )
 def test_incomplete(text: str) -> None:
     assert not complete(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SHOW TYPES;", ["SHOW TYPES;"]),
+        ("SELECT 1;\nSELECT 2;", ["SELECT 1;\nSELECT 2;"]),
+        ("output json; SELECT 1; exit;", ["output json;", " " * 12 + " SELECT 1; ", "exit;"]),
+        ("SELECT 1;\n-- now\nspool off", ["SELECT 1;\n-- now\n", "spool off"]),
+        ("-- nothing; at all", []),
+        (" ; ;", []),
+        ("SELECT 'spool off;'", ["SELECT 'spool off;'"]),
+    ],
+)
+def test_parts_of_a_script(text: str, wanted: list[str]) -> None:
+    assert list(parts(text)) == wanted
+
+
+@pytest.mark.parametrize("before", ["", "SHOW TYPES; ", "SHOW TYPES;" * 20])
+def test_carets_stand_under_the_word(before: str, keyboard: PipeInput, run: Run) -> None:
+    out = io.StringIO()
+    keyboard.send_text(f"{CREATE}{before}SELECT k, oops FROM s;\nexit\n")
+    assert run(out) == 0
+    lines = out.getvalue().splitlines()
+    carets = next(index for index, line in enumerate(lines) if line.strip() == "^^^^")
+    assert len(lines[carets - 1]) <= 120
+    assert lines[carets - 1][lines[carets].index("^") :].startswith("oops FROM")

@@ -1,0 +1,35 @@
+"""The file of `--config-file`: lines of name=value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.model.errors import StatementError
+from millstream.service.text import read_text
+
+_CONNECTION = ("ssl.", "sasl.", "security.protocol")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings of the connection, and properties of the session."""
+
+    connection: Mapping[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def read_config(path: str | None) -> Config:
+    """What a file says; nothing without one. StatementError where it cannot be read."""
+    connection: dict[str, str] = {}
+    properties: dict[str, str] = {}
+    for number, line in enumerate(read_text(path, "settings").splitlines() if path else (), 1):
+        text = line.strip()
+        if not text or text.startswith(("#", "!")):
+            continue
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise StatementError(f"Line {number} of {path} is not of the form name=value.")
+        chosen = connection if name.startswith(_CONNECTION) else properties
+        chosen[name.strip()] = value.strip()
+    return Config(connection, properties)

@@ -1,0 +1,34 @@
+"""Ctrl-C, where a statement must not be torn apart."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Interrupt:
+    """Whether Ctrl-C was pressed."""
+
+    wanted: bool = False
+
+
+@contextmanager
+def noted() -> Iterator[Interrupt]:
+    """Within this, Ctrl-C is noted and interrupts nothing: who works there looks now and then."""
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+
+    def note(_number: int, _frame: object) -> None:
+        interrupt.wanted = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)

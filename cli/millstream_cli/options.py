@@ -1,0 +1,145 @@
+"""The options of the `millstream` command."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import version
+from pathlib import Path
+
+from millstream.model.settings import InstanceSettings
+from millstream_cli.show import FORMS
+
+VERSION = version("millstream")
+
+
+def _definition(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"expected name=value, got '{text}'")
+    return name.strip().upper(), value
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """The text is not repeated in the error: it may be a password."""
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError("expected name=value")
+    return name.strip(), value
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got '{text}'")
+    return int(text)
+
+
+def _sharing_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "several instances of one service, with --kafka",
+        "They share the queries. MILLSTREAM_TOKEN is the secret by which those on other machines"
+        " know each other.",
+    )
+    default = InstanceSettings()
+    group.add_argument(
+        "--instance-id", default=default.instance_id, metavar="NAME",
+        help="a name kept over restarts; one that is soon back has its tasks as before",
+    )  # fmt: skip
+    group.add_argument(
+        "--standby-replicas", type=int, default=default.standby_replicas, metavar="N",
+        help="how many other instances keep a copy of each task's state (default: 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--session-timeout", type=int, default=default.session_timeout_ms, metavar="MS",
+        help="how long an instance may be silent before others take over (default: 10000)",
+    )  # fmt: skip
+    group.add_argument(
+        "--group-protocol", choices=("classic", "consumer"), default=default.group_protocol,
+        help="how Kafka shares out the tasks; the same for all instances (default: classic)",
+    )  # fmt: skip
+    group.add_argument(
+        "--listen", default=default.listen, metavar="HOST:PORT",
+        help="where to answer pull queries for the others (default: a free port of this machine)",
+    )  # fmt: skip
+    group.add_argument(
+        "--advertised", default=default.advertised, metavar="HOST:PORT",
+        help="where the others find that, if it is another address",
+    )  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """What reads the options."""
+    parser = argparse.ArgumentParser(
+        prog="millstream",
+        description="A streaming database: ksqlDB's SQL over one local file, Kafka, or a server.",
+    )
+    parser.add_argument(
+        "--database", default=":memory:", metavar="FILE", help="the file (default: in memory)"
+    )
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help="keep the records in this Kafka cluster, and only the state in the file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--service-id", default="default", metavar="ID",
+        help="with --kafka: whose streams, tables and queries these are (default: default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka-setting", action="append", default=[], type=_setting, metavar="NAME=VALUE",
+        help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
+        " may be repeated",
+    )  # fmt: skip
+    _sharing_options(parser)
+    parser.add_argument(
+        "--queries-file", metavar="FILE.sql",
+        help="take all streams, tables and queries from this file and run them",
+    )  # fmt: skip
+    _script_options(parser)
+    _server_options(parser)
+    _shell_options(parser)
+    parser.add_argument(
+        "target", nargs="*", metavar="URL | run FILE.sql",
+        help="a server to send statements to, as http://localhost:8088, in place of a database;"
+        " or a file of statements to run",
+    )  # fmt: skip
+    return parser
+
+
+def _script_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to run, instead of a prompt")
+    group.add_argument("-e", "--execute", metavar="SQL", help="run statements and exit")
+    group.add_argument("-f", "--file", metavar="FILE.sql", help="run a file of statements and exit")
+    group.add_argument(
+        "-d", "--define", action="append", default=[], type=_definition, metavar="NAME=VALUE",
+        help="define a variable; may be repeated",
+    )  # fmt: skip
+
+
+def _server_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("with the URL of a server")
+    group.add_argument("-u", "--user", metavar="NAME", help="user; the password is asked for")
+    group.add_argument("-p", "--password", metavar="TEXT", help="password of the user")
+    group.add_argument("-t", "--token", metavar="TEXT", help="bearer token, in place of a user")
+
+
+def _shell_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the shell")
+    group.add_argument(
+        "--output", choices=FORMS, default="TABULAR", type=str.upper, help="how results are printed"
+    )
+    group.add_argument(
+        "--config-file", metavar="FILE",
+        help="a file of name=value: ssl.*, sasl.* and security.protocol are settings of the"
+        " connection, all others properties as SET gives them",
+    )  # fmt: skip
+    group.add_argument(
+        "--query-row-limit", type=_positive, metavar="N", help="end a push query after N rows"
+    )
+    group.add_argument(
+        "--query-timeout", type=_positive, metavar="MS", help="end a push query after MS"
+    )
+    group.add_argument(
+        "--history-file", type=Path, default=Path.home() / ".millstream-history", metavar="FILE",
+        help="where what is typed is kept (default: ~/.millstream-history)",
+    )  # fmt: skip
+    group.add_argument("--vi", action="store_true", help="edit with the keys of vi")
+    group.add_argument("-V", "--version", action="version", version=f"millstream {VERSION}")

@@ -1,0 +1,81 @@
+"""Where text goes: the screen, a copy in a file while the session is spooled, a pager."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from millstream.model.errors import StatementError
+
+PAGER = "less -RFX"
+
+
+@dataclass(slots=True)
+class Output:
+    """A terminal or a pipe. `paged`: somebody sits in front of it."""
+
+    screen: Console
+    paged: bool = False
+    copy: TextIO | None = None
+
+    @property
+    def width(self) -> int:
+        """Cells in a line."""
+        return self.screen.width
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a text as it is."""
+        self.lines([text], style)
+
+    def lines(self, lines: Sequence[str], style: str = "") -> None:
+        """Print texts below each other, as they are."""
+        if lines:
+            self.screen.print(
+                Text("\n".join(lines), style=style), soft_wrap=True, highlight=False, end="\n"
+            )
+            self.keep(lines)
+
+    def keep(self, lines: Sequence[str]) -> None:
+        """Write to the copy alone."""
+        if self.copy is not None:
+            self.copy.write("".join(f"{line}\n" for line in lines))
+            self.copy.flush()
+
+    def pages(self, lines: Sequence[str]) -> None:
+        """Print what may be longer than the screen; `$PAGER` shows it where somebody looks."""
+        command = os.environ.get("PAGER", PAGER)
+        if not (self.paged and command and len(lines) >= self.screen.height):
+            self.lines(lines)
+            return
+        try:
+            subprocess.run(
+                shlex.split(command), input="\n".join(lines) + "\n", text=True, check=False
+            )
+            self.keep(lines)
+        except (OSError, ValueError):
+            self.lines(lines)
+
+    def spool(self, path: str | None) -> None:
+        """Start, or with None end, keeping a copy."""
+        if path is not None and self.copy is not None:
+            raise StatementError(
+                "The session is spooled to a file already.", hint="SPOOL OFF ends that."
+            )
+        if self.copy is not None:
+            self.copy.close()
+        self.copy = None if path is None else _opened(path)
+
+
+def _opened(path: str) -> TextIO:
+    try:
+        return Path(path).expanduser().open("w", encoding="utf-8")
+    except OSError as failure:
+        raise StatementError(f"Cannot write to {path}: {failure.strerror}") from failure

@@ -1,0 +1,101 @@
+"""Where the cursor is in a statement: what stands before it, and which sources it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from millstream_grammar.expected import Expected, Word, expected
+from millstream_grammar.keywords import HARD
+from millstream_parser.lexemes import Lexeme, Piece, lexemes
+
+_WORDS = (Piece.WORD, Piece.DIGIT_WORD, Piece.INTEGER)
+_NAMES = (Piece.WORD, Piece.QUOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cursor: `before` are the tokens of its statement up to the word it is in, `prefix` is that
+    word (with its opening quote, if any), `statement` all tokens of the statement."""
+
+    before: tuple[Lexeme, ...]
+    prefix: str
+    statement: tuple[Lexeme, ...]
+
+    @property
+    def qualifier(self) -> str:
+        """`a` where the cursor stands behind `a.`, else ""."""
+        match self.before:
+            case (*_, Lexeme(piece=Piece.WORD | Piece.QUOTED) as name, Lexeme(text=".")):
+                return plain(name)
+            case _:
+                return ""
+
+    @property
+    def last(self) -> str:
+        """The keyword or symbol just before, in upper case."""
+        return self.before[-1].upper if self.before else ""
+
+
+def place(text: str, cursor: int) -> Place | None:
+    """Where a cursor is; None within a comment or a number."""
+    pieces = list(lexemes(text[:cursor]))
+    if pieces and pieces[-1].piece is Piece.COMMENT and not pieces[-1].closed:
+        return None
+    tokens = [piece for piece in pieces if piece.piece is not Piece.COMMENT]
+    prefix = ""
+    if tokens and _touches(tokens[-1], cursor):
+        prefix = tokens.pop().text
+        if prefix[0].isdecimal():
+            return None
+    before = tuple(_statement(tokens))
+    begin = before[0].start if before else cursor - len(prefix)
+    following = [piece for piece in lexemes(text[begin:]) if piece.piece is not Piece.COMMENT]
+    ends = next((i for i, piece in enumerate(following) if piece.text == ";"), len(following))
+    return Place(before, prefix, tuple(following[:ends]))
+
+
+def follows(words: Iterable[Lexeme], *keywords: str) -> tuple[Expected, ...]:
+    """What the grammar allows behind these tokens, and keywords behind them."""
+    tokens = (Word(word.piece.value, word.upper) for word in words)
+    return expected([*tokens, *(Word("keyword", keyword) for keyword in keywords)])
+
+
+def plain(name: Lexeme) -> str:
+    """The name that a word or quoted name stands for."""
+    if name.piece is Piece.WORD:
+        return name.text.upper()
+    mark = name.text[0]
+    return name.text.strip(mark).replace(mark * 2, mark)
+
+
+def sources_in(statement: Sequence[Lexeme]) -> dict[str, str]:
+    """Name or alias -> source, of all that stand in FROM and JOIN."""
+    found: dict[str, str] = {}
+    for index, word in enumerate(statement):
+        if word.upper not in ("FROM", "JOIN") or index + 1 == len(statement):
+            continue
+        name, *rest = statement[index + 1 : index + 4]
+        if name.piece not in _NAMES or name.upper in HARD:
+            continue
+        if rest and rest[0].upper == "AS":
+            rest = rest[1:]
+        aliased = rest and rest[0].piece in _NAMES and rest[0].upper not in _AFTER_SOURCE
+        found[plain(rest[0]) if aliased else plain(name)] = plain(name)
+    return found
+
+
+_AFTER_SOURCE = HARD | {"EMIT"}
+
+
+def _touches(piece: Lexeme, cursor: int) -> bool:
+    """Whether the cursor is in a piece, so that what is written goes on with it."""
+    if not piece.closed:
+        return True
+    return piece.end == cursor and piece.piece in _WORDS
+
+
+def _statement(tokens: list[Lexeme]) -> list[Lexeme]:
+    """The tokens behind the last semicolon."""
+    ends = [index for index, token in enumerate(tokens) if token.text == ";"]
+    return tokens[ends[-1] + 1 :] if ends else tokens

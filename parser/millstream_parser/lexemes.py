@@ -1,0 +1,82 @@
+"""Text that is still being written, cut into pieces: for highlighting, completion, line editing.
+
+Unlike `tokens.tokenize` this never fails: what is not closed yet is a piece that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from .tokens import SCAN
+
+
+class Piece(Enum):
+    """What a piece of text is, as far as one can tell without its surroundings."""
+
+    WORD = "word"
+    QUOTED = "quoted"
+    STRING = "string"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    DIGIT_WORD = "digit_word"
+    SYMBOL = "symbol"
+    COMMENT = "comment"
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A piece and its half-open range of characters. `closed` is False for a string, a quoted name
+    or a block comment whose end is not written yet; it reaches to the end of the text."""
+
+    piece: Piece
+    text: str
+    start: int
+    end: int
+    closed: bool = True
+
+    @property
+    def upper(self) -> str:
+        """The text of a word or symbol in upper case, "" for every other piece."""
+        return self.text.upper() if self.piece in (Piece.WORD, Piece.SYMBOL) else ""
+
+
+_OPENINGS = {"'": Piece.STRING, "`": Piece.QUOTED, '"': Piece.QUOTED, "/*": Piece.COMMENT}
+
+
+def lexemes(text: str) -> Iterator[Lexeme]:
+    """The pieces of a text in order; white space lies between them."""
+    for found in SCAN.finditer(text):
+        start = found.start()
+        opened = found.group("open")
+        if opened:
+            yield Lexeme(_OPENINGS[opened], text[start:], start, len(text), closed=False)
+            return
+        piece = found.group()
+        kind = _kind(piece)
+        # A comment to the end of the line goes on as long as the line does.
+        ends = not (piece.startswith("--") and found.end() == len(text))
+        yield Lexeme(kind, piece, start, found.end(), closed=ends)
+
+
+def _kind(piece: str) -> Piece:
+    if piece.startswith(("--", "/*")):
+        return Piece.COMMENT
+    first = piece[0]
+    if first in "'`\"":
+        return _OPENINGS[first]
+    if first.isdecimal() or (first == "." and len(piece) > 1):
+        return _number(piece)
+    return Piece.WORD if first.isalpha() or first in "_@$" else Piece.SYMBOL
+
+
+def _number(piece: str) -> Piece:
+    if piece.isdecimal():
+        return Piece.INTEGER
+    try:
+        float(piece)
+    except ValueError:
+        return Piece.DIGIT_WORD
+    return Piece.FLOAT if "e" in piece.lower() else Piece.DECIMAL

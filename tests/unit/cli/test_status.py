@@ -1,0 +1,106 @@
+"""The bar below the prompt, and waiting with bars of progress."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from millstream_cli.output import Output
+from millstream_cli.progress import wait
+from millstream_cli.results import QueryStatus, Status
+from millstream_cli.sizes import rows_in
+from millstream_cli.toolbar import Watch, toolbar
+
+
+def bar(*queries: QueryStatus, reachable: bool = True) -> str:
+    status = Status("shop.db", queries, reachable)
+    return "".join(part[1] for part in toolbar(status, "CSV", vi=False))
+
+
+@pytest.mark.parametrize(
+    ("queries", "wanted"),
+    [
+        ((), ("0 of 0 queries running",)),
+        ((QueryStatus("A", "RUNNING", 1200),), ("1 of 1 query running", "lag 1,200", "CSV")),
+        (
+            (QueryStatus("A", "RUNNING", None), QueryStatus("B", "ERROR", 0)),
+            ("1 of 2", " 1 in error ", "lag ?"),
+        ),
+        (
+            (QueryStatus("A", "RESTORING", 0, 25, 100, 12.3),),
+            ("0 of 1", "restoring 75 %, 12 s left"),
+        ),
+    ],
+)
+def test_the_bar(queries: tuple[QueryStatus, ...], wanted: tuple[str, ...]) -> None:
+    assert all(part in bar(*queries) for part in wanted)
+
+
+def test_the_bar_without_a_server() -> None:
+    assert "not reachable" in bar(reachable=False)
+
+
+def test_a_watch_outlives_what_goes_wrong() -> None:
+    def look() -> Status:
+        watch.over.set()
+        raise RuntimeError("closing")
+
+    watch = Watch(look, Status("x"))
+    watch._run()
+    assert watch.latest == Status("x", reachable=False)
+
+
+def waited(*looks: tuple[QueryStatus, ...], query: str | None = None) -> tuple[str, str]:
+    """How waiting ends that sees these, one after another, and what was drawn on the way."""
+    out = Output(Console(file=io.StringIO(), width=100, force_terminal=True))
+    seen: Iterator[tuple[QueryStatus, ...]] = iter(looks)
+    last = looks[-1]
+    end = wait(lambda: Status("x", next(seen, last)), out, query, pause=lambda _: None)
+    file = out.screen.file
+    assert isinstance(file, io.StringIO)
+    return end, file.getvalue()
+
+
+def test_waiting_shows_how_far_it_is() -> None:
+    end, drawn = waited(
+        (QueryStatus("A", "RESTORING", None, 60, 100),),
+        (QueryStatus("A", "RUNNING", 900),),
+        (QueryStatus("A", "RUNNING", 300),),
+        (QueryStatus("A", "RUNNING", 0),),
+    )
+    assert end == "Up to date."
+    assert "A restores" in drawn and " 40/100" in drawn and "━" in drawn
+
+
+@pytest.mark.parametrize(
+    ("queries", "wanted"),
+    [
+        ((), "There is no query"),
+        ((QueryStatus("A", "ERROR", 5),), "In error: A"),
+        ((QueryStatus("A", "PAUSED", 5),), "Up to date"),
+        ((QueryStatus("A", "RUNNING", None),), "not known how far they are: A"),
+    ],
+)
+def test_how_waiting_ends(queries: tuple[QueryStatus, ...], wanted: str) -> None:
+    assert wanted in waited(queries)[0]
+
+
+def test_waiting_for_one_query() -> None:
+    queries = (QueryStatus("A", "RUNNING", 0), QueryStatus("B", "ERROR", 9))
+    assert waited(queries, query="A")[0] == "Up to date."
+
+
+def test_rows_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "a.json").write_text('[{"a": 1}]\n')
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "a.parquet")
+    assert rows_in(tmp_path / "a.csv") == 2
+    assert rows_in(tmp_path / "a.json") is None
+    assert rows_in(tmp_path / "a.parquet") == 3
+    assert rows_in(tmp_path / "none.csv") is None
