@@ -17,6 +17,7 @@ import faulthandler
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import confluent_kafka
@@ -34,6 +35,7 @@ PROPERTIES = {
     "commit.interval.ms": "100",
 }
 SESSION_MS = 3000
+OPENING_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 
 
@@ -121,6 +123,26 @@ def watch(db: Database) -> None:
         threading.Event().wait(_LOOK_SECONDS)
 
 
+def connected(given: argparse.Namespace) -> Database:
+    """As whoever looks after a process does, which is started again while brokers are away."""
+    sharing = InstanceSettings(
+        given.instance, given.protocol, SESSION_MS, standby_replicas=given.standbys
+    )
+    deadline = time.monotonic() + OPENING_SECONDS
+    while True:
+        try:
+            return millstream.connect(
+                given.state,
+                kafka=given.servers,
+                service_id=given.service,
+                properties=PROPERTIES,
+                sharing=sharing,
+            )
+        except millstream.UnavailableError:
+            if time.monotonic() > deadline:
+                raise
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("servers")
@@ -134,15 +156,7 @@ def main() -> None:
     given = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)
     vars(outlet)["Producer"] = vars(compiled)["Producer"] = Marking
-    db = millstream.connect(
-        given.state,
-        kafka=given.servers,
-        service_id=given.service,
-        properties=PROPERTIES,
-        sharing=InstanceSettings(
-            given.instance, given.protocol, SESSION_MS, standby_replicas=given.standbys
-        ),
-    )
+    db = connected(given)
     if given.define:
         define(db, given.service)
     say("ready")
