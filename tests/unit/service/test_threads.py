@@ -189,8 +189,9 @@ def test_closing_tells_who_did_not_stop(
 
 def test_the_number_of_threads() -> None:
     for name in ("processing.threads", "ksql.streams.num.stream.threads"):
+        before = set(threading.enumerate())
         with millstream.connect(properties={name: "3"}) as db:
-            names = [thread.name for thread in threading.enumerate()]
+            names = [thread.name for thread in threading.enumerate() if thread not in before]
             assert sum(name.startswith("millstream-processing") for name in names) == 3
             assert db.engine.settings.processing_threads == 3
     with pytest.raises(StatementError, match="at least one"):
