@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from millstream.catalog.source import Source
-from millstream.model.schema import SourceKind
 from millstream.model.properties import PROPERTIES
+from millstream.model.schema import SourceKind
 from millstream.service.inspect import INTERNAL_PREFIX
 from millstream.service.session import Session
 from millstream_parser.statements import Listing, Show
