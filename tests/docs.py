@@ -19,8 +19,8 @@ from millstream.functions.function import AggregateFunction, ScalarFunction, Tab
 from millstream.model.properties import PROPERTIES
 from millstream.model.settings import EngineSettings
 from millstream.runtime.durations import Durations
-from millstream.service.families import SECTIONS
-from millstream.service.figures import (
+from millstream.service.metrics.families import SECTIONS
+from millstream.service.metrics.figures import (
     Commits,
     EngineMetrics,
     PartitionPlace,

@@ -9,7 +9,7 @@ from pathlib import Path
 from millstream.catalog.source import Source
 from millstream.model.schema import Role
 from millstream.service.database import Database
-from millstream.service.figures import PERSISTENT, QueryMetrics
+from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
 from millstream.service.results import Done, Result, Rows, Stream
 from millstream_cli.interrupts import Interrupt, noted
 from millstream_cli.names import ColumnName, Names, SourceName, function_names

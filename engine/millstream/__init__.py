@@ -20,7 +20,7 @@ from millstream.model.errors import (
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database, connect
-from millstream.service.prometheus import exposition
+from millstream.service.metrics.prometheus import exposition
 from millstream.service.results import Done, Rows, Stream
 
 __version__ = "0.1.0"

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
-from millstream.service.row_inserts import Inserted, RowInserts, open_inserts
+from millstream.service.statements.row_inserts import Inserted, RowInserts, open_inserts
 from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed

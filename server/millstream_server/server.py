@@ -142,7 +142,8 @@ class Server:
     def close(self) -> None:
         """Let no more statements in, and end the push queries so that their clients leave."""
         self.state = State.TERMINATING
-        for stream in list(self.engine.pushing.values()):
-            stream.close()
+        # Before the streams end: cancelling what an answer does last would cut the answer off.
         self._statements.shutdown(wait=False, cancel_futures=True)
         self._printing.shutdown(wait=False, cancel_futures=True)
+        for stream in list(self.engine.pushing.values()):
+            stream.close()

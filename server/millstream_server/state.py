@@ -7,14 +7,12 @@ from starlette.responses import RedirectResponse, Response
 
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import check_property
-from millstream.service.metrics import metrics
-from millstream.service.prometheus import exposition
+from millstream.service.metrics.metrics import metrics
+from millstream.service.metrics.prometheus import CONTENT_TYPE, exposition
 from millstream_server.answers import objects
 from millstream_server.endpoints import media_type
 from millstream_server.failures import MALFORMED, NOT_FOUND, RefusedError
 from millstream_server.server import COMPATIBLE_VERSION, Server
-
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def root(request: Request, server: Server) -> Response:
@@ -116,4 +114,4 @@ def _cluster(server: Server) -> dict[str, object]:
 async def prometheus(request: Request, server: Server) -> Response:
     """GET /metrics."""
     text = await server.run(lambda: exposition(metrics(server.engine)))
-    return Response(text, media_type=PROMETHEUS)
+    return Response(text, media_type=CONTENT_TYPE)

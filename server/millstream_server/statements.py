@@ -8,10 +8,10 @@ from typing import Any
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
 from millstream.service.execution import execute_piece, parsed
-from millstream.service.explain import plan_of
 from millstream.service.queries import topology_of
 from millstream.service.results import Done
 from millstream.service.session import Session
+from millstream.service.statements.explain import plan_of
 from millstream.service.text import Piece
 from millstream.topology.show import show_topology
 from millstream_parser import print_statement

@@ -21,7 +21,7 @@ from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended, DirectReader, Outcome, TopicPartition, Writer
 from millstream.log.membership import SoleMember
 from millstream.log.simulated import SimulatedLog
-from millstream.service.commands import database_id
+from millstream.service.command_log.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
 from millstream.service.opening import open_state

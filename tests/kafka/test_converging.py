@@ -12,8 +12,8 @@ import pytest
 from millstream.log.kafka.log import KafkaLog
 from millstream.model.errors import ConflictError
 from millstream.model.settings import EngineSettings
-from millstream.service import following, snapshots
 from millstream.service.clock import now_ms
+from millstream.service.command_log import following, snapshots
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script
 from millstream.service.on_kafka import open_kafka_engine

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Topic
-from millstream.service.peers import Peers, identity_of, topic_name
-from millstream.service.presence import Held, Presence
+from millstream.service.instances.peers import Peers, identity_of, topic_name
+from millstream.service.instances.presence import Held, Presence
 
 NAMESPACE = "_millstream.peers."
 TOPIC = topic_name(NAMESPACE)

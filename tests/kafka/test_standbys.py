@@ -14,7 +14,7 @@ import pytest
 
 import millstream
 from millstream import InstanceSettings
-from millstream.service.joining import held_here
+from millstream.service.instances.joining import held_here
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHARING = InstanceSettings(session_timeout_ms=6_000, standby_replicas=1)

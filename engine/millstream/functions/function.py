@@ -135,6 +135,11 @@ class Catalogue:
     aggregate: dict[str, AggregateFunction]
     table: dict[str, TableFunction]
 
+    def find(self, name: str) -> ScalarFunction | AggregateFunction | TableFunction | None:
+        """The function of a name in any case, of whatever kind."""
+        upper = name.upper()
+        return self.scalar.get(upper) or self.aggregate.get(upper) or self.table.get(upper)
+
     def with_functions(
         self, functions: Sequence[ScalarFunction | AggregateFunction | TableFunction]
     ) -> Catalogue:

@@ -22,7 +22,6 @@ from typing import Generic
 
 from millstream.log.identity import cause, check_seen, check_topics
 from millstream.log.log import (
-    Appended,
     Batch,
     DirectReader,
     Log,
@@ -104,13 +103,10 @@ class Execution(Generic[Batch]):
             if self.holding.shared and self.trouble.failures < DOUBTS:
                 self._retry(now, error)
             else:
-                self._fail(error)
+                self.fail(cause(self.log, self.spec.topics, error))
         except Exception as error:
-            self._fail(error)
+            self.fail(cause(self.log, self.spec.topics, error))
         return True
-
-    def _fail(self, error: Exception) -> None:
-        self._stop(QueryState.ERROR, cause(self.log, self.spec.topics, error))
 
     def _follow(self, now: int) -> bool:
         """Hold what this instance is to hold now; whether that was something else. Others may be
@@ -240,18 +236,13 @@ class Execution(Generic[Batch]):
             return self._committed(now)
         self.stages.begin_snapshots(self.log)
         positions = self.positions()
-        if self._transact(records, positions) is not Outcome.COMMITTED:
+        if self.outbox.transact(records, positions) is not Outcome.COMMITTED:
             self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
             return True
         self.committed = positions
         self.metrics.records_out += self.stages.settle(flushed)
         self._forget_consumed()
         return self._committed(now)
-
-    def _transact(
-        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
-    ) -> Outcome:
-        return self.outbox.transact(flushed, positions)
 
     def _committed(self, now: int) -> bool:
         self.outbox.pending.clear()
@@ -329,7 +320,7 @@ class Execution(Generic[Batch]):
         self._tell(error)
 
     def fail(self, error: Exception) -> None:
-        """Stop it for an error that its own rules did not foresee."""
+        """Stop it for an error that trying again does not mend."""
         self._stop(QueryState.ERROR, error)
 
     def _tell(self, error: Exception) -> None:

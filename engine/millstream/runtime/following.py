@@ -62,13 +62,6 @@ class Progress:
         """Records to go."""
         return max(0, self.target - self.position)
 
-    @property
-    def eta_ms(self) -> int | None:
-        """When it will have arrived, at this rate; None if that cannot be told."""
-        if not self.lag:
-            return 0
-        return round(1000 * self.lag / self.rate) if self.rate else None
-
 
 class Follower(Generic[Batch]):
     """One changelog partition on its way into the state."""

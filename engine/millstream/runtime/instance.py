@@ -35,8 +35,9 @@ from millstream.runtime.spec import (
     QueryStatus,
     RuntimeSettings,
     Step,
+    TaskStatus,
 )
-from millstream.runtime.status import status_of
+from millstream.runtime.status import status_of, tasks_of
 
 __all__ = [
     "Guarantee",
@@ -127,6 +128,11 @@ class Instance(Generic[Batch]):
         """All queries in the order in which they were added. `ends`: of their inputs, as far as
         they are known."""
         return tuple(status_of(execution, ends) for execution in tuple(self._queries.values()))
+
+    def tasks(self, query_id: str) -> tuple[TaskStatus, ...]:
+        """The open tasks of a query; none where it is not here."""
+        execution = self._queries.get(query_id)
+        return () if execution is None else tasks_of(execution)
 
     def retrying(self) -> dict[str, str]:
         """The queries that will try again by themselves, and why they could not go on."""

@@ -28,15 +28,20 @@ def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -
         transient=execution.spec.transient,
         error=execution.trouble.error,
         code=execution.trouble.code,
-        tasks=tuple(
-            TaskStatus(task.id, task.state, _to_restore(task))
-            for stage in execution.stages
-            for task in tuple(stage.tasks.values())
-        ),
+        tasks=tasks_of(execution),
         positions=positions,
         lag=lag,
         metrics=replace(execution.metrics),
         stages=tuple(_stage(stage, lag) for stage in execution.stages),
+    )
+
+
+def tasks_of(execution: Execution[Batch]) -> tuple[TaskStatus, ...]:
+    """The tasks of a query that are open here."""
+    return tuple(
+        TaskStatus(task.id, task.state, _to_restore(task))
+        for stage in execution.stages
+        for task in tuple(stage.tasks.values())
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import StatementError
-from millstream.service.commands import Write
+from millstream.service.command_log.commands import Write
 from millstream.service.engine import Engine
 from millstream.service.session import Session
 from millstream_parser import statements as s

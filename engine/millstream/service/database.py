@@ -13,9 +13,9 @@ from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.figures import EngineMetrics
 from millstream.service.headless import run_queries_file
-from millstream.service.metrics import metrics
+from millstream.service.metrics.figures import EngineMetrics
+from millstream.service.metrics.metrics import metrics
 from millstream.service.results import Result
 from millstream.service.session import Session
 

@@ -22,14 +22,14 @@ from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
-from millstream.service.commands import CommandLog
-from millstream.service.driver import Driver
-from millstream.service.ledger import Ledger, World
+from millstream.service.command_log.commands import CommandLog
+from millstream.service.command_log.ledger import Ledger, World
+from millstream.service.instances.routing import Routing
+from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
-from millstream.service.restoring import Restoring
 from millstream.service.results import Stream
-from millstream.service.routing import Routing
-from millstream.service.sampling import Sampler
+from millstream.service.threads.driver import Driver
+from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"

@@ -16,24 +16,23 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
-from millstream.service import (
+from millstream.service.command_log import following, issuing
+from millstream.service.command_log.commands import database_id
+from millstream.service.engine import Engine, with_functions
+from millstream.service.opening import files_of, open_state
+from millstream.service.results import Done, Result
+from millstream.service.session import Session
+from millstream.service.statements import (
     asserts,
     control,
     definitions,
-    following,
     inserting,
     inspect,
-    issuing,
     pulling,
     pushing,
 )
-from millstream.service.commands import database_id
-from millstream.service.engine import Engine, with_functions
-from millstream.service.explain import explain
-from millstream.service.opening import files_of, open_state
-from millstream.service.printing import print_topic
-from millstream.service.results import Done, Result
-from millstream.service.session import Session
+from millstream.service.statements.explain import explain
+from millstream.service.statements.printing import print_topic
 from millstream.service.text import Piece, locate, parse_text, read_text, split_text, substituted
 from millstream.state.store import Store
 from millstream_parser import statements as s

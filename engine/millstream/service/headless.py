@@ -8,11 +8,11 @@ of the file, and nothing else.
 from __future__ import annotations
 
 from millstream.model.errors import ConflictError, StatementError
-from millstream.service.control import set_property
+from millstream.service.command_log.entries import Command
 from millstream.service.engine import Engine
-from millstream.service.entries import Command
 from millstream.service.execution import execute_piece
 from millstream.service.session import Session
+from millstream.service.statements.control import set_property
 from millstream.service.text import Piece, locate, parse_text, read_text
 from millstream_parser import statements as s
 

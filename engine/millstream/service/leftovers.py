@@ -12,8 +12,8 @@ import re
 from dataclasses import replace
 
 from millstream.model.errors import MillstreamError
-from millstream.service import ending
 from millstream.service.engine import Ended, Engine
+from millstream.service.statements import ending
 from millstream.topology.topology import INTERNAL_TOPIC
 
 

@@ -21,9 +21,9 @@ from millstream.model.errors import (
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
-from millstream.service.joining import join_service
+from millstream.service.instances.joining import join_service
+from millstream.service.instances.sharing import Sharing
 from millstream.service.opening import MEMORY
-from millstream.service.sharing import Sharing
 from millstream.state.store import Store
 
 

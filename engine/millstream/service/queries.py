@@ -22,8 +22,8 @@ from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
-from millstream.service import ending
 from millstream.service.engine import Engine
+from millstream.service.statements import ending
 from millstream.service.users import calls_users_functions
 from millstream.topology.split import split
 from millstream.topology.topology import InternalTopic, SourceInput, Topology

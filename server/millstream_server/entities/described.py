@@ -8,7 +8,7 @@ from typing import Any
 from millstream.catalog.source import Source
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column, SourceKind
-from millstream.service.figures import QueryMetrics
+from millstream.service.metrics.figures import QueryMetrics
 from millstream_server.entities.shapes import field_object, fields_of
 from millstream_server.entities.view import View
 

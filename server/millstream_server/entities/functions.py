@@ -28,10 +28,7 @@ def function_names(catalogue: Catalogue) -> list[Entity]:
 
 def described_function(name: str, text: str, catalogue: Catalogue) -> Entity:
     """The entity of DESCRIBE FUNCTION; StatementError where there is none of the name."""
-    upper = name.upper()
-    found = (
-        catalogue.scalar.get(upper) or catalogue.aggregate.get(upper) or catalogue.table.get(upper)
-    )
+    found = catalogue.find(name)
     match found:
         case ScalarFunction():
             kind, signatures = "SCALAR", [variant.signature for variant in found.variants]

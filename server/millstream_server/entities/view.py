@@ -10,8 +10,8 @@ from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
-from millstream.service.figures import EngineMetrics, QueryMetrics
-from millstream.service.metrics import metrics
+from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
+from millstream.service.metrics.metrics import metrics
 
 _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 

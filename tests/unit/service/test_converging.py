@@ -14,7 +14,7 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings
-from millstream.service import following, snapshots
+from millstream.service.command_log import following, snapshots
 from millstream.service.execution import execute_script
 from millstream.service.session import Session
 from millstream.state.store import Store

@@ -13,8 +13,8 @@ from millstream.log.log import Appended, Log, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError
-from millstream.service.peers import Peers, topic_name
-from millstream.service.presence import (
+from millstream.service.instances.peers import Peers, topic_name
+from millstream.service.instances.presence import (
     Held,
     Presence,
     Sighting,

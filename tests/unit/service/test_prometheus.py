@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from millstream import Database, exposition
 from millstream.runtime.durations import Durations
 from millstream.runtime.spec import QueryState
-from millstream.service.families import FAMILIES, SECTIONS
-from millstream.service.figures import (
+from millstream.service.metrics.families import FAMILIES, SECTIONS
+from millstream.service.metrics.figures import (
     Commits,
     EngineMetrics,
     PartitionPlace,

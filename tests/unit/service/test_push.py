@@ -10,10 +10,10 @@ import pytest
 import millstream
 from millstream import Database, MillstreamError, Rows, Stream
 from millstream.model.settings import EngineSettings
-from millstream.service import pushing
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
+from millstream.service.statements import pushing
 
 
 def push(db: Database, sql: str) -> Stream:

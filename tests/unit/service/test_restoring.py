@@ -13,7 +13,7 @@ from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.runtime.instance import Instance, KernelSpec, QuerySpec, RuntimeSettings
-from millstream.service.restoring import Restoring
+from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
 from tests.simulation.real import topology_of
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
-from millstream.service.asking import Ask
-from millstream.service.gathering import columns_of
-from millstream.service.presence import Held, Presence, Sighting, sighted
-from millstream.service.routing import share_out
+from millstream.service.instances.asking import Ask
+from millstream.service.instances.gathering import columns_of
+from millstream.service.instances.presence import Held, Presence, Sighting, sighted
+from millstream.service.instances.routing import share_out
 from tests.unit.service.two_instances import KEYS, PARTITIONS, Node, database, part_of
 
 NORTH, SOUTH = frozenset({0, 1}), frozenset({2, 3})

@@ -15,7 +15,7 @@ from millstream.runtime.spec import (
     TaskStatus,
 )
 from millstream.runtime.tasks import TaskId, TaskState
-from millstream.service.sampling import SECOND_NS, WHOLE, Sampler, rates, restoration
+from millstream.service.metrics.sampling import SECOND_NS, WHOLE, Sampler, rates, restoration
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ import pytest
 import millstream
 from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
-from millstream.service.exchange import Door
-from millstream.service.gathering import READY_MS
-from millstream.service.peers import Peers
-from millstream.service.presence import Held
-from millstream.service.sharing import Sharing, share
+from millstream.service.instances.exchange import Door
+from millstream.service.instances.gathering import READY_MS
+from millstream.service.instances.peers import Peers
+from millstream.service.instances.presence import Held
+from millstream.service.instances.sharing import Sharing, share
 from tests.unit.service.two_instances import database
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import millstream
 from millstream import Database, MillstreamError, StatementError
-from millstream.service import driver, engine
+from millstream.service import engine
+from millstream.service.threads import driver
 
 SOURCES = (
     "CREATE STREAM a (k STRING KEY, v INT) WITH (KAFKA_TOPIC='a', PARTITIONS=2,"

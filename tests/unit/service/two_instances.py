@@ -11,11 +11,11 @@ import pyarrow as pa
 import millstream
 from millstream import Database
 from millstream.formats.partition import partition_of
-from millstream.service.asking import Ask
-from millstream.service.exchange import Door, Exchange
-from millstream.service.gathering import READY_MS, answer
-from millstream.service.presence import Held, Presence, Sighting, sighted
-from millstream.service.routing import Fetch, Router
+from millstream.service.instances.asking import Ask
+from millstream.service.instances.exchange import Door, Exchange
+from millstream.service.instances.gathering import READY_MS, answer
+from millstream.service.instances.presence import Held, Presence, Sighting, sighted
+from millstream.service.instances.routing import Fetch, Router
 from millstream.service.session import Session
 
 PARTITIONS = 4

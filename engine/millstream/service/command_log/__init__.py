@@ -1,0 +1,1 @@
+"""Statements that change the catalog: written down, replayed, followed by every instance."""

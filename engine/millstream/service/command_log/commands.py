@@ -1,0 +1,170 @@
+"""The command log: every statement that changed the catalog, in order, on a topic of its own.
+
+Opening a database replays it. On a log that other instances of the service write to as well, a
+command is appended in a *turn*: opening the topic's writer fences whoever was about to append, the
+turn is written down, what others wrote before it is read, and only then is the command prepared
+and appended. So nobody appends without having seen everything that is before his command.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from millstream.log.log import Appended, Log, Topic, Writer
+from millstream.model.batch import raw_batch
+from millstream.model.errors import FencedError, UnavailableError
+from millstream.service.command_log.entries import (
+    Command,
+    Entry,
+    command_value,
+    entry_of,
+    turn_value,
+)
+
+READ_MAX = 10_000
+UNKNOWN = "E-LOG-UNKNOWN"
+"""The code of the error after which a command may be on the log, or not."""
+_IDENTITY = "millstream.database"
+
+
+class LostTurnError(FencedError):
+    """Another instance has taken its turn: what was prepared was not written."""
+
+
+class Write(Protocol):
+    """Puts the statement that is being applied on the command log."""
+
+    def __call__(self, *, deleting: Topic | None = None) -> None:
+        """To be called before what cannot be undone; `deleting` is a topic that is going to be
+        deleted then."""
+
+
+class CommandLog:
+    """Appends commands and reads them all back."""
+
+    def __init__(self, log: Log[pa.Table], topic: str, *, shared: bool = False) -> None:
+        """`shared`: other instances append to the topic too."""
+        self.shared = shared
+        self._log = log
+        self._topic = topic
+        database_id(log, topic)
+        self._writer: Writer[pa.Table] | None = None if shared else log.writer(topic)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last command."""
+        return self._log.end_offset(self._topic, 0)
+
+    @contextmanager
+    def turn(self, now: int) -> Iterator[Turn]:
+        """Be the one who appends, until somebody else is. LostTurnError where that is at once."""
+        token = uuid.uuid4().hex if self.shared else ""
+        turn = Turn(self, token, self._writer or self._open())
+        try:
+            if token:
+                turn.write(self._topic, turn_value(token), now)
+            yield turn
+        finally:
+            if self.shared:
+                turn.writer.close()
+
+    def _open(self) -> Writer[pa.Table]:
+        try:
+            return self._log.writer(self._topic)
+        except FencedError as error:
+            raise LostTurnError(error.message) from error
+
+    def since(self, position: int) -> Iterator[Entry]:
+        """All entries from an offset on; -1 for the first that there is."""
+        if position < 0:
+            position = self._log.start_offset(self._topic, 0)
+        while True:
+            fetched = self._log.read(self._topic, 0, position, READ_MAX)
+            for row in fetched.batch.to_pylist():
+                yield entry_of(row["offset"], row["value"])
+            if fetched.end:
+                return
+            position = fetched.next_offset
+
+    def read(self) -> Iterator[tuple[int, Command]]:
+        """All commands with their offsets."""
+        for entry in self.since(-1):
+            if entry.command is not None:
+                yield entry.offset, entry.command
+
+    def append(self, turn: Turn, value: bytes, now: int, position: int) -> None:
+        """Write a command; durable when this returns. LostTurnError when it is not written as the
+        turn is over; UnavailableError when it is not written for other reasons, or (code
+        E-LOG-UNKNOWN) when nobody knows. `position`: up to where the topic has been read."""
+        try:
+            turn.write(self._topic, value, now)
+        except UnavailableError as error:
+            if not self._landed(turn, value, position):
+                raise error
+
+    def _landed(self, turn: Turn, value: bytes, position: int) -> bool:
+        """Whether a command whose append failed is there nevertheless. A new writer settles what
+        the old one left open."""
+        try:
+            if self.shared:
+                turn.writer = self._open()
+            return any(entry.value == value for entry in self.since(position))
+        except UnavailableError as error:
+            raise UnavailableError(
+                "Nobody knows whether the statement was written",
+                detail=str(error),
+                hint="Look whether it was carried out before giving it again.",
+                code=UNKNOWN,
+            ) from error
+
+    def close(self) -> None:
+        """Release the writer; idempotent."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class Turn:
+    """Being the one who appends. `token` is how it is known on the topic; on a log of one process
+    it has none, and is not written."""
+
+    def __init__(self, commands: CommandLog, token: str, writer: Writer[pa.Table]) -> None:
+        self.commands = commands
+        self.token = token
+        self.writer = writer
+
+    def write(self, topic: str, value: bytes, now: int) -> None:
+        """Append one record without a key; LostTurnError when the turn is over."""
+        batch = raw_batch([(None, value, now)])
+        try:
+            self.writer.append([Appended(topic, 0, batch, 1, len(value))])
+        except FencedError as error:
+            if not self.commands.shared:
+                raise
+            raise LostTurnError(error.message) from error
+
+    def append(self, command: Command, previous: str, now: int, position: int) -> bytes:
+        """Write a command after the one whose hash is `previous`; see `CommandLog.append`.
+        Returns what was written."""
+        numbered = command if self.token else replace(command, number=-1)
+        value = command_value(numbered, previous)
+        self.commands.append(self, value, now, position)
+        return value
+
+
+def database_id(log: Log[pa.Table], topic: str) -> str:
+    """What tells one log from every other; drawn when its command topic is made, here if need be.
+
+    A state database that was made for another log must not be used with this one.
+    """
+    found = log.topic(topic)
+    if found is None:
+        config = {"cleanup.policy": "delete", _IDENTITY: uuid.uuid4().hex}
+        found = Topic(topic, 1, config=config)
+        log.create_topic(found)
+    return found.config.get(_IDENTITY, "")

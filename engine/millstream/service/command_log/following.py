@@ -1,0 +1,257 @@
+"""Keeping up with the command topic: what other instances of the service have written is carried
+out here too, and the queries that it changes are started, ended, paused or resumed.
+
+Topics and positions belong to the service and are made and deleted by the instance that was given
+the statement; here only what this process has is touched.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+
+from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
+from millstream.plan.build import Planned
+from millstream.service import leftovers, queries, upgrades
+from millstream.service.command_log import snapshots
+from millstream.service.command_log.commands import LostTurnError, Turn
+from millstream.service.command_log.entries import Entry, chained
+from millstream.service.command_log.ledger import World
+from millstream.service.command_log.replaying import replay
+from millstream.service.engine import Engine
+from millstream.service.statements import ending
+
+PAUSE_SECONDS = 0.2
+UNSAVED_AT_CLOSE = 10
+TURNS_MAX = 5
+
+
+def resume(engine: Engine) -> None:
+    """Bring the catalog of a new engine to what the command topic says, starting no query."""
+    if not _from_snapshot(engine):
+        engine.clear()
+    catch_up(engine, live=False)
+    engine.ledger.replayed = len(engine.ledger.done) + len(engine.ledger.unapplied)
+
+
+def _from_snapshot(engine: Engine) -> bool:
+    snapshot = snapshots.newest(engine)
+    if snapshot is None:
+        return False
+    for command in snapshot.commands:
+        replay(engine, command)
+    ledger = engine.ledger
+    ledger.position, ledger.previous, ledger.unsaved = snapshot.position, snapshot.previous, 0
+    return not ledger.unapplied and snapshots.digest_of(engine) == snapshot.digest
+
+
+def catch_up(engine: Engine, *, live: bool = True) -> bool:
+    """Carry out what is new on the command topic; `live`: the queries of the catalog are running.
+    Whether there was anything.
+
+    To be called under the driver's lock. UnavailableError when the log does not answer.
+    """
+    ledger = engine.ledger
+    before = ledger.position
+    if ledger.broken is not None:
+        return False
+    try:
+        for entry in engine.commands.since(ledger.position):
+            _check_chain(engine, entry)
+            _take(engine, entry, live=live)
+            ledger.position = entry.offset + 1
+    except CorruptionError as error:
+        if not live and error.code == "E-CMD-VERSION":
+            raise
+        _break(engine, error)
+    return ledger.position != before
+
+
+def _check_chain(engine: Engine, entry: Entry) -> None:
+    expected = engine.ledger.previous
+    if entry.value == engine.ledger.own or entry.previous in (None, expected):
+        return
+    raise CorruptionError(
+        f"The command topic '{engine.settings.command_topic}' is not what was written: at"
+        f" #{entry.offset} expected {expected or 'the first command'} got {entry.previous}",
+        code="E-CMDLOG-DIVERGED",
+    )
+
+
+def _break(engine: Engine, error: CorruptionError) -> None:
+    """Queries go on; who would change them is told."""
+    engine.ledger.broken = UnavailableError(
+        error.message,
+        hint="Streams, tables and queries cannot be changed until the topic is restored and the"
+        " instance started again; the queries of this instance go on.",
+        code=error.code if error.code.startswith("E-CMD") else "E-CMDLOG-DIVERGED",
+    )
+    logging.getLogger("millstream").error(str(engine.ledger.broken))
+
+
+def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
+    ledger = engine.ledger
+    if entry.turn:
+        ledger.turn = entry.turn, entry.offset
+        return
+    if entry.value == ledger.own:
+        ledger.own = b""
+        return
+    assert entry.command is not None
+    before, plans = engine.world(), dict(engine.plans) if live else {}
+    replay(engine, entry.command)
+    ledger.previous = chained(entry.value)
+    if live:
+        _adapt(engine, before, plans)
+    elif engine.shared:
+        _drop_namesakes(engine, before)
+
+
+def _drop_namesakes(engine: Engine, before: World) -> None:
+    """A user may have given the id of an ended query to a new one while this process was away:
+    what it has of the earlier one must not pass for the other's."""
+    for query_id in before.catalog.queries.keys() - engine.catalog.queries.keys():
+        if ending.number_of(query_id) is None:
+            engine.store.drop_query(query_id)
+
+
+def _adapt(engine: Engine, before: World, plans: Mapping[str, Planned]) -> None:
+    """Let the queries that run be those of the catalog; one for which that fails is noted."""
+    for query_id in before.catalog.queries.keys() | engine.catalog.queries.keys():
+        try:
+            _adapt_query(engine, query_id, before, plans)
+        except Exception as error:
+            _failed(engine, query_id, error)
+
+
+def _failed(engine: Engine, query_id: str, error: Exception) -> None:
+    logging.getLogger("millstream").warning("query %s cannot be started here: %s", query_id, error)
+    engine.failed[query_id] = str(error)
+    if isinstance(error, UnavailableError):
+        engine.ledger.waiting.add(query_id)
+
+
+def _start_waiting(engine: Engine) -> None:
+    """Try again what failed as the log did not answer."""
+    waiting, engine.ledger.waiting = engine.ledger.waiting, set()
+    for query_id in waiting & engine.catalog.queries.keys():
+        try:
+            queries.start(engine, query_id)
+            del engine.failed[query_id]
+        except MillstreamError as error:
+            _failed(engine, query_id, error)
+
+
+def _adapt_query(
+    engine: Engine, query_id: str, before: World, plans: Mapping[str, Planned]
+) -> None:
+    if query_id not in engine.catalog.queries:
+        ending.drop_here(engine, query_id, commit=False)
+        return
+    planned = engine.plans[query_id]
+    if query_id not in before.catalog.queries:
+        queries.start(engine, query_id)
+    elif planned is not plans.get(query_id):
+        ending.stop(engine, query_id)
+        engine.failed.pop(query_id, None)
+        upgrades.adapt(engine, query_id)
+        queries.start(engine, query_id)
+    elif query_id in engine.paused - before.paused:
+        engine.instance.pause(query_id)
+    elif query_id in before.paused - engine.paused:
+        engine.driver.resume(query_id)
+
+
+def follow(engine: Engine) -> None:
+    """Carry out what others have written since the last time, and delete what ended queries left
+    behind. UnavailableError when the log does not answer."""
+    ledger = engine.ledger
+    if ledger.broken is None and _news(engine):
+        with engine.driver.lock:
+            catch_up(engine)
+        engine.driver.wake()
+    if engine.ended or ledger.waiting:
+        with engine.driver.lock:
+            leftovers.erase_ended(engine)
+            _start_waiting(engine)
+
+
+def _news(engine: Engine) -> bool:
+    """Whether to look under the lock, which must not be held while nothing happens."""
+    try:
+        return next(engine.commands.since(engine.ledger.position), None) is not None
+    except CorruptionError:
+        return True
+
+
+def clean(engine: Engine) -> None:
+    """Let go what statements left half done that were killed; to be called when the topic was
+    read and no query runs yet.
+
+    Others may be carrying out a statement just now, and make topics before it is written. So this
+    is done in a turn: whatever has a smaller number than the turn's and is not in the catalog when
+    everything before the turn was read, will never be in it.
+    """
+    leftovers.delete_topics(engine)
+    if not engine.shared:
+        if engine.ledger.sound:
+            leftovers.sweep(engine)
+        return
+    for _ in range(TURNS_MAX):
+        with suppress(LostTurnError), engine.commands.turn(engine.clock()) as turn:
+            catch_up(engine, live=False)
+            token, number = engine.ledger.turn
+            if engine.ledger.sound and token == turn.token:
+                leftovers.sweep(engine, below=number)
+            return
+
+
+def save_if_due(engine: Engine, turn: Turn, due: int) -> None:
+    """Write a snapshot in a turn, when `due` commands or more are in none. A failure of it is no
+    failure of what it comes after."""
+    if engine.ledger.sound and engine.ledger.unsaved >= due:
+        try:
+            snapshots.save(engine, turn)
+        except MillstreamError as error:
+            logging.getLogger("millstream").warning("no snapshot was written: %s", error)
+
+
+class TopicFollower:
+    """The thread that keeps an engine up with its service; on a log of one process, only what is
+    left to do at the end."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin; nothing to follow on a log of one process."""
+        if self._engine.shared and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="millstream-follow", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, delete what is still to be deleted, and write a last snapshot where
+        that spares the next start much."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        engine = self._engine
+        with suppress(MillstreamError), engine.driver.lock:
+            leftovers.erase_ended(engine)
+            if engine.ledger.unsaved >= UNSAVED_AT_CLOSE:
+                with engine.commands.turn(engine.clock()) as turn:
+                    catch_up(engine, live=False)
+                    save_if_due(engine, turn, UNSAVED_AT_CLOSE)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(PAUSE_SECONDS):
+            try:
+                follow(self._engine)
+            except MillstreamError as error:
+                logging.getLogger("millstream").warning("commands cannot be followed: %s", error)

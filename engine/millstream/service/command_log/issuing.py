@@ -1,0 +1,115 @@
+"""A statement that changes the catalog: applied, and written to the command topic.
+
+On a log that other instances write to as well, it is prepared in a turn; when another instance
+takes its own meanwhile, everything is undone and done again on top of what that one wrote.
+"""
+
+from __future__ import annotations
+
+from millstream.log.log import Topic
+from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
+from millstream.service.command_log import following
+from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
+from millstream.service.command_log.entries import Command
+from millstream.service.engine import Engine
+from millstream.service.results import Done
+from millstream.service.session import Session
+from millstream.service.statements import definitions
+from millstream.service.text import Piece
+
+ATTEMPTS = 5
+
+
+def issue(engine: Engine, piece: Piece, session: Session) -> Done:
+    """Carry out a definition, for all instances of the service.
+
+    Raises ConflictError (code E-DDL-CONFLICT) when others were faster each time, UnavailableError
+    (E-CMDLOG-DIVERGED) when the command topic is not what was written to it.
+    """
+    if engine.queries_file:
+        raise StatementError(
+            f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
+            hint="Add the statement to that file and start again.",
+        )
+    with engine.driver.lock:
+        for _ in range(ATTEMPTS):
+            try:
+                with engine.commands.turn(engine.clock()) as turn:
+                    done = Attempt(engine, turn, piece, session).run()
+            except LostTurnError:
+                continue
+            engine.driver.wake()
+            return done
+    raise ConflictError(
+        f"Other instances of the service changed streams, tables or queries during each of"
+        f" {ATTEMPTS} attempts to carry out the statement; nothing was changed.",
+        hint="Give it again.",
+        code="E-DDL-CONFLICT",
+    )
+
+
+class Attempt:
+    """One try to carry out a statement, in a turn."""
+
+    def __init__(self, engine: Engine, turn: Turn, piece: Piece, session: Session) -> None:
+        self.engine = engine
+        self.turn = turn
+        self.piece = piece
+        self.session = session
+        self.written: Command | None = None
+
+    def run(self) -> Done:
+        """Apply and write it; LostTurnError where the turn was over first, and nothing is
+        changed then."""
+        engine = self.engine
+        following.catch_up(engine)
+        engine.ledger.check()
+        self.number = self._number()
+        self.before = engine.world()
+        try:
+            done = self._applied()
+        except FencedError as error:
+            if engine.shared and self.written is None:
+                # Two are starting a query under one id of a user.
+                raise LostTurnError(error.message) from error
+            raise
+        finally:
+            if self.written is not None:
+                engine.ledger.note(self.written, self.before, engine.world())
+        following.save_if_due(engine, self.turn, engine.settings.snapshot_commands)
+        return done
+
+    def _number(self) -> int:
+        if not self.engine.shared:
+            return self.engine.commands.next_offset
+        token, number = self.engine.ledger.turn
+        if token != self.turn.token:
+            raise LostTurnError("Another instance has taken its turn")
+        return number
+
+    def _applied(self) -> Done:
+        engine = self.engine
+        done, unwritten = definitions.apply(
+            self.piece, engine, self.session, self.number, write=self._write
+        )
+        try:
+            if unwritten:
+                self._write()
+        except MillstreamError as error:
+            definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
+            raise
+        return done
+
+    def _write(self, *, deleting: Topic | None = None) -> None:
+        engine, ledger = self.engine, self.engine.ledger
+        new = engine.catalog.queries.keys() - self.before.catalog.queries.keys()
+        command = Command(
+            self.piece.text,
+            dict(self.session.properties),
+            None if deleting is None else (deleting.name, deleting.id),
+            {query_id: engine.topics[query_id] for query_id in new},
+            self.number,
+        )
+        value = self.turn.append(command, ledger.previous, engine.clock(), ledger.position)
+        ledger.appended(value)
+        self.written = command

@@ -1,0 +1,1 @@
+"""How the instances of one service know, ask and relieve each other."""

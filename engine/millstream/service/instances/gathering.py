@@ -1,0 +1,234 @@
+"""The rows of tables for a pull query: from the state that is here, and from other instances."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from millstream.catalog.catalog import QueryKind
+from millstream.catalog.source import Source
+from millstream.model.batch import PART, ROWTIME
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.physical import duckdb_type, physical_names
+from millstream.model.schema import Column, Role, Schema
+from millstream.model.types import BIGINT
+from millstream.operators.sql import identifier
+from millstream.operators.view import view_text
+from millstream.query.conditions import Condition, condition_sql, pinned
+from millstream.service.engine import Engine
+from millstream.service.failures import reason
+from millstream.service.instances.asking import ACTIVE_ONLY, NOT_READY, Ask, not_ready
+from millstream.service.instances.placing import partitions_of_keys
+from millstream.service.instances.routing import Routing
+from millstream.service.queries import topology_of
+from millstream.service.session import Session
+from millstream.topology.topology import SubTopology
+
+STANDBY_READS = "ksql.query.pull.enable.standby.reads"
+LAG_MAX = "ksql.query.pull.max.allowed.offset.lag"
+FORWARDING_MS = "ksql.query.pull.forwarding.timeout.ms"
+READY_MS = "millstream.query.pull.ready.timeout.ms"
+BATCH_ROWS = 65_536
+_AGAIN_S = 0.05
+_BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
+
+
+def pull_schema(source: Source) -> Schema:
+    """What a pull query on a source sees: keys, window bounds, values."""
+    bounds = _BOUNDS if source.window is not None else ()
+    return Schema((*source.schema.key, *bounds, *source.schema.columns[len(source.schema.key) :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A table as its query keeps it: `text` is a SELECT of all that this engine's state has."""
+
+    query_id: str
+    last: SubTopology
+    text: str
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """All partitions that the table has."""
+        return frozenset(range(self.last.partitions))
+
+
+def kept(source: Source, engine: Engine) -> Kept:
+    """How a table is kept; StatementError when no query does it."""
+    query_id = source.query_id or next(
+        (
+            query.id
+            for query in engine.catalog.queries.values()
+            if query.kind is QueryKind.SOURCE_TABLE and source.name in query.sources
+        ),
+        None,
+    )
+    planned = engine.plans.get(query_id or "")
+    if planned is None or query_id is None:
+        raise StatementError(
+            f"The `{source.name}` table isn't queryable. To derive a queryable table, you can do"
+            f" 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}'.",
+            hint="No query keeps the rows of this one.",
+        )
+    last = topology_of(engine, query_id, planned).subtopologies[-1]
+    text = view_text(
+        last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
+    )
+    if text is None:
+        raise StatementError(f"The `{source.name}` table isn't queryable: its query keeps no rows.")
+    return Kept(query_id, last, text)
+
+
+class Gathering:
+    """The tables that one pull query reads."""
+
+    def __init__(self, engine: Engine, session: Session, cursor: duckdb.DuckDBPyConnection) -> None:
+        """`cursor`: where the query will run; rows from elsewhere become known to it."""
+        self.engine = engine
+        self.cursor = cursor
+        standby = session.flag(STANDBY_READS)
+        self._lag_max = int(session.property(LAG_MAX)) if standby else ACTIVE_ONLY
+        self._timeout_ms = int(session.property(FORWARDING_MS))
+        self._ready_ms = int(session.property(READY_MS))
+        self._read: list[tuple[str, frozenset[int]]] = []
+        self._registered: list[str] = []
+
+    def answered(self, text: Callable[[], str]) -> pa.Table:
+        """The answer to the query whose text is made by `text` (which calls `rows`). What cannot be
+        read now is tried again until the session's patience is at its end."""
+        until = time.monotonic() + self._ready_ms / 1000
+        while True:
+            try:
+                table = self.cursor.sql(text()).to_arrow_table()
+                self._check()
+            except UnavailableError as error:
+                if error.code != NOT_READY or time.monotonic() >= until:
+                    raise
+                time.sleep(_AGAIN_S)
+            else:
+                return table
+            finally:
+                self._forget()
+
+    def rows(self, source: Source, conditions: tuple[Condition, ...] = ()) -> str:
+        """A SELECT of the committed rows of a table, those at least that meet the conditions, with
+        the physical columns of its pull schema and `$rowtime`."""
+        table = kept(source, self.engine)
+        routing = self.engine.routing
+        if routing is None:
+            return table.text
+        ask = Ask(
+            source.name,
+            table.query_id,
+            self._partitions(source, table, conditions),
+            columns_of(source),
+            conditions,
+            self._lag_max,
+        )
+        gathered = routing.gather(ask, self._timeout_ms)
+        self._read.append((table.query_id, gathered.here))
+        parts = [_of_partitions(table, gathered.here, source)]
+        for rows in gathered.rows:
+            name = f"$gathered_{len(self._registered)}"
+            self._registered.append(name)
+            self.cursor.register(name, rows)
+            parts.append(f"SELECT {_listed(source)} FROM {identifier(name)}")
+        return " UNION ALL ".join(parts)
+
+    def _partitions(
+        self, source: Source, table: Kept, conditions: tuple[Condition, ...]
+    ) -> frozenset[int]:
+        key = [column.name for column in source.schema.key]
+        keys = pinned(conditions, key)
+        if keys is None:
+            return table.partitions
+        known = self.engine.catalog.sources
+
+        def own(read: Source) -> bool:
+            found = known.get(read.name)
+            return found is not None and found.query_id is not None
+
+        found = partitions_of_keys(table.last, key, keys, self.cursor, own)
+        return table.partitions if found is None else found
+
+    def _check(self) -> None:
+        """What was read here must have been here all the time."""
+        if self.engine.routing is not None:
+            for query_id, here in self._read:
+                self.engine.routing.check_here(query_id, here, self._lag_max)
+
+    def _forget(self) -> None:
+        for name in self._registered:
+            self.cursor.unregister(name)
+        self._registered.clear()
+        self._read.clear()
+
+
+def columns_of(source: Source) -> tuple[tuple[str, str], ...]:
+    """The columns of a table as they travel: physical names and DuckDB types, `$rowtime` last."""
+    columns = pull_schema(source).columns
+    names = physical_names(column.name for column in columns)
+    types = (duckdb_type(column.type) for column in columns)
+    return (*zip(names, types, strict=True), (ROWTIME, "BIGINT"))
+
+
+def _listed(source: Source) -> str:
+    return ", ".join(identifier(name) for name, _ in columns_of(source))
+
+
+def _of_partitions(table: Kept, partitions: frozenset[int], source: Source) -> str:
+    """The rows of some partitions alone: the state may have leftovers of others."""
+    numbers = ", ".join(map(str, sorted(partitions)))
+    held = f"{identifier(PART)} IN ({numbers})" if numbers else "FALSE"
+    return f"SELECT {_listed(source)} FROM ({table.text}) WHERE {held}"
+
+
+def answer(engine: Engine, ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The rows that another instance asks for, from the state that is here.
+
+    UnavailableError (E-NOT-READY) where it is not, or where this instance has another idea of the
+    table: one of the two has yet to hear of a statement.
+    """
+    source = engine.catalog.sources.get(ask.table)
+    if source is None or columns_of(source) != ask.columns or engine.routing is None:
+        raise not_ready(ask.query_id, min(ask.partitions, default=0), "is not known here as asked")
+    table = kept(source, engine)
+    if table.query_id != ask.query_id or not ask.partitions <= table.partitions:
+        raise not_ready(ask.query_id, min(ask.partitions, default=0), "is not known here as asked")
+    names = pull_schema(source).names
+    physical = dict(zip(names, physical_names(names), strict=True))
+    if any(condition.column not in physical for condition in ask.conditions):
+        raise StatementError(f"{ask.table} has no column that is asked for")
+    tests = [condition_sql(condition, physical) for condition in ask.conditions]
+    text = " AND ".join((_of_partitions(table, ask.partitions, source), *tests))
+    return _read_here(engine.store.cursor(), engine.routing, ask, text)
+
+
+def _read_here(
+    cursor: duckdb.DuckDBPyConnection, routing: Routing, ask: Ask, text: str
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    try:
+        routing.check_here(ask.query_id, ask.partitions, ask.lag_max)
+        reader = cursor.sql(text).to_arrow_reader(BATCH_ROWS)
+        # The rows are those of one moment, between these two checks.
+        routing.check_here(ask.query_id, ask.partitions, ask.lag_max)
+    except duckdb.Error as error:
+        cursor.close()
+        raise StatementError(f"{ask.table} cannot be read", detail=reason(error)) from error
+    except BaseException:
+        cursor.close()
+        raise
+    return reader.schema, _drained(reader, cursor)
+
+
+def _drained(
+    reader: pa.RecordBatchReader, cursor: duckdb.DuckDBPyConnection
+) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from reader
+    finally:
+        cursor.close()

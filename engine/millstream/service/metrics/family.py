@@ -1,0 +1,61 @@
+"""One metric of Prometheus: its name, its type, its meaning, and where its values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from millstream.service.metrics.figures import EngineMetrics, QueryMetrics, SubTopologyMetrics
+
+Number = int | float
+Labels = tuple[tuple[str, str], ...]
+Point = tuple[str, Labels, Number | None]
+"""What is put behind the name, labels, and a value; None where it is not known: no line then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric. `kind` is its type: counter, gauge or histogram."""
+
+    name: str
+    kind: str
+    meaning: str
+    labels: tuple[str, ...]
+    points: Callable[[EngineMetrics], Iterable[Point]]
+
+
+def of_engine(
+    name: str, kind: str, meaning: str, told: Callable[[EngineMetrics], Number | None]
+) -> Family:
+    """A metric of the engine as a whole."""
+    return Family(f"millstream_{name}", kind, meaning, (), lambda m: [("", (), told(m))])
+
+
+def of_query(
+    name: str, kind: str, meaning: str, told: Callable[[QueryMetrics], Number | None]
+) -> Family:
+    """A metric of each query, labelled with its id."""
+
+    def points(metrics: EngineMetrics) -> Iterator[Point]:
+        return (("", query_label(query), told(query)) for query in metrics.queries)
+
+    return Family(f"millstream_query_{name}", kind, meaning, ("query",), points)
+
+
+def of_sub_topology(
+    name: str, kind: str, meaning: str, told: Callable[[SubTopologyMetrics], Number | None]
+) -> Family:
+    """A metric of each sub-topology, labelled with its query and number."""
+
+    def points(metrics: EngineMetrics) -> Iterator[Point]:
+        for query in metrics.queries:
+            for sub in query.sub_topologies:
+                yield "", (*query_label(query), ("sub_topology", str(sub.index))), told(sub)
+
+    labels = ("query", "sub_topology")
+    return Family(f"millstream_sub_topology_{name}", kind, meaning, labels, points)
+
+
+def query_label(query: QueryMetrics) -> Labels:
+    """The label that all of a query's metrics have."""
+    return (("query", query.query_id),)

@@ -1,0 +1,44 @@
+"""The figures of an engine as text that Prometheus reads (text format 0.0.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream.service.metrics.families import FAMILIES
+from millstream.service.metrics.family import Family, Labels, Number
+from millstream.service.metrics.figures import EngineMetrics
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""What a server says that it sends."""
+
+
+def exposition(metrics: EngineMetrics) -> str:
+    """What `Database.metrics()` gave as text in Prometheus' format; docs/metrics.md lists what is
+    in it."""
+    return "".join(f"{line}\n" for family in FAMILIES for line in _lines(family, metrics))
+
+
+def _lines(family: Family, metrics: EngineMetrics) -> Iterator[str]:
+    yield f"# HELP {family.name} {_escaped(family.meaning)}"
+    yield f"# TYPE {family.name} {family.kind}"
+    for suffix, labels, value in family.points(metrics):
+        if value is not None:
+            yield f"{family.name}{suffix}{_braces(labels)} {_number(value)}"
+
+
+def _braces(labels: Labels) -> str:
+    inner = ",".join(f'{name}="{_quoted(value)}"' for name, value in labels)
+    return f"{{{inner}}}" if inner else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _quoted(text: str) -> str:
+    return _escaped(text).replace('"', r"\"")
+
+
+def _number(value: Number) -> str:
+    """Whole numbers without a point."""
+    return str(int(value)) if value == int(value) else repr(float(value))

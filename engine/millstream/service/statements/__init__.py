@@ -1,0 +1,1 @@
+"""What executes each kind of statement."""

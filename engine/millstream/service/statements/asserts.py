@@ -1,0 +1,165 @@
+"""ASSERT: statements that fail when the world is not as they say (reference: statements, 16).
+
+ASSERT VALUES reads a topic record by record: what one statement has matched, the next one of the
+session passes over. Of several partitions, the next record of any may match.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import fields
+
+import pyarrow as pa
+
+from millstream.catalog.properties import Form, Properties, read_properties
+from millstream.catalog.source import Source
+from millstream.formats.codec import decode
+from millstream.model.batch import PART, ROWTIME
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.physical import physical_names
+from millstream.plan.define import declared_schema
+from millstream.service.constants import constant_row
+from millstream.service.engine import Engine
+from millstream.service.instances.gathering import pull_schema
+from millstream.service.results import Done
+from millstream.service.session import Session
+from millstream.service.statements.inserting import target_columns
+from millstream.service.statements.pulling import decoding
+from millstream_parser import statements as s
+
+AssertStatement = s.AssertTopic | s.AssertSchema | s.AssertValues | s.AssertSource
+FAILED = "E-ASSERT"
+POLL_MS = 100
+TIMEOUT = "ksql.assert.topic.default.timeout.ms"
+
+
+def check(statement: AssertStatement, engine: Engine, session: Session) -> Done:
+    """Done when the assertion holds; StatementError with code E-ASSERT when not."""
+    match statement:
+        case s.AssertTopic(timeout=timeout):
+            default = int(session.property(TIMEOUT))
+            limit = default if timeout is None else timeout.milliseconds
+            return _in_time(lambda: _topic(statement, engine), limit)
+        case s.AssertSchema():
+            raise UnavailableError("ASSERT SCHEMA needs a schema registry, which is not configured")
+        case s.AssertSource():
+            return _source(statement, engine)
+        case s.AssertValues():
+            return _values(statement, engine, session)
+
+
+def _in_time(holds: Callable[[], Done], limit_ms: int) -> Done:
+    """What `holds` gives once it does not fail any more, tried until the time is over."""
+    pause = threading.Event()
+    for _ in range(limit_ms // POLL_MS):
+        try:
+            return holds()
+        except StatementError as error:
+            if error.code != FAILED:
+                raise
+        pause.wait(POLL_MS / 1000)
+    return holds()
+
+
+def _topic(statement: s.AssertTopic, engine: Engine) -> Done:
+    topic = engine.log.topic(statement.topic)
+    if not statement.exists:
+        if topic is not None:
+            raise _failed(f"topic {statement.topic} exists")
+        return Done(f"Topic {statement.topic} does not exist")
+    for name, _ in statement.properties:
+        if name not in ("PARTITIONS", "REPLICAS"):
+            raise StatementError(
+                f"Cannot assert unknown topic property: {name}",
+                hint="Only PARTITIONS and REPLICAS can be asserted.",
+            )
+    if topic is None:
+        raise _failed(f"topic {statement.topic} does not exist")
+    actual = {"PARTITIONS": topic.partitions, "REPLICAS": topic.replicas}
+    for name, value in statement.properties:
+        if str(value) != str(actual[name]):
+            raise _failed(f"topic {statement.topic} has {name} {actual[name]}, expected {value}")
+    return Done(f"Topic {statement.topic} exists")
+
+
+def _source(statement: s.AssertSource, engine: Engine) -> Done:
+    source = engine.catalog.source(statement.name)
+    if source.kind.value != statement.kind:
+        raise _failed(f"{statement.name} is a {source.kind.value}, not a {statement.kind}")
+    if statement.elements:
+        wanted = declared_schema(statement.elements, engine.catalog.types)
+        if wanted != source.schema:
+            raise _failed(f"{statement.name} has the columns {source.schema}, expected {wanted}")
+    given, actual = read_properties(statement.properties, Form.CREATE), _properties(source)
+    for item in fields(Properties):
+        expected, found = getattr(given, item.name), getattr(actual, item.name)
+        if expected not in (None, {}, found):
+            raise _failed(
+                f"{statement.name} has the {item.name.replace('_', ' ')} {found}, "
+                f"expected {expected}"
+            )
+    return Done(f"{statement.kind.capitalize()} {statement.name} is as asserted")
+
+
+def _properties(source: Source) -> Properties:
+    """The WITH clause that would make the source."""
+    return Properties(
+        topic=source.topic,
+        key_format=source.key_format.name,
+        value_format=source.value_format.name,
+        key_settings=source.key_format.properties,
+        value_settings=source.value_format.properties,
+        wrap=source.value_format.wrap,
+        timestamp=source.timestamp.name if source.timestamp else None,
+        timestamp_format=source.timestamp.format if source.timestamp else None,
+        window=source.window,
+    )
+
+
+def _values(statement: s.AssertValues, engine: Engine, session: Session) -> Done:
+    source = engine.catalog.source(statement.source)
+    names = statement.columns or tuple(column.name for column in source.schema.key)
+    listed = names if statement.tombstone else statement.columns
+    columns = target_columns(source, listed, len(statement.values), "ASSERT VALUES")
+    wanted = constant_row(columns, statement.values, engine)
+    expected = {c.name: wanted.column(i)[0].as_py() for i, c in enumerate(columns)}
+    engine.drain()
+    found = []
+    topic = engine.log.topic(source.topic)
+    for partition in range(topic.partitions if topic else 0):
+        place = (source.topic, partition)
+        position = session.asserted.get(place, engine.log.start_offset(*place))
+        fetched = engine.log.read(*place, position, 1)
+        if not fetched.count:
+            continue
+        actual = _record(source, partition, fetched.batch, engine)
+        deleted = fetched.batch["value"][0].as_py() is None
+        if deleted is statement.tombstone and expected == {n: actual[n] for n in expected}:
+            session.asserted[place] = fetched.next_offset
+            return Done(f"The next record of {source.name} is as asserted")
+        found.append(f"{actual}{' without a value' if deleted else ''}")
+    wrong = f"expected {expected}{' without a value' if statement.tombstone else ''}"
+    raise _failed(f"{source.name}: {wrong}, got {' or '.join(found) or 'no further record'}")
+
+
+def _record(source: Source, partition: int, raw: pa.Table, engine: Engine) -> dict[str, object]:
+    """The columns of a record by name; ROWTIME among them."""
+    cursor = engine.store.cursor()
+    try:
+        part = raw.append_column(PART, pa.array([partition], pa.int32()))
+        decoded = decode(cursor, part, decoding(source), source.topic)
+    finally:
+        cursor.close()
+    if decoded.table.num_rows == 0:
+        raise _failed(f"{source.name}: the next record cannot be read")
+    names = pull_schema(source).names
+    row = {
+        name: decoded.table.column(physical)[0].as_py()
+        for name, physical in zip(names, physical_names(names), strict=True)
+    }
+    return {**row, "ROWTIME": decoded.table.column(ROWTIME)[0].as_py()}
+
+
+def _failed(reason: str) -> StatementError:
+    return StatementError(f"Assertion failed: {reason}", code=FAILED)

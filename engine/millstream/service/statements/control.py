@@ -1,0 +1,83 @@
+"""Settings and variables of a session; TERMINATE, PAUSE and RESUME."""
+
+from __future__ import annotations
+
+from millstream.catalog.catalog import QueryKind
+from millstream.model.errors import StatementError
+from millstream.model.settings import canonical_name
+from millstream.service.command_log.commands import Write
+from millstream.service.engine import Engine
+from millstream.service.results import Done
+from millstream.service.session import Session
+from millstream.service.statements import ending
+from millstream_parser.statements import ControlQuery, DefineVariable, SetProperty
+
+
+def set_property(statement: SetProperty | DefineVariable, session: Session) -> Done:
+    """SET, UNSET, DEFINE and UNDEFINE."""
+    match statement:
+        case SetProperty(system=True):
+            raise StatementError(
+                "ALTER SYSTEM is not supported: settings are per session",
+                hint=f"Use SET '{statement.name}' = '…' instead.",
+            )
+        case SetProperty(name, None):
+            if session.properties.pop(canonical_name(name), None) is None:
+                raise StatementError(f"Cannot unset {name}: it was not set in this session")
+            return Done(f"Successfully unset local property '{name}'.")
+        case SetProperty(name, str(value)):
+            canonical, checked = session.set(name, value)
+            return Done(f"Successfully changed local property '{canonical}' to '{checked}'.")
+        case DefineVariable(name, None):
+            if session.variables.pop(name, None) is None:
+                return Done(f"Cannot find variable with name '{name}'", changed=False)
+            return Done(f"Variable {name} undefined")
+        case DefineVariable(name, str(value)):
+            session.variables[name] = value
+            return Done(f"Variable {name} defined")
+    raise StatementError("not a setting")
+
+
+def control_query(
+    statement: ControlQuery, engine: Engine, *, replaying: bool, write: Write
+) -> Done:
+    """TERMINATE, PAUSE or RESUME one query or all; push queries can only be terminated.
+
+    `write` puts the statement on the command log once it is known to be right.
+    """
+    action, wanted = statement.action, statement.query_id
+    if wanted is not None and wanted not in engine.catalog.queries:
+        return _terminate_push(wanted, action, engine)
+    chosen = [
+        query.id
+        for query in engine.catalog.queries.values()
+        if query.kind is not QueryKind.SOURCE_TABLE and wanted in (None, query.id)
+    ]
+    if wanted is not None and not chosen:
+        raise StatementError(f"{wanted} belongs to a SOURCE TABLE: DROP TABLE ends it")
+    write()
+    for query_id in chosen:
+        match action:
+            case "TERMINATE":
+                engine.catalog = engine.catalog.without_query(query_id)
+                ending.end(engine, query_id, replaying=replaying)
+            case "PAUSE":
+                engine.paused.add(query_id)
+                if not replaying:
+                    engine.instance.pause(query_id)
+            case _:
+                engine.paused.discard(query_id)
+                if not replaying:
+                    engine.driver.resume(query_id)
+    done = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}[action]
+    return Done(f"Query {done}: {', '.join(chosen) or 'none'}")
+
+
+def _terminate_push(query_id: str, action: str, engine: Engine) -> Done:
+    found = next((id for id in engine.pushing if id.upper() == query_id.upper()), None)
+    if action == "TERMINATE" and found is not None:
+        engine.pushing[found].close()
+        return Done(f"Query terminated: {query_id}")
+    raise StatementError(
+        f"Unknown queryId: {query_id}", hint="SHOW QUERIES lists the running queries."
+    )

@@ -1,0 +1,223 @@
+"""INSERT INTO … VALUES and COPY … FROM: rows of ours become records of a topic."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.catalog.source import Source
+from millstream.formats.codec import EncodeSpec, encode
+from millstream.formats.partition import partition_of
+from millstream.log.log import Appended
+from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
+from millstream.model.errors import RecordError, StatementError
+from millstream.model.physical import arrow_type, physical_names
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.types import BIGINT
+from millstream.service.constants import constant_row
+from millstream.service.engine import Engine
+from millstream.service.results import Done
+from millstream.service.session import Session
+from millstream.service.statements.loading import load_batches
+from millstream_parser.statements import CopyFrom, InsertValues
+
+_ROWTIME = Column("ROWTIME", BIGINT)
+_REJECTS_SHOWN = 5
+_OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
+
+
+def insert_values(statement: InsertValues, engine: Engine, session: Session) -> Done:
+    """Append one record; it is durable when this returns."""
+    if not session.flag("ksql.insert.into.values.enabled"):
+        raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
+    source = engine.catalog.sources.get(statement.target)
+    if source is None:
+        raise StatementError(
+            f"Cannot insert values into an unknown stream/table: `{statement.target}`",
+            hint=engine.catalog.spelling_hint(statement.target),
+        )
+    refuse_insert(source, "insert values into", engine)
+    columns = target_columns(
+        source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
+    )
+    row = constant_row(columns, statement.values, engine)
+    given = dict(zip((column.name for column in columns), row.columns, strict=True))
+    if source.kind is SourceKind.TABLE:
+        for key in source.schema.key:
+            if key.name not in given or given[key.name][0].as_py() is None:
+                raise StatementError(
+                    f"Failed to insert values into '{source.name}'. Value for primary key "
+                    f"column(s) `{key.name}` is required for tables"
+                )
+    time = given.pop("ROWTIME", None)
+    rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
+    if rowtime < 0:
+        raise StatementError(f"ROWTIME must not be negative, got {rowtime}")
+    append(source, given, pa.array([rowtime], pa.int64()), engine)
+    session.inserted = True
+    return Done("1 row inserted")
+
+
+def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
+    """Append the rows of a local file; rows that cannot be read are counted and shown."""
+    if not session.local:
+        raise StatementError("COPY reads local files and is not accepted over a network")
+    source = engine.catalog.source(statement.target)
+    refuse_insert(source, "copy into", engine)
+    options = {name: str(value) for name, value in statement.properties}
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise StatementError(
+            f"COPY has no property {unknown[0]}", hint=f"It knows {', '.join(_OPTIONS)}."
+        )
+    rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else engine.clock()
+    copied = 0
+    rejects: list[object] = []
+    schema, form = insertable(source), options.get("FORMAT")
+    null = options.get("NULLSTR", "")
+    for loaded in load_batches(statement.path, schema, format=form, null=null):
+        table = loaded.table
+        columns = {name: table.column(name) for name in table.column_names}
+        if table.num_rows:
+            append(source, columns, pa.array(np.full(table.num_rows, rowtime), pa.int64()), engine)
+        copied += table.num_rows
+        session.inserted = True
+        rejects.extend(loaded.rejects)
+        if session.copying is not None:
+            session.copying(statement.path, copied)
+    message = f"{copied} rows copied into {source.name}"
+    if rejects:
+        shown = "; ".join(map(str, rejects[:_REJECTS_SHOWN]))
+        message += f"; {len(rejects)} rows could not be read: {shown}"
+    return Done(message)
+
+
+def _rowtime(text: str) -> int:
+    """ms since the epoch, from a number of them or ISO-8601 text (UTC unless it says otherwise)."""
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise StatementError(
+            f"ROWTIME '{text}' is not a time", hint="Write it like 2013-01-01T00:00:00."
+        ) from None
+    aware = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine: Engine) -> int:
+    """Encode rows by the source's formats and append them, each to the partition of its key.
+
+    `columns` are by column name; missing ones are NULL. Returns the number of records.
+    """
+    count = len(time)
+    schema = insertable(source)
+    names = physical_names(schema.names)
+    table = pa.table(
+        [
+            columns.get(column.name, pa.nulls(count, arrow_type(column.type)))
+            for column in schema.columns
+        ],
+        names=list(names),
+    )
+    cursor = engine.store.cursor()
+    try:
+        spec = EncodeSpec(source.key_format, source.value_format, schema, None)
+        encoded = encode(cursor, table, spec, source.topic)
+    finally:
+        cursor.close()
+    if encoded.problems:
+        reason = encoded.problems[0].message
+        raise RecordError(f"A row cannot be written to {source.name}: {reason}")
+    topic = engine.log.topic(source.topic)
+    if topic is None:
+        raise StatementError(f"Kafka topic does not exist: {source.topic}")
+    raw = pa.table(
+        [
+            pa.array(np.zeros(count, np.int64)),
+            time,
+            encoded.key,
+            encoded.value,
+            pa.nulls(count, HEADER_TYPE),
+        ],
+        schema=RAW_SCHEMA,
+    )
+    engine.writer.append(_spread(raw, encoded.key, source.topic, topic.partitions))
+    return count
+
+
+def _spread(raw: pa.Table, keys: pa.Array, topic: str, partitions: int) -> list[Appended[pa.Table]]:
+    """Records cut by partition; those without a key go round."""
+    if partitions == 1:
+        return [Appended(topic, 0, raw, raw.num_rows, raw.nbytes)]
+    chosen = partition_of(keys, partitions)
+    times = raw["timestamp"].to_numpy()
+    chosen = np.where(chosen < 0, (np.arange(len(chosen)) + times) % partitions, chosen)
+    pieces = []
+    for partition in np.unique(chosen):
+        piece = raw.filter(pc.equal(pa.array(chosen), int(partition)))
+        pieces.append(Appended(topic, int(partition), piece, piece.num_rows, piece.nbytes))
+    return pieces
+
+
+def insertable(source: Source) -> Schema:
+    """The columns of a source that a client can give."""
+    return Schema(
+        tuple(column for column in source.schema.columns if column.role is not Role.HEADERS)
+    )
+
+
+def refuse_insert(source: Source, action: str, engine: Engine) -> None:
+    """StatementError where nobody may append rows of their own; `action` is for the message."""
+    noun = source.kind.value.lower()
+    if source.kind is SourceKind.TABLE and source.query_id in engine.catalog.queries:
+        raise StatementError(
+            f"Cannot {action} {noun} {source.name}: {source.query_id} computes its rows and would "
+            "not know of others.",
+            hint="Insert into what it reads, or terminate the query first.",
+        )
+    if source.read_only:
+        raise StatementError(f"Cannot {action} read-only {noun}: {source.name}")
+    if source.window is not None:
+        raise StatementError(f"Cannot {action} windowed {noun}: {source.name}")
+
+
+def target_columns(
+    source: Source, names: Sequence[str], values: int, statement: str
+) -> list[Column]:
+    """The columns of a list, which may hold ROWTIME, or without one all; as many as `values`."""
+    schema = insertable(source)
+    columns = [_target(name, source, schema) for name in names] or list(schema.columns)
+    if len(set(names)) < len(names):
+        raise StatementError(f"{statement} names a column twice")
+    if len(columns) != values:
+        raise StatementError(
+            f"Failed to insert values into '{source.name}': expected "
+            f"{len(columns)} values, got {values}",
+            hint=f"The columns are {', '.join(column.name for column in columns)}.",
+        )
+    return columns
+
+
+def _target(name: str, source: Source, schema: Schema) -> Column:
+    if name == "ROWTIME":
+        return _ROWTIME
+    if name in ("ROWPARTITION", "ROWOFFSET"):
+        raise StatementError(
+            f"Inserting into column `{name}` is not allowed: it is assigned by the log"
+        )
+    found = source.schema.find(name)
+    if found is not None and found.role is Role.HEADERS:
+        raise StatementError(f"Cannot insert into HEADER columns: {name}")
+    column = schema.find(name)
+    if column is None:
+        raise StatementError(
+            f"Column name {name} does not exist in {source.name}.",
+            hint=f"The columns are {', '.join(schema.names)}.",
+        )
+    return column

@@ -1,0 +1,227 @@
+"""SHOW, DESCRIBE and the other statements that only look (reference: statements, section 17)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.catalog.source import Source
+from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.properties import PROPERTIES
+from millstream.model.schema import SourceKind
+from millstream.service.engine import Engine
+from millstream.service.metrics.figures import PUSH
+from millstream.service.metrics.metrics import metrics
+from millstream.service.results import Rows
+from millstream.service.session import Session
+from millstream.service.statements.described import (
+    field_rows,
+    push_facts,
+    query_facts,
+    source_facts,
+    status_text,
+)
+from millstream_parser.statements import Describe, Listing, Show
+
+INTERNAL_PREFIX = "_millstream_"
+
+
+def rows(columns: Sequence[str], values: Iterable[Sequence[Any]], title: str = "") -> Rows:
+    """A table of text."""
+    listed = [[None if cell is None else str(cell) for cell in row] for row in values]
+    arrays = [
+        pa.array([row[index] for row in listed], pa.string()) for index in range(len(columns))
+    ]
+    return Rows(pa.table(arrays, names=list(columns)), title)
+
+
+def show(statement: Show, engine: Engine, session: Session) -> Rows:
+    """SHOW and LIST."""
+    match statement.listing:
+        case Listing.STREAMS:
+            return _sources(engine, SourceKind.STREAM, statement.extended)
+        case Listing.TABLES:
+            return _sources(engine, SourceKind.TABLE, statement.extended)
+        case Listing.TOPICS:
+            return _topics(engine, statement.all, statement.extended)
+        case Listing.QUERIES:
+            return _queries_in_full(engine) if statement.extended else _queries(engine)
+        case Listing.FUNCTIONS:
+            return _functions(engine)
+        case Listing.PROPERTIES:
+            return _properties(session)
+        case Listing.TYPES:
+            types = sorted(engine.catalog.types.items())
+            return rows(("Type Name", "Schema"), types)
+        case Listing.VARIABLES:
+            return rows(("Variable Name", "Value"), sorted(session.variables.items()))
+        case _:
+            raise UnavailableError(
+                f"SHOW {statement.listing.value} needs Kafka Connect, which is not configured"
+            )
+
+
+def describe(statement: Describe, engine: Engine) -> Rows:
+    """DESCRIBE of a source, of all sources of a kind, or of a function."""
+    match statement.what:
+        case "SOURCE":
+            source = engine.catalog.source(statement.name)
+            title = f"Name: {source.name}"
+            if statement.extended:
+                return rows(
+                    ("Property", "Value"), source_facts(source, engine, metrics(engine)), title
+                )
+            return rows(("Field", "Type"), field_rows(source), title)
+        case "STREAMS" | "TABLES":
+            kind = SourceKind.STREAM if statement.what == "STREAMS" else SourceKind.TABLE
+            if statement.extended:
+                return _sources_in_full(engine, kind)
+            found = _of_kind(engine, kind)
+            listed = [(item.name, *row) for item in found for row in field_rows(item)]
+            return rows(("Name", "Field", "Type"), listed)
+        case "FUNCTION":
+            return _function(statement.name, engine)
+        case _:
+            raise UnavailableError(
+                "DESCRIBE CONNECTOR needs Kafka Connect, which is not configured"
+            )
+
+
+def _of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
+    found = [source for source in engine.catalog.sources.values() if source.kind is kind]
+    return sorted(found, key=lambda source: source.name)
+
+
+def _sources_in_full(engine: Engine, kind: SourceKind) -> Rows:
+    figures = metrics(engine)
+    facts = [
+        (source.name, *fact)
+        for source in _of_kind(engine, kind)
+        for fact in source_facts(source, engine, figures)
+    ]
+    return rows(("Name", "Property", "Value"), facts)
+
+
+def _sources(engine: Engine, kind: SourceKind, extended: bool) -> Rows:
+    if extended:
+        return _sources_in_full(engine, kind)
+    noun = kind.value.capitalize()
+    return rows(
+        (f"{noun} Name", "Kafka Topic", "Key Format", "Value Format", "Windowed"),
+        [
+            (
+                source.name,
+                source.topic,
+                source.key_format.name,
+                source.value_format.name,
+                "true" if source.window else "false",
+            )
+            for source in _of_kind(engine, kind)
+        ],
+    )
+
+
+def _topics(engine: Engine, everything: bool, extended: bool) -> Rows:
+    columns = ("Kafka Topic", "Partitions", "Partition Replicas")
+    shown = [
+        topic
+        for topic in engine.log.topics()
+        if everything or not topic.name.startswith(INTERNAL_PREFIX)
+    ]
+    listed = [(topic.name, topic.partitions, topic.replicas) for topic in shown]
+    if not extended:
+        return rows(columns, listed)
+    statuses = engine.statuses()
+    consumers = Counter(topic for status in statuses for topic, _ in status.positions)
+    groups = Counter(
+        topic for status in statuses for topic in {topic for topic, _ in status.positions}
+    )
+    return rows(
+        (*columns, "Consumers", "ConsumerGroups"),
+        [(*row, consumers[row[0]], groups[row[0]]) for row in listed],
+    )
+
+
+def _queries(engine: Engine) -> Rows:
+    found = {query.query_id: query for query in metrics(engine).queries}
+    persistent: list[tuple[str | None, ...]] = [
+        (
+            query.id,
+            "PERSISTENT",
+            status_text(found.get(query.id)),
+            query.sink,
+            engine.catalog.sources[query.sink].topic if query.sink else None,
+            query.statement,
+        )
+        for query in engine.catalog.queries.values()
+    ]
+    push: list[tuple[str | None, ...]] = [
+        (query.query_id, query.type, query.state, None, None, None)
+        for query in found.values()
+        if query.type == PUSH
+    ]
+    columns = ("Query ID", "Query Type", "Status", "Sink Name", "Sink Kafka Topic", "Query String")
+    return rows(columns, persistent + push)
+
+
+def _queries_in_full(engine: Engine) -> Rows:
+    figures = metrics(engine)
+    facts = [
+        (record.id, *fact)
+        for record in engine.catalog.queries.values()
+        for fact in query_facts(record, engine, figures)
+    ]
+    facts += [
+        (query.query_id, *fact)
+        for query in figures.queries
+        if query.query_id in engine.pushing
+        for fact in push_facts(query, engine.pushing[query.query_id].schema)
+    ]
+    return rows(("Query ID", "Property", "Value"), facts)
+
+
+def _functions(engine: Engine) -> Rows:
+    catalogue = engine.functions
+    listed = [(name, item.category) for name, item in catalogue.scalar.items()]
+    listed += [(name, "AGGREGATE") for name in catalogue.aggregate]
+    listed += [(name, "TABLE") for name in catalogue.table]
+    return rows(("Function Name", "Category"), sorted(listed))
+
+
+def _properties(session: Session) -> Rows:
+    return rows(
+        ("Property", "Default override", "Effective Value", "Description"),
+        [
+            (
+                item.name,
+                "SESSION" if item.name in session.properties else "",
+                session.property(item.name),
+                item.description,
+            )
+            for item in PROPERTIES
+        ],
+    )
+
+
+def _function(name: str, engine: Engine) -> Rows:
+    found = engine.functions.find(name)
+    match found:
+        case ScalarFunction():
+            kind, signatures = "SCALAR", [variant.signature for variant in found.variants]
+        case AggregateFunction():
+            kind, signatures = "AGGREGATE", [variant.signature for variant in found.variants]
+        case TableFunction():
+            kind, signatures = "TABLE", [text.strip() for text in found.signature.split(";")]
+        case None:
+            raise StatementError(
+                f"Can't find any functions with the name '{name}'",
+                hint="SHOW FUNCTIONS lists all of them.",
+            )
+    facts = [("Name", found.name), ("Type", kind), ("Overview", found.description)]
+    facts += [("Variation", f"{found.name}({signature})") for signature in signatures]
+    facts += [("Example", f"{example.expression} = {example.result}") for example in found.examples]
+    return rows(("Property", "Value"), facts, f"Name: {found.name}")

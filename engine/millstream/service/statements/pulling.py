@@ -1,0 +1,226 @@
+"""Pull queries: which relation a name stands for, and running the query over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import duckdb
+import pyarrow as pa
+
+from millstream.catalog.source import Source
+from millstream.formats.codec import DecodeSpec, decode
+from millstream.model.batch import PART, RAW_SCHEMA
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.expressions import Expression
+from millstream.model.physical import physical_names
+from millstream.model.schema import SourceKind
+from millstream.operators.sql import identifier
+from millstream.operators.udfs import register_expressions
+from millstream.query.access import Allowed, check_access
+from millstream.query.extended import UNREADABLE, extended_sql
+from millstream.query.pull import Pull, plan_pull
+from millstream.service.bounded import bounded
+from millstream.service.engine import Engine
+from millstream.service.failures import reason
+from millstream.service.instances.gathering import Gathering, pull_schema
+from millstream.service.results import Rows
+from millstream.service.session import Session
+from millstream.service.text import Piece, parse_text
+from millstream_parser import statements as s
+
+READ_MAX = 100_000
+TIMEOUT = "millstream.query.pull.timeout.ms"
+EXTENDED = "millstream.query.pull.extended.enabled"
+LIMITS = "ksql.query.pull.limit.clause.enabled"
+SCANS = "ksql.query.pull.table.scan.enabled"
+RANGES = "ksql.query.pull.range.scan.enabled"
+_EXTENDED = ("JOIN", "GROUP BY", "HAVING")
+_PUSH_INSTEAD = "Add EMIT CHANGES if you intended to issue a push query."
+CATCH_UP_MS_MAX = 1_000
+"""How long a pull query waits for the tables to reflect what its own session inserted."""
+
+
+def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Rows:
+    """Answer from what is committed now."""
+    if session.inserted:
+        engine.driver.catch_up(CATCH_UP_MS_MAX)
+        session.inserted = False
+    query = statement.query
+    if query is None:
+        return _beyond(piece, engine, session)
+    unsupported = _beyond_pull(query)
+    if unsupported in _EXTENDED and session.flag(EXTENDED):
+        return _extended(piece.text, engine, session)
+    if unsupported is not None:
+        raise StatementError(
+            f"Pull queries don't support {unsupported} clauses.", hint=_PUSH_INSTEAD
+        )
+    if query.limit is not None and not session.flag(LIMITS):
+        raise StatementError(
+            "LIMIT clause in pull queries is currently disabled. You can enable them by setting"
+            f" {LIMITS}=true.",
+            hint=_PUSH_INSTEAD,
+        )
+    source = engine.catalog.source(query.source.name)
+    schema = pull_schema(source)
+    alias = query.source.alias or source.name
+    types = dict(engine.catalog.types)
+    plan = plan_pull(query, schema, alias, engine.functions, types, piece.script)
+    if source.kind is SourceKind.TABLE:
+        allowed = Allowed(session.flag(SCANS), session.flag(RANGES))
+        windowed = source.window is not None
+        check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
+    cursor = engine.store.cursor()
+    try:
+        if source.kind is SourceKind.TABLE:
+            prepare(cursor, plan.expressions, engine)
+            gathering = Gathering(engine, session, cursor)
+            table = gathering.answered(
+                lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})")
+            )
+        elif not session.flag("ksql.query.pull.stream.enabled"):
+            raise StatementError("Pull queries on streams are disabled.")
+        else:
+            prepare(cursor, plan.expressions, engine)
+            table = _over_stream(source, plan, cursor, engine)
+    except duckdb.Error as error:
+        raise StatementError(
+            f"The pull query on {source.name} failed.", detail=reason(error)
+        ) from error
+    finally:
+        cursor.close()
+    return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
+
+
+def _beyond_pull(query: s.Query) -> str | None:
+    """A clause that no pull query of the dialect has."""
+    clauses = {
+        "WINDOW": query.window is not None,
+        "PARTITION BY": bool(query.partition_by),
+        "JOIN": bool(query.joins),
+        "GROUP BY": bool(query.group_by),
+        "HAVING": query.having is not None,
+    }
+    return next((name for name, given in clauses.items() if given), None)
+
+
+def prepare(
+    cursor: duckdb.DuckDBPyConnection, expressions: Sequence[Expression], engine: Engine
+) -> None:
+    """Make the Python functions that expressions call known to the connection."""
+    register_expressions(cursor, expressions, engine.functions, engine.store.functions)
+
+
+def _over_stream(
+    source: Source, plan: Pull, cursor: duckdb.DuckDBPyConnection, engine: Engine
+) -> pa.Table:
+    """Read the topic to its present end, piece by piece; stops early at the LIMIT."""
+    pieces, rows = [], 0
+    for decoded in _decoded(source, cursor, engine):
+        if plan.order:
+            pieces.append(decoded)
+            continue
+        cursor.register("$piece", decoded)
+        found = cursor.sql(plan.sql('"$piece"', paged=False)).to_arrow_table()
+        pieces.append(found)
+        rows += found.num_rows
+        if plan.limit is not None and rows >= plan.limit:
+            break
+    if not pieces:
+        pieces = [_empty(source, cursor)]
+        cursor.register("$piece", pieces[0])
+        return cursor.sql(plan.sql('"$piece"')).to_arrow_table()
+    whole = pa.concat_tables(pieces, promote_options="default")
+    if not plan.order:
+        return whole if plan.limit is None else whole.slice(0, plan.limit)
+    cursor.register("$piece", whole)
+    return cursor.sql(plan.sql('"$piece"')).to_arrow_table()
+
+
+def decoding(source: Source) -> DecodeSpec:
+    """How to read a whole record of a source."""
+    schema = pull_schema(source)
+    columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
+    return DecodeSpec(
+        source.key_format,
+        source.value_format,
+        source.schema,
+        columns,
+        source.window,
+        source.timestamp,
+    )
+
+
+def _decoded(
+    source: Source, cursor: duckdb.DuckDBPyConnection, engine: Engine
+) -> Iterator[pa.Table]:
+    topic = engine.log.topic(source.topic)
+    if topic is None:
+        raise StatementError(f"Kafka topic does not exist: {source.topic}")
+    spec = decoding(source)
+    ends = [engine.log.end_offset(topic.name, part) for part in range(topic.partitions)]
+    for partition, end in enumerate(ends):
+        position = engine.log.start_offset(topic.name, partition)
+        while position < end:
+            fetched = engine.log.read(topic.name, partition, position, READ_MAX)
+            part = pa.array([partition] * fetched.count, pa.int32())
+            raw = fetched.batch.append_column(PART, part)
+            decoded = decode(cursor, raw, spec, topic.name).table
+            yield decoded.filter(pa.compute.equal(decoded["$diff"], 1))
+            position = fetched.next_offset
+            if fetched.end:
+                break
+
+
+def _empty(source: Source, cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+    raw = RAW_SCHEMA.empty_table().append_column(PART, pa.array([], pa.int32()))
+    return decode(cursor, raw, decoding(source), source.topic).table
+
+
+def _beyond(piece: Piece, engine: Engine, session: Session) -> Rows:
+    """A query that the dialect cannot read. Where nobody can, the dialect says what is wrong."""
+    try:
+        return _extended(piece.text, engine, session)
+    except StatementError as error:
+        if error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException):
+            parse_text(piece.script, extended_pull=False)
+        raise
+
+
+def _extended(text: str, engine: Engine, session: Session) -> Rows:
+    """A pull query beyond the dialect, printed anew from its checked tree. As nothing else bounds
+    what it costs, its time is bounded."""
+    cursor = engine.store.cursor()
+    limit = int(session.property(TIMEOUT))
+    try:
+        with bounded(cursor, limit):
+            gathering = Gathering(engine, session, cursor)
+            relation = partial(_relation, gathering=gathering)
+            return Rows(gathering.answered(lambda: extended_sql(text, relation)))
+    except duckdb.InterruptException as error:
+        raise UnavailableError(
+            f"The pull query was ended: it took longer than {limit} ms.",
+            hint=f"SET '{TIMEOUT}' to more milliseconds, or ask for less.",
+            code="E-TIMEOUT",
+        ) from error
+    except duckdb.Error as error:
+        raise StatementError("The pull query failed.", detail=reason(error)) from error
+    finally:
+        cursor.close()
+
+
+def _relation(name: str, *, gathering: Gathering) -> str:
+    """A SELECT of what a stream or table holds now."""
+    engine, cursor = gathering.engine, gathering.cursor
+    source = engine.catalog.source(name)
+    schema = pull_schema(source)
+    columns = ", ".join(map(identifier, physical_names(schema.names)))
+    if source.kind is SourceKind.TABLE:
+        inner = f"({gathering.rows(source)}) AS t"
+    else:
+        pieces = list(_decoded(source, cursor, engine)) or [_empty(source, cursor)]
+        registered = f"$stream_{name}"
+        cursor.register(registered, pa.concat_tables(pieces, promote_options="default"))
+        inner = identifier(registered)
+    return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM {inner}'

@@ -1,0 +1,1 @@
+"""The threads that run queries and restore their state."""
