@@ -15,7 +15,8 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.log import Topic, TopicPartition, WatchedLog, Writer
+from millstream.log.lasting import LastingWriter
+from millstream.log.log import Topic, TopicPartition, WatchedLog
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
@@ -106,7 +107,11 @@ class Engine:
         self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
         self.ledger = Ledger()
         self.follower: Follower | None = None
-        self.writer: Writer[pa.Table] = log.writer(self.named(CLIENT_IDENTITY))
+        self.writer = LastingWriter(
+            lambda: log.writer(self.named(CLIENT_IDENTITY)), own=self.shared
+        )
+        """What clients insert."""
+        self.writer.open()
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}

@@ -6,7 +6,6 @@ nothing at all, not even an INSERT.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from millstream.log.kafka.calls import again
 from millstream.log.kafka.chosen import open_outlet
 from millstream.log.kafka.client import (
     REQUEST_SECONDS,
@@ -187,7 +187,7 @@ class KafkaWriter:
             # An abort while records of the transaction are on their way was seen to be a fatal
             # error (2.16).
             producer.flush(self._patience.commit_seconds)
-            _again(
+            again(
                 lambda: producer.abort_transaction(REQUEST_SECONDS), self._patience.commit_seconds
             )
             raise
@@ -200,7 +200,7 @@ class KafkaWriter:
         if metadata is None:
             return False
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
-        _again(
+        again(
             lambda: producer.send_offsets_to_transaction(offsets, metadata, REQUEST_SECONDS),
             min(REQUEST_SECONDS, self._patience.commit_seconds),
         )
@@ -226,7 +226,7 @@ class KafkaWriter:
 
     def _committed(self, producer: Producer) -> Outcome:
         try:
-            _again(
+            again(
                 lambda: producer.commit_transaction(REQUEST_SECONDS),
                 self._patience.commit_seconds,
             )
@@ -234,6 +234,8 @@ class KafkaWriter:
             fault = _cause(producer, error)
             if fault.txn_requires_abort() or fences(fault):
                 return self._given_up(producer, error)
+            return Outcome.UNKNOWN
+        except UnavailableError:
             return Outcome.UNKNOWN
         return Outcome.COMMITTED
 
@@ -252,29 +254,16 @@ class KafkaWriter:
 
     def _abort(self, producer: Producer) -> Outcome:
         try:
-            _again(
+            again(
                 lambda: producer.abort_transaction(REQUEST_SECONDS), self._patience.commit_seconds
             )
         except _FAILURES as failed:
             if fences(_cause(producer, failed)):
                 raise self._fencing() from failed
             return Outcome.UNKNOWN
+        except UnavailableError:
+            return Outcome.UNKNOWN
         return Outcome.ABORTED
-
-
-def _again(call: Callable[[], object], seconds: float) -> None:
-    """Call until it succeeds, fails for good, or `seconds` have passed. Then once more: if this
-    process itself was stopped so long, only a call made after that hears of a newer writer."""
-    deadline = time.monotonic() + seconds
-    last = False
-    while True:
-        try:
-            call()
-            return
-        except KafkaException as error:
-            if last or not error.args[0].retriable():
-                raise
-        last = time.monotonic() > deadline
 
 
 def _cause(producer: Producer, error: KafkaException | SystemError) -> KafkaError:

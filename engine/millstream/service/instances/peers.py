@@ -16,9 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Reader, Topic, Writer
+from millstream.log.lasting import LastingWriter
+from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Reader, Topic
 from millstream.model.batch import raw_batch
-from millstream.model.errors import ConflictError, CorruptionError, FencedError, MillstreamError
+from millstream.model.errors import ConflictError, CorruptionError, MillstreamError
 from millstream.service.clock import now_ms
 from millstream.service.instances.presence import (
     Presence,
@@ -72,7 +73,7 @@ class Peers:
             with suppress(ConflictError):
                 log.create_topic(Topic(self._topic, 1, AS_THE_CLUSTER, _CONFIG))
         self._reader: Reader[pa.Table] = log.reader()
-        self._writer: Writer[pa.Table] | None = None
+        self._writer = LastingWriter(lambda: log.writer(identity_of(incarnation)), own=True)
         self._offset = log.start_offset(self._topic, 0)
         self._sightings: dict[str, Sighting] = {}
         self._first: int | None = None
@@ -186,9 +187,7 @@ class Peers:
             with suppress(MillstreamError):
                 self._append(self.incarnation, None)
             self._published = None
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        self._writer.close()
         self._reader.close()
 
     def _others(self) -> Iterator[tuple[str, Sighting]]:
@@ -226,17 +225,7 @@ class Peers:
 
     def _append(self, key: str, value: bytes | None) -> None:
         batch = raw_batch([(key.encode(), value, now_ms())])
-        appended = Appended(self._topic, 0, batch, 1, len(value or b""))
-        if self._writer is not None:
-            try:
-                self._writer.append([appended])
-                return
-            except FencedError:
-                # Somebody took us for dead, or for the one who holds the topic up.
-                self._writer.close()
-                self._writer = None
-        self._writer = self._log.writer(identity_of(self.incarnation))
-        self._writer.append([appended])
+        self._writer.append([Appended(self._topic, 0, batch, 1, len(value or b""))])
 
     def _unblock(self, now: int) -> None:
         """Abort what anybody has open on the topic itself: nothing behind it can be read. The

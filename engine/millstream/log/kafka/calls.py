@@ -1,0 +1,54 @@
+"""Calls to a producer under deadlines of our own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaException
+
+from millstream.log.kafka.client import REQUEST_SECONDS
+from millstream.model.errors import UnavailableError
+
+HANGING_SECONDS = 2 * REQUEST_SECONDS
+"""After so long a call that was to take half of it does not come back any more."""
+
+
+def again(call: Callable[[], object], seconds: float) -> None:
+    """Call until it succeeds, fails for good, or `seconds` have passed. Then once more: if this
+    process itself was stopped so long, only a call made after that hears of a newer writer.
+    UnavailableError when the client hangs."""
+    deadline = time.monotonic() + seconds
+    last = False
+    while True:
+        try:
+            within(call, HANGING_SECONDS)
+            return
+        except KafkaException as error:
+            if last or not error.args[0].retriable():
+                raise
+        last = time.monotonic() > deadline
+
+
+def within(call: Callable[[], object], seconds: float) -> None:
+    """Call in a thread, and leave it behind (UnavailableError) when it hangs: in a process that was
+    stopped for long, `send_offsets_to_transaction` was seen not to mind its timeout (2.16)."""
+    done: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="millstream-client-call", daemon=True).start()
+    try:
+        done.result(seconds)
+    except TimeoutError as error:
+        raise UnavailableError(
+            f"The Kafka client did not come back within {seconds:g} seconds",
+            hint="What it was doing is tried again with a new client.",
+            code="E-CLIENT-HANGS",
+        ) from error
