@@ -51,7 +51,11 @@ HOMES: dict[str, set[str]] = {
     "prompt_toolkit": {"millstream_cli"},
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
-    "threading": {"log", "service", "kernel", "state", "query", "millstream_cli"},
+    "threading": {
+        *("log", "service", "kernel", "state", "query"),
+        *("millstream_cli", "millstream_server"),
+    },
+    "jwt": {"millstream_server"},
 }
 """The rooms in which a library may be imported."""
 PURE = {"runtime": {"threading", "time", "random", "os", "socket", "asyncio", "uuid", "datetime"}}
