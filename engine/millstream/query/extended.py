@@ -27,12 +27,7 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
     tree = _parsed(text)
     for node in list(tree.walk()):
         _check(node)
-    for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
-            raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
-        if table.name.upper() in _common(table):
-            continue
-        name = table.name if table.this.quoted else table.name.upper()
+    for table, name in list(_tables(tree)):
         given = table.args.get("alias") or exp.TableAlias(
             this=exp.to_identifier(table.name, quoted=True)
         )
@@ -41,6 +36,21 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
         )
         table.replace(subquery)
     return str(tree.sql(dialect="duckdb"))
+
+
+def sources_of(text: str) -> tuple[str, ...]:
+    """The streams and tables that a pull query beyond the dialect reads; raises StatementError as
+    `extended_sql` does for a text that is none."""
+    return tuple(name for _, name in _tables(_parsed(text)))
+
+
+def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
+    """The places where streams and tables stand, and their names."""
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
+            raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
+        if table.name.upper() not in _common(table):
+            yield table, table.name if table.this.quoted else table.name.upper()
 
 
 def _common(table: exp.Expr) -> Iterator[str]:
