@@ -129,10 +129,9 @@ def _variable(name: str) -> str:
 def _read(option: Option, text: str, references: References) -> Value:
     if option.kind is Kind.SECRET:
         return references.resolve(text)
-    if is_reference(text):
-        text = references.resolve(text).reveal()
+    found = references.resolve(text).reveal() if is_reference(text) else text
     try:
-        value = _typed(option.kind, text.strip())
+        value = _typed(option.kind, found.strip())
     except ValueError:
         raise _wrong(option, text, f"expected {option.kind.value}") from None
     if isinstance(value, int | float) and value > option.most:

@@ -14,7 +14,7 @@ MASK = "***"
 FILE_BYTES_MAX = 1 << 20
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _SECRET_KEY = re.compile(
-    r"pass(word|phrase|wd)?|secret|credential|token|jaas|private|api[._-]?key|ssl[._-]key$"
+    r"pass(word|phrase|wd)?|\bpwd\b|secret|credential|token|jaas|private|api[._-]?key|ssl[._-]key$"
     r"|(sasl|ssl)\.(username|key\.pem)|user[._-]?info|authorization|cookie",
     re.IGNORECASE,
 )

@@ -37,10 +37,8 @@ def one_permitted(
         return True
     allowed = False
     for line in lines:
-        me = (
-            line.who in ("everyone", f"user:{user}")
-            or line.who[5:] in roles
-            and line.who[:5] == "role:"
+        me = line.who in ("everyone", f"user:{user}") or (
+            line.who[5:] in roles and line.who[:5] == "role:"
         )
         if not me or line.kind != kind or not fnmatch.fnmatchcase(name, line.pattern):
             continue
