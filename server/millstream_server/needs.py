@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sqlglot import exp
-
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.properties import Form, read_properties
 from millstream.plan.sinks import NewSource, sink_topic_name
 from millstream.query.extended import sources_of
 from millstream_parser import statements as s
+from millstream_parser.calls import functions_called
 
 
 class Kind(Enum):
@@ -195,23 +194,8 @@ def _source(name: str, operation: Operation, around: Surroundings) -> Iterator[N
         yield Need(Kind.TOPIC, source.topic, operation)
 
 
-def _functions(statement: object, around: Surroundings) -> Iterator[Need]:
+def _functions(statement: s.Statement, around: Surroundings) -> Iterator[Need]:
     """The users' functions that are called anywhere in the statement."""
-    if not around.functions:
-        return
-    for tree in _trees(statement):
-        for call in tree.find_all(exp.Anonymous):
-            name = str(call.this).upper()
-            if name in around.functions:
-                yield Need(Kind.FUNCTION, name, Operation.USE)
-
-
-def _trees(value: object) -> Iterator[exp.Expression]:
-    if isinstance(value, exp.Expression):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _trees(item)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from _trees(getattr(value, name))
+    if around.functions:
+        for name in functions_called(statement) & frozenset(around.functions):
+            yield Need(Kind.FUNCTION, name, Operation.USE)

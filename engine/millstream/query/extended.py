@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
+from millstream.query.growth import bounded_growth
 
 UNREADABLE = "E-SYNTAX"
 """The code of the error for a text that is no SQL."""
@@ -35,7 +36,7 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
             this=_parsed(relation(name)), alias=given, joins=table.args.get("joins")
         )
         table.replace(subquery)
-    return str(tree.sql(dialect="duckdb"))
+    return str(bounded_growth(tree).sql(dialect="duckdb"))
 
 
 def sources_of(text: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ it the row fails like any other: it goes to the processing log, a pull query has
 
 from __future__ import annotations
 
-from millstream.functions.scalar.entry import let
+from millstream.functions.scalar.entry import joined, let
 
 TEXT_BYTES_MAX = 1 << 20
 PAD_MAX = 10_000
@@ -35,3 +35,8 @@ REPLACED_SIZE = (
     " (strlen(_l[1]) - strlen(replace(_l[1], _l[2], ''))) // strlen(_l[2]) END) * strlen(_l[3])"
 )
 """What replacing `_l[2]` in `_l[1]` by `_l[3]` makes, at most."""
+_GIVEN = "list_filter(_l[2:], lambda _x: _x IS NOT NULL)"
+CONCAT_WS = f"CASE WHEN _l[1] IS NOT NULL THEN {joined(_GIVEN, '_l[1]')} END"
+"""The texts of `_l` after the first with the first between them."""
+SEPARATED_SIZE = TEXTS_SIZE + " + len(_l) * strlen(_l[1])"
+"""What CONCAT_WS makes, at most."""

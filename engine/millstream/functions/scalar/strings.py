@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from millstream.functions.function import ScalarFunction, Variant
 from millstream.functions.scalar.bounds import (
+    CONCAT_WS,
     PAD_MAX,
     REPLACED_SIZE,
-    TEXTS_SIZE,
+    SEPARATED_SIZE,
     bounded_texts,
     too_large,
 )
@@ -67,9 +68,6 @@ _REPLACE = bounded_texts(
     + " || _l[3] END",
     REPLACED_SIZE,
 )
-_GIVEN = "list_filter(_l[2:], lambda _x: _x IS NOT NULL)"
-_CONCAT_WS = f"CASE WHEN _l[1] IS NOT NULL THEN {joined(_GIVEN, '_l[1]')} END"
-_SEPARATED_SIZE = TEXTS_SIZE + " + len(_l) * strlen(_l[1])"
 _UUID = (
     "CASE WHEN octet_length({0}) = 16 THEN regexp_replace(lower(hex({0})),"
     " '(........)(....)(....)(....)(............)', '\\1-\\2-\\3-\\4-\\5') END"
@@ -120,7 +118,7 @@ STRINGS: tuple[ScalarFunction, ...] = (
         [
             (
                 "STRING, STRING, STRING... -> STRING",
-                bounded_texts("CONCAT_WS", "{args}", _CONCAT_WS, _SEPARATED_SIZE),
+                bounded_texts("CONCAT_WS", "{args}", CONCAT_WS, SEPARATED_SIZE),
             ),
             (
                 "BYTES, BYTES, BYTES... -> BYTES",
