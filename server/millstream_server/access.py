@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from millstream.model.errors import StatementError
 from millstream_server.needs import Kind, Need, Operation
-from millstream_server.principal import Principal, Refusal
+from millstream_server.principal import Principal, Refusal, forbidden
 
 ALL = frozenset(Operation)
 _IMPLIED = {Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.OPERATE}}
@@ -79,6 +79,13 @@ def authorise(access: Access, principal: Principal, needs: Iterable[Need]) -> Re
     if not missing:
         return None
     first = missing[0]
+    reason = f"{principal.name} lacks {', '.join(map(str, missing))}"
+    if first.kind is Kind.SERVICE:
+        return forbidden(
+            f"You may not {first.operation.value.lower()} this service.",
+            "Ask the operator for a rule or a role.",
+            reason=reason,
+        )
     if first.kind is Kind.FILE:
         message, hint = "Statements do not read files of the server.", "Send their content."
     else:
@@ -86,7 +93,6 @@ def authorise(access: Access, principal: Principal, needs: Iterable[Need]) -> Re
         named = f"{first.kind.value.capitalize()}: [{first.name}]"
         message = f"Authorization denied to {verb} on {named}."
         hint = "Ask the operator for a rule in authorization.rules.file."
-    reason = f"{principal.name} lacks {', '.join(map(str, missing))}"
     return Refusal(403, 40301, "E-DENIED", message, hint, reason=reason)
 
 

@@ -51,7 +51,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("authentication.jwt.audience", _T, "", "The `aud` of acceptable tokens."),
     Option("authentication.jwt.algorithms", _L, "", "Pins keys that name none: kid=ALG, …."),
     Option("authentication.jwt.roles.claim", _T, "roles", "The claim that lists the roles."),
-    Option("authorization.rules.file", _T, "", "Who may do what; empty: all who come in may all."),
+    Option(
+        "authorization.rules.file", _T, "", "Who may do what; empty: admins all, others nothing."
+    ),
     Option("authorization.admin.roles", _L, "admin", "Roles that may do everything."),
     # --- transport
     Option("ssl.keystore.location", _T, "", "PEM file: the server's key and certificates."),

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 from millstream.model.errors import StatementError
+from millstream.service.session import Bounds
+from millstream_server.access import Access, read_rules
 from millstream_server.auth import Authenticator, Rules
 from millstream_server.boot import methods
 from millstream_server.certificates import read_subjects
@@ -45,6 +47,27 @@ def authenticator(
         config.text("authentication.realm"),
     )
     return Authenticator(rules, monotonic, users=users, tokens=tokens, subjects=subjects)
+
+
+def access(config: ServerConfig, internal: str) -> Access:
+    """The rules in force; `internal`: what the names of the engine's own topics begin with.
+
+    Without authentication everybody may do everything; with it, what the rules' file allows,
+    and where there is none, the administrators alone.
+    """
+    path = config.text("authorization.rules.file")
+    rules = read_rules(read_settings(path)) if path else ()
+    admins = frozenset(config.texts("authorization.admin.roles"))
+    return Access(rules, admins, internal, open=not methods(config))
+
+
+def answer_bounds(config: ServerConfig) -> Bounds:
+    """The bounds that each session of the server is given."""
+    return Bounds(
+        config.count("millstream.result.max.rows"),
+        config.count("millstream.result.max.bytes"),
+        int(config.seconds("millstream.request.deadline.seconds") * 1000),
+    )
 
 
 def _pins(config: ServerConfig) -> dict[str, str]:

@@ -86,9 +86,7 @@ BOMBS = [
     "SELECT string_agg(a.v, ',') FROM t a, t b, t c, t d, t e;",
     "SELECT a.v FROM t a CROSS JOIN t b CROSS JOIN t c CROSS JOIN t d CROSS JOIN t e;",
     "WITH a AS (SELECT v||v||v||v AS v FROM t), b AS (SELECT v||v||v||v AS v FROM a), "
-    + ", ".join(
-        f"{chr(c)} AS (SELECT v||v||v||v AS v FROM {chr(c - 1)})" for c in range(99, 115)
-    )
+    + ", ".join(f"{chr(c)} AS (SELECT v||v||v||v AS v FROM {chr(c - 1)})" for c in range(99, 115))
     + " SELECT v FROM r;",
     "SELECT " + "REPLACE(" * 60 + "v" + ", 'a', 'b')" * 60 + " AS a FROM t;",
     "SELECT " + "ARRAY_CONCAT(ARRAY[1], " * 40 + "ARRAY[1]" + ")" * 40 + " AS a FROM t;",
@@ -113,15 +111,19 @@ def test_bombs_end_in_time_and_leave_memory(bomb: str, database: millstream.Data
             assert "The pull query" in error.message, error
     assert resident_mib() - before < GROWTH_MIB
     # The machine may have other things to do; the bound is the deadline and a second.
-    assert time.monotonic() - start < DEADLINE_MS / 1000 + 10
+    assert time.monotonic() - start < DEADLINE_MS / 1000 + 3
 
 
 def test_answers_are_no_larger_than_allowed(database: millstream.Database) -> None:
     bounds = database.session.bounds
     try:
-        for limit, code in ((Bounds(rows=49), "E-RESULT-LIMIT"), (Bounds(bytes=9), "E-RESULT-LIMIT")):
+        for limit in (Bounds(rows=49), Bounds(bytes=9)):
             database.session.bounds = limit
-            for text in ("SELECT * FROM t;", "SELECT * FROM s;", "SELECT * FROM t ORDER BY (SELECT 1);"):
+            for text in (
+                "SELECT * FROM t;",
+                "SELECT * FROM s;",
+                "SELECT * FROM t ORDER BY (SELECT 1);",
+            ):
                 with pytest.raises(MillstreamError) as caught:
                     database.execute(text)
                 assert caught.value.code == "E-RESULT-LIMIT"
