@@ -36,7 +36,10 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
             this=_parsed(relation(name)), alias=given, joins=table.args.get("joins")
         )
         table.replace(subquery)
-    return str(bounded_growth(tree).sql(dialect="duckdb"))
+    try:
+        return str(bounded_growth(tree).sql(dialect="duckdb"))
+    except RecursionError as failure:
+        raise StatementError("The pull query is nested too deep.", code="E-SQL-LIMIT") from failure
 
 
 def sources_of(text: str) -> tuple[str, ...]:

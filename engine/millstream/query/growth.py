@@ -8,6 +8,7 @@ from millstream.functions.scalar.bounds import (
     CONCAT_WS,
     REPLACED_SIZE,
     SEPARATED_SIZE,
+    TEXTS_SIZE,
     bounded_texts,
 )
 
@@ -37,7 +38,7 @@ def _without_growth(tree: exp.Expr) -> exp.Expr:
 def _bounded(node: exp.Expr) -> exp.Expr:
     match node:
         case exp.DPipe():
-            return _call("Concatenation", [node.left, node.right], _CHAINED)
+            return _call("Concatenation", _chain(node), _CHAINED)
         case exp.ConcatWs():
             return _call("CONCAT_WS", node.expressions, CONCAT_WS, SEPARATED_SIZE)
         case exp.Concat():
@@ -55,7 +56,17 @@ def _bounded(node: exp.Expr) -> exp.Expr:
             return node
 
 
-def _call(name: str, parts: list[exp.Expr], body: str, size: str = "") -> exp.Expr:
-    texts = ", ".join(_without_growth(part).sql(dialect="duckdb") for part in parts)
-    text = bounded_texts(name, texts, body, size) if size else bounded_texts(name, texts, body)
+def _chain(node: exp.Expr) -> list[exp.Expr]:
+    """What `a || b || …` joins, however long it is."""
+    parts = []
+    while isinstance(node, exp.DPipe):
+        parts.append(node.right)
+        node = node.left
+    return [node, *reversed(parts)]
+
+
+def _call(name: str, parts: list[exp.Expr], body: str, size: str = TEXTS_SIZE) -> exp.Expr:
+    written = (_without_growth(part).sql(dialect="duckdb") for part in parts)
+    texts = ", ".join(f"CAST({text} AS VARCHAR)" for text in written)
+    text = bounded_texts(name, texts, body, size)
     return exp.Var(this=text)
