@@ -1,4 +1,4 @@
-"""Pull queries beyond the dialect may nest: what doubles a text forty times over must fail early."""
+"""Pull queries beyond the dialect may nest: what doubles a text forty times must fail early."""
 
 from __future__ import annotations
 
