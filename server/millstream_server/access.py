@@ -13,7 +13,7 @@ by patterns that begin with their prefix.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millstream.model.errors import StatementError
@@ -147,10 +147,3 @@ def _operations(text: str) -> frozenset[Operation]:
     if text.upper() == "ALL":
         return ALL
     return frozenset(Operation(word.upper()) for word in text.split(","))
-
-
-def grants_nothing(access: Access, principal: Principal) -> bool:
-    """Whether no rule speaks for a principal at all, which is worth a word in the log."""
-    names: Collection[str] = {f"user:{principal.name}", *(f"role:{r}" for r in principal.roles)}
-    told = any(rule.allow and rule.who in ("everyone", *names) for rule in access.rules)
-    return not (access.open or told or principal.roles & access.admins)

@@ -32,10 +32,8 @@ _TOKENS = re.compile(
 class Event(Enum):
     """What is written down."""
 
-    AUTHENTICATED = "authenticated"
     REFUSED = "refused"
     STATEMENT = "statement"
-    FAILED = "failed"
     ADMIN = "admin"
     STARTED = "started"
     STOPPED = "stopped"
@@ -53,15 +51,12 @@ class Audit:
         self,
         event: Event,
         principal: Principal | None = None,
-        request_id: str = "",
         **fields: object,
     ) -> None:
         """Write an event down. A field `statement` is masked; fields are at most some kilobytes."""
         entry: dict[str, object] = {"time": round(self._clock(), 3), "event": event.value}
         if principal is not None:
             entry |= {"principal": principal.name, "method": principal.method}
-        if request_id:
-            entry["request"] = request_id
         entry |= fields
         line = json.dumps(_clean(entry), ensure_ascii=True, allow_nan=False)
         with self._lock:
@@ -72,14 +67,12 @@ class Audit:
         self,
         refusal: Refusal,
         principal: Principal | None = None,
-        request_id: str = "",
         **fields: object,
     ) -> None:
         """Write down that someone was sent away, with the reason they are not told."""
         self.event(
             Event.REFUSED,
             principal,
-            request_id,
             status=refusal.status,
             code=refusal.code,
             reason=refusal.reason or refusal.message,

@@ -98,8 +98,9 @@ def load_config(
     kafka: dict[str, str | Secret] = {}
     warnings = []
     for name, text in texts.items():
-        if name in BY_NAME:
-            values[name] = _read(BY_NAME[name], text, references)
+        option = BY_NAME.get(name) or BY_NAME.get(name.removeprefix("ksql.streams."))
+        if option is not None:
+            values[option.name] = _read(option, text, references)
         elif name.startswith(KAFKA):
             kafka[name.removeprefix(KAFKA[-1])] = _client_value(name, text, references)
         else:
@@ -118,7 +119,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str
         for variable, text in sorted(environment.items()):
             if variable.startswith(prefix) and not _ENVIRONMENT_OF_OTHERS.fullmatch(variable):
                 bare = variable.removeprefix(prefix)
-                # MILLSTREAM_DATABASE as well as MILLSTREAM_MILLSTREAM_DATABASE.
+                # MILLSTREAM_HOSTS as well as MILLSTREAM_MILLSTREAM_HOSTS.
                 name = known.get(bare) or known.get(variable) or bare.lower().replace("_", ".")
                 yield name, text
 

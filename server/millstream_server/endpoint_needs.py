@@ -1,45 +1,50 @@
-"""What each endpoint needs besides what its statements need. One that is not listed needs what
-administrators alone may do."""
+"""What each endpoint needs besides what its statements need, and which work it is."""
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
+from millstream_server.limits import Work
 from millstream_server.needs import Kind, Need, Operation
 
 _OPERATE = frozenset({Need(Kind.SERVICE, "", Operation.OPERATE)})
 _DESCRIBE = frozenset({Need(Kind.SERVICE, "", Operation.DESCRIBE)})
 _NOTHING: frozenset[Need] = frozenset()
-_NEEDS: tuple[tuple[str, str, frozenset[Need]], ...] = (
-    ("GET", "/", _NOTHING),
-    ("GET", "/info", _NOTHING),
-    ("GET", "/healthcheck", _NOTHING),
-    ("GET", "/chc/ready", _NOTHING),
-    ("GET", "/chc/live", _NOTHING),
-    ("GET", "/v1/metadata", _NOTHING),
-    ("GET", "/v1/metadata/id", _NOTHING),
-    ("GET", "/is_valid_property/*", _NOTHING),
-    ("GET", "/openapi.json", _NOTHING),
-    ("POST", "/ksql", _NOTHING),
-    ("POST", "/query", _NOTHING),
-    ("POST", "/query-stream", _NOTHING),
-    ("POST", "/inserts-stream", _NOTHING),
-    ("POST", "/close-query", _NOTHING),
-    ("GET", "/ws/query", _NOTHING),
-    ("GET", "/status", _DESCRIBE),
-    ("GET", "/status/*", _DESCRIBE),
-    ("GET", "/clusterStatus", _DESCRIBE),
-    ("GET", "/metrics", _DESCRIBE),
-    ("POST", "/ksql/terminate", _OPERATE),
-    ("POST", "/heartbeat", _OPERATE),
-    ("POST", "/lag", _OPERATE),
-)
+NEEDS = {
+    "/": _NOTHING,
+    "/info": _NOTHING,
+    "/healthcheck": _NOTHING,
+    "/chc/ready": _NOTHING,
+    "/chc/live": _NOTHING,
+    "/v1/metadata": _NOTHING,
+    "/v1/metadata/id": _NOTHING,
+    "/is_valid_property/{property}": _NOTHING,
+    "/openapi.json": _NOTHING,
+    "/ksql": _NOTHING,
+    "/query": _NOTHING,
+    "/query-stream": _NOTHING,
+    "/inserts-stream": _NOTHING,
+    "/close-query": _NOTHING,
+    "/ws/query": _NOTHING,
+    "/status": _DESCRIBE,
+    "/status/{type}/{entity}/{action}": _DESCRIBE,
+    "/clusterStatus": _DESCRIBE,
+    "/metrics": _DESCRIBE,
+}
+_WORKS = {
+    "/ksql": Work.STATEMENT,
+    "/ksql/terminate": Work.STATEMENT,
+    "/query": Work.QUERY,
+    "/query-stream": Work.QUERY,
+    "/ws/query": Work.QUERY,
+    "/inserts-stream": Work.INSERT,
+}
 
 
-def endpoint_needs(method: str, path: str) -> frozenset[Need]:
-    """What a request to the endpoint needs; statements are asked about one by one as they run."""
-    method = "GET" if method == "HEAD" else method
-    for known, pattern, needs in _NEEDS:
-        if method == known and fnmatchcase(path, pattern):
-            return needs
-    return _OPERATE
+def endpoint_needs(path: str) -> frozenset[Need]:
+    """What a request to the endpoint of this route needs. Its statements are asked about one by
+    one; an endpoint that is not listed is for those who may operate the service."""
+    return NEEDS.get(path, _OPERATE)
+
+
+def endpoint_work(path: str) -> Work:
+    """Which limits hold for the endpoint of this route."""
+    return _WORKS.get(path, Work.OTHER)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from millstream_server.config import ServerConfig
-from millstream_server.principal import Principal, Refusal, too_many
+from millstream_server.principal import ANONYMOUS, Principal, Refusal, too_many
 
 PRINCIPALS_MAX = 10_000
 
@@ -17,8 +17,7 @@ PRINCIPALS_MAX = 10_000
 class Work(Enum):
     """Kinds of requests, each with limits of its own."""
 
-    PULL = "pull"
-    PUSH = "push"
+    QUERY = "query"
     STATEMENT = "statement"
     INSERT = "insert"
     OTHER = "other"
@@ -46,16 +45,20 @@ def quota(config: ServerConfig) -> Quota:
     """The bounds of a configuration."""
     requests = float(config.count("millstream.request.max.rate"))
     connections = config.count("millstream.connections.max")
-    pulls = config.count("ksql.query.pull.max.concurrent.requests")
-    waiting = config.count("ksql.query.pull.coordinator.queue.capacity")
+    queries = pulls_at_a_time(config) + config.count("ksql.max.push.queries")
     works = {
-        Work.PULL: Bounds(pulls + waiting, float(config.count("ksql.query.pull.max.qps"))),
-        Work.PUSH: Bounds(config.count("ksql.max.push.queries"), requests),
+        Work.QUERY: Bounds(queries, float(config.count("ksql.query.pull.max.qps"))),
         Work.STATEMENT: Bounds(connections, float(config.count("millstream.statement.max.rate"))),
         Work.INSERT: Bounds(connections, requests),
         Work.OTHER: Bounds(connections, requests),
     }
     return Quota(works, config.count("millstream.principal.max.concurrent"), requests)
+
+
+def pulls_at_a_time(config: ServerConfig) -> int:
+    """How many pull queries may run or wait to."""
+    waiting = config.count("ksql.query.pull.coordinator.queue.capacity")
+    return config.count("ksql.query.pull.max.concurrent.requests") + waiting
 
 
 @dataclass(slots=True)
@@ -79,25 +82,6 @@ class _Usage:
     buckets: dict[Work | None, Bucket] = field(default_factory=dict)
 
 
-class Ticket:
-    """The right to do some work; give it back with `release`, or use it in a `with`."""
-
-    def __init__(self, give_back: Callable[[], None]) -> None:
-        self._give_back: Callable[[], None] | None = give_back
-
-    def release(self) -> None:
-        """The work has ended; idempotent."""
-        give_back, self._give_back = self._give_back, None
-        if give_back is not None:
-            give_back()
-
-    def __enter__(self) -> Ticket:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
 class Limits:
     """Who is doing how much. Thread-safe, never waits."""
 
@@ -113,24 +97,33 @@ class Limits:
         with self._lock:
             return self._running[work]
 
-    def admit(self, principal: Principal, work: Work) -> Ticket | Refusal:
-        """The right to do a piece of work now, or a 429."""
+    def admit(self, principal: Principal, work: Work) -> Refusal | None:
+        """A 429 where there is no room for a piece of work; else `release` it when it is done."""
         with self._lock:
             usage = self._usage(principal.name)
             if usage is None:
                 return too_many("Too many principals at a time.", 1.0)
-            refusal = self._refusal(usage, work)
-            if refusal is not None:
-                return refusal
-            usage.at_a_time += 1
-            self._running[work] += 1
-        return Ticket(lambda: self._release(usage, work))
+            refusal = self._refusal(usage, work, each=principal is not ANONYMOUS)
+            if refusal is None:
+                usage.at_a_time += 1
+                self._running[work] += 1
+            return refusal
 
-    def _refusal(self, usage: _Usage, work: Work) -> Refusal | None:
+    def release(self, principal: Principal, work: Work) -> None:
+        """Work that was admitted has ended."""
+        with self._lock:
+            # Whoever does something is not forgotten.
+            self._usages[principal.name].at_a_time -= 1
+            self._running[work] -= 1
+
+    def _refusal(self, usage: _Usage, work: Work, *, each: bool) -> Refusal | None:
+        """`each`: the bounds of one principal hold too. ANONYMOUS is everybody."""
         bounds, now = self._quota.works[work], self._clock()
         if self._running[work] >= bounds.at_a_time:
             most = bounds.at_a_time
             return too_many(f"The limit of {work.value} requests is reached: {most}/{most}.", 1.0)
+        if not each:
+            return None
         if usage.at_a_time >= self._quota.each_at_a_time:
             most = self._quota.each_at_a_time
             return too_many(f"Your limit of requests at a time is reached: {most}/{most}.", 1.0)
@@ -158,8 +151,3 @@ class Limits:
             usage = self._usages[name] = _Usage()
         self._usages.move_to_end(name)
         return usage
-
-    def _release(self, usage: _Usage, work: Work) -> None:
-        with self._lock:
-            usage.at_a_time -= 1
-            self._running[work] -= 1

@@ -7,7 +7,7 @@ names stand for. Sources that do not exist need nothing: running the statement s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -69,7 +69,7 @@ class Surroundings:
     those that users brought along."""
 
     catalog: Catalog
-    topics: Collection[str] = frozenset()
+    topics: Container[str] = frozenset()
     functions: Collection[str] = frozenset()
     properties: Mapping[str, str] = field(default_factory=dict)
 

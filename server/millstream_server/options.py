@@ -33,12 +33,15 @@ _B, _S, _X = Kind.SIZE, Kind.SECONDS, Kind.SECRET
 
 OPTIONS: tuple[Option, ...] = (
     Option("listeners", _L, "http://127.0.0.1:8088", "URLs to listen on."),
-    Option("ksql.internal.listener", _T, "", "URL for other instances; needs client certificates."),
-    Option("ksql.advertised.listener", _T, "", "URL that is told to others."),
     Option("ksql.service.id", _T, "default_", "The service: instances that share a command topic."),
-    Option("millstream.database", _T, ":memory:", "The file of the log, or of the state on Kafka."),
+    Option("ksql.streams.state.dir", _T, "", "Folder of the database's file; empty: memory."),
     Option("bootstrap.servers", _T, "", "Brokers; empty: the records lie in the database's file."),
     Option("ksql.queries.file", _T, "", "A script that is all the server runs."),
+    # --- other instances of the service, on Kafka
+    Option("ksql.internal.listener", _T, "", "host:port where other instances ask; TLS as below."),
+    Option("ksql.advertised.listener", _T, "", "host:port where they find it, if another one."),
+    Option("millstream.instances.token", _X, "", "By which instances know each other."),
+    Option("millstream.instance.id", _T, "", "A name that the instance keeps over restarts."),
     # --- who may come in
     Option("authentication.method", _L, "NONE", "NONE, or any of BASIC, BEARER, MTLS."),
     Option("authentication.realm", _T, "millstream", "What a browser's prompt shows."),
@@ -58,21 +61,22 @@ OPTIONS: tuple[Option, ...] = (
     # --- transport
     Option("ssl.keystore.location", _T, "", "PEM file: the server's key and certificates."),
     Option("ssl.keystore.type", _T, "PEM", "PEM."),
+    Option("ssl.key.location", _T, "", "PEM file: the key, where the keystore has none."),
     Option("ssl.key.password", _X, "", "Of the key in the keystore."),
     Option("ssl.truststore.location", _T, "", "PEM file: who signed the clients' certificates."),
     Option("ssl.client.authentication", _T, "NONE", "NONE, REQUESTED or REQUIRED."),
     Option(
         "access.control.allow.origin", _L, "", "Origins of pages that may call; none: CORS off."
     ),
-    Option("millstream.hosts", _L, "", "Names in Host that are answered; empty: own addresses."),
+    Option("millstream.hosts", _L, "", "Names in Host that are answered; empty: any."),
     Option("millstream.audit.file", _T, "", "File of the audit log; empty: standard error."),
     # --- limits
     Option("ksql.max.push.queries", _C, "100", "Push queries at a time.", 100_000),
     Option("ksql.query.pull.max.concurrent.requests", _C, "64", "Pull queries at a time.", 10_000),
     Option("ksql.query.pull.max.qps", _C, "10000", "Pull queries per second, each principal.", 1e6),
     Option("ksql.query.pull.coordinator.queue.capacity", _C, "256", "Those that wait.", 100_000),
-    Option("millstream.request.max.rate", _C, "1000", "Requests a second, each principal.", 1e6),
-    Option("millstream.principal.max.concurrent", _C, "64", "Requests at a time, each.", 10_000),
+    Option("millstream.request.max.rate", _C, "10000", "Requests a second, each principal.", 1e6),
+    Option("millstream.principal.max.concurrent", _C, "256", "Requests at a time, each.", 10_000),
     Option("millstream.statement.max.rate", _C, "50", "DDL a second, each principal.", 1e6),
     Option("millstream.connections.max", _C, "1000", "Connections at a time.", 100_000),
     Option("millstream.result.max.rows", _C, "1000000", "Rows of an answer.", 1e9),
@@ -81,12 +85,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("millstream.body.max.bytes", _B, "1MiB", "Bytes of a request.", 64 << 20),
     Option("millstream.body.deadline.seconds", _S, "30", "Until a request has come.", 3600),
     Option("millstream.headers.max.bytes", _B, "16KiB", "Bytes of its headers.", 1 << 20),
-    Option("millstream.headers.max", _C, "100", "Number of its headers.", 1000),
-    Option("millstream.headers.deadline.seconds", _S, "10", "Until they have come.", 600),
     Option("ksql.idle.connection.timeout.seconds", _S, "60", "Until a connection ends.", 86_400),
     Option("ksql.websocket.connection.max.timeout.ms", _C, "3600000", "A websocket's life.", 864e5),
     Option("millstream.statements.max", _C, "500", "Statements of a request.", 10_000),
-    Option("millstream.parser.max.depth", _C, "128", "Nesting of a statement.", 128),
     Option("millstream.memory.max.bytes", _B, "1GiB", "What DuckDB may use.", 1 << 44),
 )
 BY_NAME = {option.name: option for option in OPTIONS}

@@ -34,19 +34,7 @@ class Refusal:
     message: str
     hint: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    retriable: bool = False
     reason: str = field(default="", repr=False)
-
-    def entity(self) -> dict[str, object]:
-        """The body of the answer, in the envelope that ksqlDB's clients read."""
-        return {
-            "@type": "generic_error",
-            "error_code": self.error_code,
-            "message": self.message,
-            "code": self.code,
-            "hint": self.hint,
-            "retriable": self.retriable,
-        }
 
 
 def unauthenticated(reason: str, challenges: str) -> Refusal:
@@ -76,5 +64,4 @@ def too_many(message: str, retry_after: float, code: str = "E-LIMIT") -> Refusal
         message,
         f"Try again in {seconds} s.",
         {"Retry-After": str(seconds)},
-        retriable=True,
     )

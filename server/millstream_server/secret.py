@@ -51,18 +51,6 @@ def is_secret_key(name: str) -> bool:
     return _SECRET_KEY.search(name) is not None
 
 
-def redacted(properties: Mapping[str, object]) -> dict[str, object]:
-    """The settings with the values of secret ones masked, at every depth."""
-    return {
-        key: MASK
-        if is_secret_key(key) and value not in ("", None)
-        else redacted(value)
-        if isinstance(value, Mapping)
-        else value
-        for key, value in properties.items()
-    }
-
-
 def is_reference(text: str) -> bool:
     """Whether a text refers to a value that is kept elsewhere."""
     return _REFERENCE.search(text) is not None
@@ -136,13 +124,15 @@ def _read(path: str, *, private: bool) -> str:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The settings of a properties file: `key=value`, `#` comments, lines continued by a final
-    backslash. The last of several values of a key counts."""
+    """The settings of a properties file: `key=value` or `key: value`, `#` comments, lines continued
+    by a final backslash. The last of several values of a key counts."""
     found: dict[str, str] = {}
     joined = re.sub(r"\\\r?\n[ \t]*", "", text)
     for line in joined.splitlines():
         line = line.strip()
         if line and line[0] not in "#!":
-            key, _, value = line.partition("=")
+            key, separator, value = line.partition("=")
+            if not separator:
+                key, _, value = line.partition(":")
             found[key.strip()] = value.strip()
     return found
