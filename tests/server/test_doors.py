@@ -120,6 +120,21 @@ def test_what_each_may_do(door: Guarded, statement: str, may: set[str] | None, c
         assert door.audited(event="refused", code="E-DENIED")
 
 
+PROBES = Path(__file__).with_name("escapes.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("path", ["/ksql", "/query-stream"])
+@pytest.mark.parametrize("probe", PROBES)
+def test_no_statement_gets_out(door: Guarded, probe: str, path: str, tmp_path: Path) -> None:
+    """tests/server/test_escapes.py looks closer; here the doors are in between."""
+    file = tmp_path / "secret.csv"
+    file.write_text("id,v\n1,canary of the file\n")
+    body = {"ksql": probe.replace("{file}", str(file)), "streamsProperties": {}}
+    answer = door.clients["admin"].post(path, json=body)
+    assert answer.status_code in (400, 403, 503), answer.text
+    assert "canary" not in answer.text
+
+
 def test_lists_show_what_may_be_seen(door: Guarded) -> None:
     def names(caller: str, text: str, key: str, field: str) -> list[str]:
         answer = door.clients[caller].post("/ksql", json={"ksql": text})
