@@ -43,6 +43,7 @@ class EngineProcess:
         self._ends: dict[str, str] = {}
         """The first mark of each writer after a SIGCONT that tells how its transaction ended."""
         self._halted: frozenset[str] = frozenset()
+        self._holds: dict[str, frozenset[int]] = {}
         self._wrong = ""
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -112,6 +113,11 @@ class EngineProcess:
         self._await("how its transactions ended", lambda: self._ends.keys() >= self._halted)
         return [writer for writer in self._halted if self._ends[writer] == "done"]
 
+    def holds(self, query: str) -> frozenset[int]:
+        """The partitions of a query whose tasks are open there, as of some instants ago."""
+        with self._said:
+            return self._holds.get(query, frozenset())
+
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -131,6 +137,8 @@ class EngineProcess:
                 self._last[writer] = mark
                 if writer in self._halted and mark in ("done", "aborted", "begin"):
                     self._ends.setdefault(writer, mark)
+            case ["holds", query, *partitions]:
+                self._holds[query] = frozenset(map(int, partitions))
             case ["state", _, state, *_]:
                 if state in _FINAL:
                     self._wrong = " ".join(words)

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +43,7 @@ ALL_ODDS = 0.1
 AWAY_SECONDS = 1.5 * SESSION_MS / 1000
 """How long a killed instance stays away at most: some are replaced by others, some are not."""
 BOUNCE_ODDS = 0.25
-GROUP_SECONDS = 60.0
+TAKEN_OVER_SECONDS = 60.0
 WIPE_ODDS = 0.1
 
 
@@ -129,9 +129,10 @@ def kill(run: Run, slot: Slot) -> None:
 
 
 def stop_as_zombie(run: Run) -> None:
-    """Stop an instance at a step of a commit until the brokers count it among the members no more,
-    then let it go on: what it was about to write must not be accepted. It goes on as a member
-    like any other."""
+    """Stop an instance at a step of a commit until the others hold all tasks of the queries it was
+    committing, then let it go on: what it was about to write must not be accepted (before that
+    it may be: whoever opens a task waits for what its last owner left to be settled). It goes on
+    as a member like any other."""
     for slot in run.up:
         assert slot.engine is not None
         slot.engine.await_ready()
@@ -140,10 +141,11 @@ def stop_as_zombie(run: Run) -> None:
     assert zombie is not None
     zombie.await_marks(run.rng.choice(("begin", "positions")), run.rng.randint(1, MARKS))
     halted = zombie.halt()
-    await_members(run, halted, len(run.slots) - 1)
-    for slot in run.up:
-        if slot is not victim and slot.engine is not None:
-            slot.engine.await_marks("done", run.rng.randint(1, MARKS))
+    others = [slot.engine for slot in run.up if slot.engine and slot.engine is not zombie]
+    for query in halted:
+        await_taken_over(query, others)
+    for engine in others:
+        engine.await_marks("done", run.rng.randint(1, MARKS))
     accepted = zombie.continue_as_zombie()
     run.seen["zombies"] += 1
     run.seen["transactions of zombies"] += len(halted)
@@ -152,19 +154,14 @@ def stop_as_zombie(run: Run) -> None:
     run.seen["kills"] += 1
 
 
-def await_members(run: Run, queries: Iterable[str], count: int) -> None:
-    """Return when the group of each query has so many members."""
-    admin = AdminClient({"bootstrap.servers": run.servers, "log_level": 2})
-    deadline = time.monotonic() + GROUP_SECONDS
-    for query in queries:
-        group = f"_millstream.{run.service}.{query}"
-        while True:
-            time.sleep(0.2)
-            found = admin.describe_consumer_groups([group])[group].result()
-            if len(found.members) == count:
-                break
-            if time.monotonic() > deadline:
-                raise CampaignError(f"{group} has {len(found.members)} members and not {count}")
+def await_taken_over(query: str, others: Sequence[EngineProcess]) -> None:
+    """Return when these instances have all tasks of a query open."""
+    deadline = time.monotonic() + TAKEN_OVER_SECONDS
+    while frozenset().union(*(engine.holds(query) for engine in others)) != set(range(PARTITIONS)):
+        if time.monotonic() > deadline:
+            held = [sorted(engine.holds(query)) for engine in others]
+            raise CampaignError(f"the tasks of {query} are not taken over: {held}")
+        time.sleep(0.2)
 
 
 def bounce_broker(run: Run) -> None:

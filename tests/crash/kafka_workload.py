@@ -4,7 +4,8 @@
         [--instance NAME] [--protocol classic|consumer] [--standbys N]
 
 It is one instance of the service; with --define it makes the queries. Standard output: `ready`
-once; `state QUERY STATE TEXT` whenever a query is in another state; and around each step of a
+once; `state QUERY STATE TEXT` whenever a query is in another state; `holds QUERY PARTITIONS`
+whenever other tasks of it are open here (their positions have been read); around each step of a
 transaction a mark, written before and after the client is called: `begin ID`, `positions ID`,
 `commit ID`, `done ID` or `aborted ID`. ID is the query. With --finish it waits until all there is
 has been processed, and ends. SIGUSR1 has it tell on standard error what its threads do.
@@ -110,14 +111,19 @@ def define(db: Database, service: str) -> None:
 
 
 def watch(db: Database) -> None:
-    """Say in what state the queries are, for ever."""
+    """Say in what state the queries are, and what they hold, for ever."""
     told: dict[str, str] = {}
+    held: dict[str, frozenset[int]] = {}
     while True:
         for status in db.engine.statuses():
             state = f"{status.state.value} {status.error}".strip()
             if told.get(status.query_id) != state:
                 told[status.query_id] = state
                 say(f"state {status.query_id} {' '.join(state.split())}")
+            parts = frozenset(task.id.partition for task in status.tasks)
+            if held.get(status.query_id) != parts:
+                held[status.query_id] = parts
+                say(f"holds {status.query_id} {' '.join(map(str, sorted(parts)))}")
         if db.engine.driver.failure is not None:
             raise SystemExit(f"the engine's thread died: {db.engine.driver.failure!r}")
         threading.Event().wait(_LOOK_SECONDS)

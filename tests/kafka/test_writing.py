@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Outcome, Topic, Writer
 from millstream.model.batch import RAW_SCHEMA, raw_batch
-from millstream.model.errors import StatementError
+from millstream.model.errors import MillstreamError, StatementError
 from tests.unit.log.kafka_batches import batches, shown
 
 GROUP = "writing"
@@ -104,3 +104,16 @@ def test_a_time_that_the_broker_refuses(log: KafkaLog, writer: Writer[pa.Table])
     with pytest.raises(StatementError, match=f"'{TOPIC}', partition 0: .*timestamp"):
         writer.append([appended(0, late)])
     writer.append([appended(0, raw_batch([(b"good", b"v", 1)]))])
+
+
+def test_a_topic_that_was_deleted_is_not_made_again(log: KafkaLog, servers: str) -> None:
+    asking = KafkaLog(servers, settings={"topic.metadata.refresh.interval.ms": "20"})
+    batch = raw_batch([(b"k", b"v", 1)])
+    writer = asking.writer("writing")
+    writer.append([appended(0, batch)])
+    log.delete_topic(TOPIC)
+    assert [log.topic(TOPIC) for _ in range(200)] == [None] * 200
+    with pytest.raises(MillstreamError):
+        writer.append([appended(0, batch)])
+    writer.close()
+    asking.close()

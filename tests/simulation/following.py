@@ -150,7 +150,13 @@ class FollowingWorld(World):
             if job.changelog is not None
         )
         host.restoration.add_query(QUERY, followed)
-        host.restoration.standby(QUERY, self.all)
+        host.restoration.standby(QUERY, self.standbys())
+
+    def standbys(self) -> frozenset[int]:
+        """What a process is told to stand by for."""
+        if self.calm or self.rnd.random() < 0.7:
+            return self.all
+        return frozenset(p for p in self.all if self.rnd.random() < 0.5)
 
     def replica(self, job: int, host: Follower) -> Replica[Any]:
         """A replica for a process on `host`."""
@@ -193,6 +199,8 @@ class FollowingWorld(World):
         host.sides.append(side)
         restoration = host.restoration
         if restoration is not None and side == "restore":
+            if self.hit("other standbys"):
+                restoration.standby(QUERY, self.standbys())
             restoration.step(self.now)
             if restoration._queries[QUERY].failed:
                 self.found.append(f"restoration failed: {restoration.troubles()}")

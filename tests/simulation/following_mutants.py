@@ -42,6 +42,16 @@ class Rejoining(Restoration[Any]):
         return super()._arrange(query, now)
 
 
+class Clearing(Restoration[Any]):
+    """Clears what is not followed, processed or not."""
+
+    def _clear_left(self, query: Followed[Any], now: int) -> bool:
+        processing = sorted(query.custody.processing - query.standby)
+        if processing and now % 50 == 0:
+            query.clear(processing[0])
+        return super()._clear_left(query, now)
+
+
 class Trusting(Execution[Any]):
     """Takes what it is granted for complete and replays nothing itself."""
 
@@ -103,6 +113,7 @@ FOLLOWING_MUTANTS: dict[str, FollowingMutant] = {
     "followed on after handing over": WithRestoration(Clinging),
     "granted while followed": WithRestoration(Generous),
     "standing by for what is processed": WithRestoration(Rejoining),
+    "cleared while processed": WithRestoration(Clearing),
     "granted taken for complete": WithTrust(),
     "replica skips records": WithReplica(RashKernel),
     "replica stores positions before rows": WithReplica(AheadReplica),

@@ -55,6 +55,7 @@ RATES = {
     "jump": 0.01,
     "rebalance": 0.05,
     "throw out": 0.02,
+    "other standbys": 0.05,
 }
 """The highest chance of each fault, per place where it can strike."""
 CALM_TURNS = 4000
@@ -121,6 +122,7 @@ class World:
             commit_interval_ms=rnd.choice((1, 20, 60)),
             max_batch_records=rnd.choice((1, 5, 30)),
             restore_records=rnd.choice((1, 5, 100)),
+            state_kept_ms=rnd.choice((5, 600_000)),
             idle_poll_ms=5,
             backoff_ms=2,
             max_backoff_ms=20,

@@ -151,6 +151,10 @@ class Followed(Generic[Batch]):
     trouble: Trouble = field(default_factory=Trouble)
     restored: int = 0
     """How far all its followers together have moved."""
+    left: dict[int, int] = field(default_factory=dict)
+    """Since when nobody here has had any use for a partition; those without state are not in it."""
+    cleared: frozenset[int] = frozenset()
+    """The partitions that were left so long that their state is gone."""
 
     @property
     def wanted(self) -> frozenset[int]:
@@ -182,6 +186,25 @@ class Followed(Generic[Batch]):
         self.custody = self.custody.taken(free)
         self.starting -= free
         return bool(free)
+
+    def note_left(self, now: int) -> None:
+        """Look which partitions nobody here has any use for."""
+        custody = self.custody
+        used = self.starting | self.standby | custody.processing | custody.following
+        unused = frozenset(filter(self.has_state, range(self.partitions))) - used
+        self.cleared &= unused
+        self.left = {p: self.left.get(p, now) for p in sorted(unused - self.cleared)}
+
+    @property
+    def partitions(self) -> int:
+        """How many of its partitions have state."""
+        return max((spec.partitions for spec in self.specs), default=0)
+
+    def clear(self, partition: int) -> None:
+        """Remove the state of a partition that was left."""
+        for spec in self.specs:
+            if partition < spec.partitions and spec.replica.open(partition):
+                spec.replica.clear(partition, 0)
 
     def drop(self, partitions: frozenset[int]) -> None:
         """Follow them no more; their state stays as it is."""

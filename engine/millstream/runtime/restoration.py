@@ -92,8 +92,7 @@ class Restoration(Generic[Batch]):
     def partitions(self, query_id: str) -> int:
         """How many partitions of a query have state; 0 where it has none or is not known."""
         query = self._queries.get(query_id)
-        stages = () if query is None else query.specs
-        return max((stage.partitions for stage in stages), default=0)
+        return 0 if query is None else query.partitions
 
     def ready(self, query_id: str) -> frozenset[int]:
         """The followed partitions whose state is nearly up to date."""
@@ -190,7 +189,25 @@ class Restoration(Generic[Batch]):
             query.open(partition, self._log, now)
         query.assign(starting, self._log, now)
         handed = self._hand_over(query)
-        return Moved.ON if gone or opening or handed else Moved.NOT
+        cleared = self._clear_left(query, now)
+        return Moved.ON if gone or opening or handed or cleared else Moved.NOT
+
+    def _clear_left(self, query: Followed[Batch], now: int) -> bool:
+        """Remove the state of a partition that was left long ago; whether there was one. It is held
+        meanwhile: who wants it then gets it empty."""
+        with self._lock:
+            query.note_left(now)
+            due = [
+                p for p, since in query.left.items() if now >= since + self._settings.state_kept_ms
+            ]
+            held = frozenset(due[:1])
+            query.custody = query.custody.followed(held)
+        for partition in held:
+            query.clear(partition)
+        with self._lock:
+            query.custody = query.custody.stopped(held)
+            query.cleared |= held
+        return bool(held)
 
     def _hand_over(self, query: Followed[Batch]) -> bool:
         """Give what is nearly up to date to who is to process it; whether there was any."""
@@ -259,7 +276,9 @@ class Restoration(Generic[Batch]):
         queries = self._queries.values()
         retries = [query.trouble.retry_at for query in queries if query.trouble.retry_at > now]
         polls = [now + self._settings.idle_poll_ms for query in queries if query.followers]
-        return min(retries + polls[:1], default=None)
+        kept = self._settings.state_kept_ms
+        clearings = [since + kept for query in queries for since in query.left.values()]
+        return min(retries + polls[:1] + clearings, default=None)
 
 
 def _furthest_behind_first(

@@ -94,6 +94,8 @@ class RuntimeSettings:
     """Changelog records that a task may lack when it is handed to who processes it."""
     lag_interval_ms: int = 1_000
     """How often to ask where the changelogs of standbys end."""
+    state_kept_ms: int = 600_000
+    """How long to keep the state of a task that is neither processed nor followed here."""
     idle_poll_ms: int = 50
     """How long to wait before looking at the log again when there was nothing to do."""
     backoff_ms: int = 100

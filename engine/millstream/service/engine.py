@@ -263,6 +263,7 @@ class Engine:
         self.writer.close()
         self.log.maintain()
         self.log.close()
+        self.store.close()
 
 
 def with_functions(catalogue: Catalogue, functions: Sequence[UserFunction]) -> Catalogue:

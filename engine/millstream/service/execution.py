@@ -74,9 +74,13 @@ def resume_engine(
     it was, every query running again. `incarnation`: of this process, where other instances of
     the service work on the log at the same time."""
     engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
-    following.resume(engine)
-    following.clean(engine)
-    definitions.start_replayed(engine)
+    try:
+        following.resume(engine)
+        following.clean(engine)
+        definitions.start_replayed(engine)
+    except BaseException:
+        engine.close()
+        raise
     engine.follower = following.TopicFollower(engine)
     return engine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from millstream.functions.catalogue import builtin_catalogue
@@ -57,10 +57,12 @@ def open_kafka_engine(
         sharing.session_timeout_ms,
         superseded=lambda: any(one.superseded for one in joined),
     )
-    log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
-    try:
+    with ExitStack() as failed:
+        log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
+        failed.callback(log.close)
         identity = _identity(log, settings.command_topic)
         store = Store.open(state, threads=settings.threads)
+        failed.callback(store.close)
         if not store.claim(identity):
             raise CorruptionError(
                 f"The state in '{state}' belongs to another cluster or command topic",
@@ -69,10 +71,9 @@ def open_kafka_engine(
         engine = resume_engine(
             log, store, settings, clock, catalogue, incarnation=membership.incarnation
         )
+        failed.callback(engine.close)
         joined.append(join_service(engine, sharing))
-    except BaseException:
-        log.close()
-        raise
+        failed.pop_all()
     engine.files = {} if state == MEMORY else {"state": state}
     return engine
 

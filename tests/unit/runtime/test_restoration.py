@@ -20,6 +20,10 @@ from tests.unit.runtime.queries import COUNT, SETTINGS
 
 SMALL = replace(SETTINGS, restore_records=5, restore_tolerance=2)
 
+LONG = 500
+"""More ms than the next attempt after a failure is away, less than state is kept."""
+KEPT = 100_000
+
 
 def these(*partitions: int) -> frozenset[int]:
     return frozenset(partitions)
@@ -57,7 +61,8 @@ class Host:
     def rest(self) -> None:
         for _ in range(300):
             step = self.restoration.step(self.now)
-            if not step.progress and (step.wake_at is None or step.wake_at == self.now + 5):
+            waits = step.wake_at is None or not 5 < step.wake_at - self.now < LONG
+            if not step.progress and waits:
                 return
             self.now += 1 if step.progress else 20
         raise AssertionError("does not come to rest")
@@ -130,6 +135,68 @@ def test_a_standby_that_is_processed_here_is_followed_again_when_it_is_given_bac
     host.change((7, 7))
     host.rest()
     assert host.state() == (5, {0: 0, 1: 1, 2: 2, 3: 3, 7: 7})
+
+
+def test_the_state_of_what_is_left_for_long_is_cleared() -> None:
+    host = Host(partitions=3, settings=replace(SMALL, state_kept_ms=KEPT))
+    for partition in range(3):
+        host.changes(8, partition=partition)
+    host.restoration.standby("Q", these(0, 1, 2))
+    host.rest()
+    host.restoration.standby("Q", these(1))
+    host.restoration.prepare("Q", these(2))
+    host.rest()
+    host.restoration.prepare("Q", these(2))
+    left = host.now
+    host.now = left + KEPT - LONG
+    host.rest()
+    assert host.state(partition=0)[0] == 8
+    host.now = left + KEPT
+    host.rest()
+    assert [host.state(partition=p)[0] for p in range(3)] == [0, 8, 8]
+    host.now += 5 * KEPT
+    host.rest()
+    host.restoration.standby("Q", these(0, 1))
+    host.rest()
+    assert host.state(partition=0) == host.state(partition=1)
+
+
+def test_what_is_wanted_again_in_time_is_kept() -> None:
+    host = Host(settings=replace(SMALL, state_kept_ms=KEPT))
+    host.changes(8)
+    for _ in range(3):
+        host.restoration.standby("Q", these(0))
+        host.rest()
+        host.restoration.standby("Q", these())
+        host.now += KEPT - LONG
+        host.rest()
+    assert host.state()[0] == 8
+    assert host.log.start_offset("Q", 0) == 0
+
+
+def test_what_is_wanted_while_it_is_cleared_is_granted_empty() -> None:
+    host = Host(settings=replace(SMALL, state_kept_ms=KEPT))
+    host.changes(8)
+    host.restoration.standby("Q", these(0))
+    host.rest()
+    host.restoration.standby("Q", these())
+    host.rest()
+    asked: list[frozenset[int]] = []
+    (spec,) = host.restoration._queries["Q"].specs
+    clear = spec.replica.clear
+
+    def asking(partition: int, position: int) -> None:
+        asked.append(host.restoration.prepare("Q", these(0)))
+        clear(partition, position)
+
+    vars(spec.replica)["clear"] = asking
+    host.now += KEPT
+    host.restoration.step(host.now)
+    assert asked == [these()]
+    assert host.state()[0] == 0
+    host.rest()
+    assert host.restoration.prepare("Q", these(0)) == these(0)
+    assert host.state()[0] >= 6
 
 
 def test_what_is_no_longer_wanted_is_dropped() -> None:

@@ -26,6 +26,8 @@ SETTLE_SECONDS = 30.0
 Settings = dict[str, str | int | float | bool]
 
 _COMMON: Settings = {
+    # By default a producer that asks about a topic it wrote to, deleted since, makes it again.
+    "allow.auto.create.topics": False,
     "socket.timeout.ms": 6000,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
@@ -77,6 +79,7 @@ _MEMBER: Settings = {
 _OWN = frozenset(
     {
         "acks",
+        "allow.auto.create.topics",
         "auto.commit.enable",
         "auto.offset.reset",
         "bootstrap.servers",
