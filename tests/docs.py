@@ -30,6 +30,7 @@ from millstream.service.metrics.figures import (
     SubTopologyMetrics,
     Traffic,
 )
+from millstream_server.options import OPTIONS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "Made from the source by `make docs`; do not edit.\n"
@@ -103,6 +104,19 @@ def properties() -> str:
     for field in fields(EngineSettings):
         meaning = meanings.get(field.name, "")
         text += f"| `{field.name}` | `{getattr(defaults, field.name)!r}` | {meaning} |\n"
+    return text + _server()
+
+
+def _server() -> str:
+    text = "\n## Settings of the server\n\n"
+    text += "Given to `millstream server start` by files, environment and flags "
+    text += "([server.md](server.md)). No limit can be put above its most.\n\n"
+    text += "| setting | value | default | most | meaning |\n|---|---|---|---|---|\n"
+    for option in OPTIONS:
+        default = f"`{option.default}`" if option.default else ""
+        most = f"{option.most:,.0f}" if option.most else ""
+        kind = option.kind.name.lower()
+        text += f"| `{option.name}` | {kind} | {default} | {most} | {option.meaning} |\n"
     return text
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.service.engine import Engine
+from millstream_server.addresses import Address
 from millstream_server.guard import Guard
 from millstream_server.listening import Tls, bind, serve
 from millstream_server.routes import application
@@ -36,11 +37,11 @@ def served(
 ) -> Iterator[Served]:
     """Serve an engine on a free port of this machine; the engine is not closed in the end."""
     server = Server(engine, settings or ServerSettings(properties=properties or {}), guard)
-    listener = bind(f"http{'s' if tls else ''}://127.0.0.1:0", patience_s=patience_s)
+    listener = bind(Address("127.0.0.1", 0, tls is not None), patience_s=patience_s)
     url = listener.url
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
-    serving = serve(application(server), [listener], stop.wait, tls)
+    serving = serve(application(server), [listener], stop.wait, tls.context() if tls else None)
     thread = threading.Thread(target=_run, args=(loop, serving), daemon=True)
     thread.start()
     try:

@@ -24,7 +24,7 @@ from millstream_cli.options import parser
 from millstream_cli.output import Output
 from millstream_cli.remote import RemoteSession
 from millstream_cli.results import Session
-from millstream_cli.serving import start_server
+from millstream_cli.serving import server_command
 from millstream_cli.shell import run_parts, run_shell
 from millstream_cli.show import show_error
 from millstream_cli.tables import Look
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["server"]:
-        return start_server(words[1:])
+        return server_command(words[1:])
     options = _checked(words)
     errors = Output(Console(stderr=True))
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import logging
 import os
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -21,7 +23,10 @@ def _options() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="action", required=True)
     start = actions.add_parser("start", help="start it, until Ctrl-C")
     start.add_argument(
-        "config", nargs="?", metavar="config.properties", help="a file of properties, as ksqlDB's"
+        "config",
+        nargs="*",
+        metavar="config.properties",
+        help="files of properties, as ksqlDB's; later ones are stronger",
     )
     start.add_argument(
         "--listener", action="append", default=[], metavar="URL",
@@ -36,15 +41,44 @@ def _options() -> argparse.ArgumentParser:
         "--bootstrap-servers", metavar="HOST:PORT",
         help="keep the records in this Kafka cluster, and only the state in the directory",
     )  # fmt: skip
+    start.add_argument(
+        "--queries-file", metavar="FILE", help="a script that is all the server runs"
+    )
+    start.add_argument(
+        "--insecure-i-know", action="store_true",
+        help="listen to other machines without TLS and authentication",
+    )  # fmt: skip
+    user = actions.add_parser("user", help="make a line of authentication.users.file")
+    user.add_argument("name")
+    user.add_argument("roles", nargs="*", metavar="role")
     return parser
 
 
-def start_server(arguments: Sequence[str]) -> int:
-    """Run the server as the words after `millstream server` say; returns the exit code."""
+def server_command(arguments: Sequence[str]) -> int:
+    """Do what the words after `millstream server` say; returns the exit code."""
     options = _options().parse_args(arguments)
     errors = Console(stderr=True, soft_wrap=True)
+    return _user(options, errors) if options.action == "user" else _start(options, errors)
+
+
+def _user(options: argparse.Namespace, errors: Console) -> int:
+    """Print a user with the hash of a password, which is read from the terminal or a pipe."""
+    from millstream_server.passwords import hashed
+
+    interactive = sys.stdin.isatty()
+    password = getpass.getpass() if interactive else sys.stdin.readline().rstrip("\n")
     try:
-        from millstream_server.startup import load, run_server
+        print(f"{options.name}: {', '.join((hashed(password).text(), *options.roles))}")
+    except MillstreamError as error:
+        show_error(error, Output(errors))
+        return 1
+    return 0
+
+
+def _start(options: argparse.Namespace, errors: Console) -> int:
+    try:
+        from millstream_server.config import load_config
+        from millstream_server.startup import run_server
     except ModuleNotFoundError as error:
         errors.print(
             f"The server is not installed ({error.name}): pip install 'millstream[server]'"
@@ -53,7 +87,8 @@ def start_server(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         flags = _flags(options)
-        run_server(load(options.config, os.environ, flags), told=lambda urls: _tell(urls, errors))
+        config = load_config(options.config, os.environ, flags, insecure=options.insecure_i_know)
+        run_server(config, told=lambda urls: _tell(urls, errors))
     except MillstreamError as error:
         show_error(error, Output(errors))
         return 1
@@ -78,5 +113,6 @@ def _flags(options: argparse.Namespace) -> dict[str, str]:
         "listeners": ",".join(options.listener),
         "ksql.streams.state.dir": options.state_dir,
         "bootstrap.servers": options.bootstrap_servers,
+        "ksql.queries.file": options.queries_file,
     }
     return {**found, **{name: value for name, value in named.items() if value}}

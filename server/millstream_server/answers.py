@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from millstream_server.failures import RefusedError
 from millstream_server.values import text_of
@@ -68,6 +68,29 @@ class Streamed(Response):
                 if piece:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Reading:
+    """A request's body as it comes. What is left of one that was refused is read before the answer:
+    data that comes after it would end the connection."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._ended = False
+
+    async def __call__(self) -> Message:
+        """The next piece."""
+        message = await self._receive()
+        self._ended = not message.get("more_body", False)
+        return message
+
+    async def rest(self, bytes_max: int, seconds: float) -> None:
+        """Read what is left, if it is not too much or too slow."""
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._ended and size <= bytes_max:
+                    size += len((await self()).get("body", b""))
 
 
 async def _left(receive: Receive) -> None:

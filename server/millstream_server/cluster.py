@@ -28,7 +28,7 @@ COMMAND = "cluster/TerminateCluster/terminate"
 async def cluster_status(request: Request, server: Server) -> Response:
     """GET /clusterStatus."""
     kind = media_type(request)
-    view = await server.run(server.view)
+    view = await server.run(server.view, principal_of(request))
     return objects({"clusterStatus": {view.host: _host(view)}}, kind)
 
 
@@ -82,12 +82,14 @@ def _internal() -> RefusedError:
 async def terminate(request: Request, server: Server) -> Response:
     """POST /ksql/terminate."""
     kind = media_type(request)
-    given = parsed_body(await body_of(request)).get("deleteTopicList") or []
+    given = parsed_body(await body_of(request, server)).get("deleteTopicList") or []
     patterns = [_pattern(item) for item in given] if isinstance(given, list) else None
     if patterns is None:
         raise RefusedError(MALFORMED, "deleteTopicList must be a list of regular expressions")
     (piece,) = parse_text("TERMINATE ALL;")
-    server.guard.authorise(principal_of(request), piece)
+    principal = principal_of(request)
+    server.guard.authorise(principal, piece, Session(local=False))
+    server.guard.record(principal, piece)
     server.state = State.TERMINATING
     try:
         await server.run(_destroy, server, patterns)

@@ -7,9 +7,17 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from millstream.service.text import Piece
 from millstream_server import queries, statements
 from millstream_server.answers import Streamed, objects
-from millstream_server.failures import BAD_STATEMENT, TOO_LARGE, UNACCEPTABLE, RefusedError
+from millstream_server.failures import (
+    BAD_STATEMENT,
+    TOO_LARGE,
+    TOO_MANY,
+    TOO_SLOW,
+    UNACCEPTABLE,
+    RefusedError,
+)
 from millstream_server.framing import (
     ARROW,
     DELIMITED,
@@ -22,10 +30,9 @@ from millstream_server.framing import (
     Objects,
     PlainArray,
 )
-from millstream_server.guard import ANONYMOUS, Principal
+from millstream_server.principal import ANONYMOUS, Principal
 from millstream_server.protobuf import ProtobufObjects
 from millstream_server.requests import (
-    BODY_BYTES_MAX,
     Asked,
     accepted,
     asked,
@@ -37,13 +44,19 @@ OBJECTS = (KSQL, JSON)
 QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
 
 
-async def body_of(request: Request) -> bytes:
-    """The whole body; RefusedError when it is too large."""
+async def body_of(request: Request, server: Server) -> bytes:
+    """The whole body; RefusedError when it is too large, or does not come."""
     found = bytearray()
-    async for piece in request.stream():
-        found += piece
-        if len(found) > BODY_BYTES_MAX:
-            raise RefusedError(TOO_LARGE, f"A request has at most {BODY_BYTES_MAX} bytes")
+    try:
+        async with asyncio.timeout(server.settings.body_seconds):
+            async for piece in request.stream():
+                found += piece
+                if len(found) > server.settings.body_bytes_max:
+                    raise RefusedError(
+                        TOO_LARGE, f"A request has at most {server.settings.body_bytes_max} bytes"
+                    )
+    except TimeoutError as error:
+        raise RefusedError(TOO_SLOW, "The request did not come in time") from error
     return bytes(found)
 
 
@@ -62,7 +75,7 @@ def media_type(request: Request) -> str:
 async def run_statements(request: Request, server: Server) -> Response:
     """POST /ksql."""
     kind = media_type(request)
-    wanted = asked(parsed_body(await body_of(request)))
+    wanted = asked(parsed_body(await body_of(request, server)))
     await server.caught_up(wanted.after_command)
     found = await server.run(statements.execute, server, wanted, principal_of(request))
     return objects(found, kind)
@@ -82,7 +95,7 @@ async def query_stream(request: Request, server: Server) -> Response:
 
 
 async def _query(request: Request, server: Server, kind: str) -> Response:
-    wanted = asked(parsed_body(await body_of(request)))
+    wanted = asked(parsed_body(await body_of(request, server)))
     await server.caught_up(wanted.after_command)
     answer = await started(server, wanted, principal_of(request))
     if answer.prints:
@@ -97,6 +110,24 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
 async def started(server: Server, wanted: Asked, principal: Principal) -> queries.Answer:
     """A query that runs. If the client leaves before it does, it is ended when it has begun."""
     piece = await server.run(queries.query_of, server, wanted)
+    if not queries.pulls(piece):
+        return await _begun(server, wanted, piece, principal)
+    if server.pulling >= server.settings.pull_queries_max:
+        raise RefusedError(
+            TOO_MANY,
+            f"There are {server.pulling} pull queries already; try again later",
+            headers={"retry-after": "1"},
+        )
+    server.pulling += 1
+    try:
+        return await _begun(server, wanted, piece, principal)
+    finally:
+        server.pulling -= 1
+
+
+async def _begun(
+    server: Server, wanted: Asked, piece: Piece, principal: Principal
+) -> queries.Answer:
     starting = asyncio.ensure_future(server.run(queries.start, server, wanted, piece, principal))
     try:
         return await asyncio.shield(starting)
@@ -117,9 +148,9 @@ def framing_of(kind: str, *, pull: bool) -> Framing:
 
 async def close_query(request: Request, server: Server) -> Response:
     """POST /close-query."""
-    query_id = parsed_body(await body_of(request)).get("queryId")
+    query_id = parsed_body(await body_of(request, server)).get("queryId")
     stream = server.engine.pushing.get(query_id) if isinstance(query_id, str) else None
-    if stream is None:
+    if stream is None or not server.may_end(principal_of(request), stream.query_id):
         raise RefusedError(BAD_STATEMENT, f"No query with id {query_id}")
     await server.run(stream.close)
     return Response(b"", 200)

@@ -3,55 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from millstream.catalog.catalog import Catalog
+from millstream.service.session import Session
 from millstream.service.text import Piece
+from millstream_server.access import Access
+from millstream_server.principal import ANONYMOUS, Principal
+from millstream_server.visible import Sight
 
 Scope = Mapping[str, Any]
 """A connection as ASGI describes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who is asking."""
-
-    name: str = "anonymous"
-    roles: frozenset[str] = frozenset()
-
-
-ANONYMOUS = Principal()
-
-
 class Guard(Protocol):
-    """Asked before anything is done; each raises `RefusedError` to say no. They are called in the
-    thread of the event loop and must not wait, except `authorise`, which may."""
+    """Asked before anything is done; each raises `RefusedError` to say no. `authorise` is called
+    where it may wait, the others in the thread of the event loop."""
 
-    def authenticate(self, scope: Scope) -> Principal:
+    async def authenticate(self, scope: Scope) -> Principal:
         """Who asks for this path; called for each request, before its body is read."""
 
-    def authorise(self, principal: Principal, statement: Piece) -> None:
-        """Whether they may execute the statement."""
-
     def enter(self, principal: Principal, path: str) -> None:
-        """A request begins: it may be one too many."""
+        """A request begins: it may be one too many, or to an endpoint that is not for them."""
 
     def leave(self, principal: Principal, path: str) -> None:
         """A request that was let in is over."""
+
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+        """Whether they may execute the statement."""
+
+    def record(self, principal: Principal, statement: Piece) -> None:
+        """A statement is about to be executed."""
+
+    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
+        """What of the catalog they may see."""
 
 
 class OpenDoor:
     """Everybody may do everything."""
 
-    def authenticate(self, scope: Scope) -> Principal:
+    async def authenticate(self, scope: Scope) -> Principal:
         """See `Guard`."""
         return ANONYMOUS
-
-    def authorise(self, principal: Principal, statement: Piece) -> None:
-        """See `Guard`."""
 
     def enter(self, principal: Principal, path: str) -> None:
         """See `Guard`."""
 
     def leave(self, principal: Principal, path: str) -> None:
         """See `Guard`."""
+
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+        """See `Guard`."""
+
+    def record(self, principal: Principal, statement: Piece) -> None:
+        """See `Guard`."""
+
+    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
+        """See `Guard`."""
+        return Sight(catalog, Access(open=True), principal)

@@ -18,7 +18,7 @@ from millstream_server.answers import Streamed
 from millstream_server.endpoints import principal_of
 from millstream_server.failures import BAD_STATEMENT, MALFORMED, NEEDS_HTTP2, RefusedError, refusal
 from millstream_server.framing import DELIMITED, JSON
-from millstream_server.guard import Principal
+from millstream_server.principal import Principal
 from millstream_server.requests import Asked, accepted, settings_of
 from millstream_server.server import Server
 from millstream_server.values import text_of
@@ -63,7 +63,8 @@ def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
         ) from error
     if not isinstance(piece.statement, s.InsertValues):
         raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
-    server.guard.authorise(principal, piece)
+    server.guard.authorise(principal, piece, session)
+    server.guard.record(principal, piece)
     try:
         return open_inserts(piece.statement.target, server.engine, session)
     except MillstreamError as error:

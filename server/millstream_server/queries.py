@@ -25,7 +25,7 @@ from millstream_server.failures import (
     unexpected,
 )
 from millstream_server.framing import Framing
-from millstream_server.guard import Principal
+from millstream_server.principal import Principal
 from millstream_server.requests import Asked
 from millstream_server.server import Server
 from millstream_server.statements import pieces_of
@@ -75,9 +75,18 @@ def query_of(server: Server, asked: Asked) -> Piece:
     return piece
 
 
+def pulls(piece: Piece) -> bool:
+    """Whether a query ends by itself, and is answered at once."""
+    query = getattr(piece.statement, "query", None)
+    printed = isinstance(piece.statement, s.PrintTopic)
+    return not printed and (query is None or query.emit is None)
+
+
 def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> Answer:
     """Execute a query up to its first row. May wait: call it in a thread."""
-    server.guard.authorise(principal, piece)
+    session = server.session(asked)
+    server.guard.authorise(principal, piece, session)
+    server.guard.record(principal, piece)
     statement = piece.statement
     if len(server.engine.pushing) >= server.settings.push_queries_max:
         raise RefusedError(
@@ -87,10 +96,11 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
             piece.text,
         )
     try:
-        result = execute_piece(server.engine, piece, server.session(asked))
+        result = execute_piece(server.engine, piece, session)
     except MillstreamError as error:
         raise refusal(error, piece.text) from error
     if isinstance(result, Stream):
+        server.owners[result.query_id] = principal.name
         return Answer(piece, result, result.schema, pull=False, limit=result.limit)
     if not isinstance(result, Rows):
         raise RefusedError(BAD_STATEMENT, "The statement gives no rows", piece.text)
@@ -145,6 +155,7 @@ async def ended(server: Server, answer: Answer) -> None:
     """End a query, wherever it is."""
     if isinstance(answer.result, Stream):
         with contextlib.suppress(RuntimeError):
+            server.owners.pop(answer.result.query_id, None)
             await asyncio.shield(server.run(answer.result.close))
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream_server import cluster, endpoints, inserts, state, websocket
-from millstream_server.answers import objects, refused
+from millstream_server.answers import Reading, objects, refused
 from millstream_server.failures import UNACCEPTABLE, RefusedError, unexpected
 from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.openapi import document
@@ -107,14 +108,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 )
 
 
-def application(server: Server) -> ASGIApp:
-    """The ASGI application of a server."""
+def application(server: Server, pages: Sequence[str] = ()) -> ASGIApp:
+    """The ASGI application of a server. `pages`: the origins of other pages that may call it."""
     described = Endpoint(
         "GET", "/openapi.json", partial(_openapi, document(ENDPOINTS)), "This description"
     )
     routes: list[BaseRoute] = [_route(endpoint, server) for endpoint in (*ENDPOINTS, described)]
-    routes.append(WebSocketRoute("/ws/query", partial(websocket.ws_query, server=server)))
-    return Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere})
+    routes.append(WebSocketRoute(websocket.PATH, partial(websocket.ws_query, server=server)))
+    made = Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere})
+    if pages:
+        # Who may see the answers; the guard says whose requests are answered.
+        made.add_middleware(
+            CORSMiddleware, allow_origins=pages, allow_methods=["*"], allow_headers=["*"]
+        )
+    return made
 
 
 async def _openapi(found: dict[str, object], request: Request, server: Server) -> Response:
@@ -129,16 +136,24 @@ async def _elsewhere(request: Request, error: Exception) -> Response:
 
 def _route(endpoint: Endpoint, server: Server) -> Route:
     async def answer(request: Request) -> Response:
-        return await _answered(endpoint, request, server)
+        reading = Reading(request.receive)
+        try:
+            return await _answered(endpoint, Request(request.scope, reading), server)
+        except RefusedError as error:
+            if "content-length" in request.headers:
+                await reading.rest(server.settings.body_bytes_max, server.settings.body_seconds)
+            if error.code == UNACCEPTABLE:
+                return PlainTextResponse(error.message, 406)
+            return refused(error, KSQL)
 
     return Route(endpoint.path, answer, methods=[endpoint.method])
 
 
 async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Response:
-    """Let the guard look, then call the endpoint; every error becomes an answer."""
+    """Let the guard look, then call the endpoint; an error that is no refusal becomes an answer."""
     guard, path = server.guard, endpoint.path
     try:
-        principal = guard.authenticate(request.scope)
+        principal = await guard.authenticate(request.scope)
         request.scope["millstream.principal"] = principal
         guard.enter(principal, path)
         try:
@@ -149,10 +164,8 @@ async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Res
             guard.leave(principal, path)
             raise
         return _Leaving(found, lambda: guard.leave(principal, path))
-    except RefusedError as error:
-        if error.code == UNACCEPTABLE:
-            return PlainTextResponse(error.message, 406)
-        return refused(error, KSQL)
+    except RefusedError:
+        raise
     except Exception as error:
         _LOG.exception("%s %s failed", endpoint.method, path)
         return refused(unexpected(error), KSQL)

@@ -13,7 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from millstream.model.errors import MillstreamError
 from millstream.service.engine import Engine
-from millstream.service.session import Session
+from millstream.service.metrics.metrics import metrics
+from millstream.service.session import Bounds, Session
 from millstream_server.entities.view import View
 from millstream_server.failures import (
     COMMAND_TIMEOUT,
@@ -24,7 +25,8 @@ from millstream_server.failures import (
     RefusedError,
 )
 from millstream_server.guard import Guard, OpenDoor
-from millstream_server.requests import Asked
+from millstream_server.principal import Principal
+from millstream_server.requests import BODY_BYTES_MAX, Asked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,9 +61,16 @@ class ServerSettings:
     host: str = "localhost:8088"
     """How this server is called in descriptions."""
     properties: Mapping[str, str] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+    """Of each pull query."""
     statement_threads: int = 8
     print_threads: int = 16
     push_queries_max: int = 1_000
+    pull_queries_max: int = 1_000
+    statements_max: int = 500
+    body_bytes_max: int = BODY_BYTES_MAX
+    body_seconds: float = 30.0
+    websocket_seconds: float = 3_600.0
     command_timeout_ms: int = 5_000
 
 
@@ -75,6 +84,10 @@ class Server:
         self.settings = settings or ServerSettings()
         self.guard: Guard = guard or OpenDoor()
         self.state = State.READY
+        self.pulling = 0
+        """How many pull queries run or wait to."""
+        self.owners: dict[str, str] = {}
+        """Who has begun the push queries that run."""
         self.statuses: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
         self._statements = ThreadPoolExecutor(
             self.settings.statement_threads, "millstream-statement"
@@ -84,6 +97,7 @@ class Server:
     def session(self, asked: Asked) -> Session:
         """The session of one request; RefusedError where a property cannot be set."""
         session = Session(dict(self.settings.properties), dict(asked.variables), local=False)
+        session.bounds = self.settings.bounds
         for name, value in asked.properties.items():
             try:
                 session.set(name, value)
@@ -91,9 +105,17 @@ class Server:
                 raise RefusedError(MALFORMED, str(error)) from error
         return session
 
-    def view(self) -> View:
-        """The engine as it is now."""
-        return View.of(self.engine, self.settings.host)
+    def view(self, principal: Principal) -> View:
+        """The engine as it is now, as far as the principal may see it."""
+        sight = self.guard.sight(principal, self.engine.catalog)
+        pushing = [name for name in sorted(self.engine.pushing) if self.may_end(principal, name)]
+        return View(self.engine, metrics(self.engine), self.settings.host, sight, pushing)
+
+    def may_end(self, principal: Principal, query_id: str) -> bool:
+        """Whether a push query is the principal's own, or they operate it."""
+        if self.owners.get(query_id) == principal.name:
+            return True
+        return self.guard.sight(principal, self.engine.catalog).operates(query_id)
 
     def check_serving(self) -> None:
         """RefusedError while no statements can be executed."""

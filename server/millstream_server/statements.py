@@ -26,8 +26,8 @@ from millstream_server.entities.described import (
 )
 from millstream_server.entities.functions import described_function
 from millstream_server.entities.listed import listed
-from millstream_server.failures import QUERY_ELSEWHERE, RefusedError, refusal
-from millstream_server.guard import Principal
+from millstream_server.failures import QUERY_ELSEWHERE, TOO_LARGE, RefusedError, refusal
+from millstream_server.principal import Principal
 from millstream_server.requests import Asked
 from millstream_server.server import Server
 
@@ -51,6 +51,10 @@ def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
     """Execute all statements of a request. May wait: call it in a thread."""
     session = server.session(asked)
     pieces = pieces_of(asked, session)
+    if len(pieces) > server.settings.statements_max:
+        raise RefusedError(
+            TOO_LARGE, f"A request has at most {server.settings.statements_max} statements"
+        )
     for piece in pieces:
         if isinstance(piece.statement, s.SelectStatement | s.PrintTopic):
             raise RefusedError(
@@ -58,11 +62,15 @@ def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
                 "SELECT and PRINT queries must be issued to the /query-stream or /query endpoint",
                 piece.text,
             )
-        server.guard.authorise(principal, piece)
+        server.guard.authorise(principal, piece, session)
     entities: list[Entity] = []
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
+        if number:
+            # The statements before it may have changed what its names stand for.
+            server.guard.authorise(principal, piece, session)
+        server.guard.record(principal, piece)
         try:
-            entity = _executed(server, piece, session)
+            entity = _executed(server, piece, session, principal)
         except MillstreamError as error:
             raise refusal(error, piece.text, entities) from error
         if entity is not None:
@@ -70,8 +78,10 @@ def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
     return entities
 
 
-def _executed(server: Server, piece: Piece, session: Session) -> Entity | None:
-    shown = _shown(server, piece, session)
+def _executed(
+    server: Server, piece: Piece, session: Session, principal: Principal
+) -> Entity | None:
+    shown = _shown(server, piece, session, principal)
     if shown is not None:
         return shown
     statement, known = piece.statement, server.engine.catalog.queries
@@ -91,19 +101,19 @@ def _executed(server: Server, piece: Piece, session: Session) -> Entity | None:
     return _command(server, piece, done)
 
 
-def _shown(server: Server, piece: Piece, session: Session) -> Entity | None:
+def _shown(server: Server, piece: Piece, session: Session, principal: Principal) -> Entity | None:
     """The entity of a statement that only looks."""
     match piece.statement:
         case s.Show() as statement:
-            return listed(statement, piece.text, server.view(), session)
+            return listed(statement, piece.text, server.view(principal), session)
         case s.Describe("FUNCTION", name):
             return described_function(name, piece.text, server.engine.functions)
         case s.Describe("STREAMS" | "TABLES" as what, _, extended):
-            return described_sources(what, piece.text, server.view(), extended=extended)
+            return described_sources(what, piece.text, server.view(principal), extended=extended)
         case s.Describe("SOURCE", name, extended):
-            return described_source(name, piece.text, server.view(), extended=extended)
+            return described_source(name, piece.text, server.view(principal), extended=extended)
         case s.Explain() as statement:
-            return explained(piece.text, _explained(statement, server, session))
+            return explained(piece.text, _explained(statement, server, session, principal))
     return None
 
 
@@ -114,7 +124,9 @@ def _command(server: Server, piece: Piece, done: Done) -> Entity:
     return changed.current_status(piece.text, command, status, server.last_command)
 
 
-def _explained(statement: s.Explain, server: Server, session: Session) -> Entity:
+def _explained(
+    statement: s.Explain, server: Server, session: Session, principal: Principal
+) -> Entity:
     """A query that is given, or one that runs."""
     engine = server.engine
     inner, wanted = statement.statement, statement.query_id
@@ -133,6 +145,6 @@ def _explained(statement: s.Explain, server: Server, session: Session) -> Entity
         )
     plan = engine.plans.get(found)
     if plan is None:
-        return query_description(found, server.view())
+        return query_description(found, server.view(principal))
     topology = show_topology(topology_of(engine, found, plan))
-    return query_description(found, server.view(), show_plan(plan.node), topology)
+    return query_description(found, server.view(principal), show_plan(plan.node), topology)

@@ -14,34 +14,48 @@ from millstream_server import queries
 from millstream_server.endpoints import started
 from millstream_server.entities.shapes import schema_object
 from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpected
+from millstream_server.principal import Principal
 from millstream_server.requests import asked, parsed_body
 from millstream_server.server import Server
 from millstream_server.values import row_texts, text_of
 
 DONE, BAD_REQUEST, FAILED, NOT_READY = 1000, 1003, 1011, 1013
 REASON_BYTES_MAX = 123
-LIFETIME_S = 3_600.0
+PATH = "/ws/query"
 
 
 async def ws_query(socket: WebSocket, server: Server) -> None:
     """The endpoint."""
     await socket.accept()
     try:
-        principal = server.guard.authenticate(socket.scope)
+        principal = await server.guard.authenticate(socket.scope)
+        server.guard.enter(principal, PATH)
+    except RefusedError as error:
+        await _refuse(socket, error)
+        return
+    try:
+        await _answered(socket, server, principal)
+    finally:
+        server.guard.leave(principal, PATH)
+
+
+async def _answered(socket: WebSocket, server: Server, principal: Principal) -> None:
+    try:
         server.check_serving()
         request = socket.query_params.get("request")
         if request is None:
             raise RefusedError(MALFORMED, "missing request parameter")
         answer = await started(server, asked(parsed_body(request.encode())), principal)
     except RefusedError as error:
-        code = NOT_READY if error.status == 503 else BAD_REQUEST
-        await _end(socket, FAILED if error.status in (401, 403) else code, error.message)
+        await _refuse(socket, error)
         return
     leaving = asyncio.ensure_future(_left(socket))
     sending = asyncio.ensure_future(_send(socket, server, answer))
     try:
         await asyncio.wait(
-            (leaving, sending), timeout=LIFETIME_S, return_when=asyncio.FIRST_COMPLETED
+            (leaving, sending),
+            timeout=server.settings.websocket_seconds,
+            return_when=asyncio.FIRST_COMPLETED,
         )
     finally:
         for task in (leaving, sending):
@@ -95,6 +109,11 @@ async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str,
     async for table in queries.changes(answer.result):
         for text in row_texts(table, answer.schema):
             yield f'{{"row":{{"columns":{text}}}}}'
+
+
+async def _refuse(socket: WebSocket, error: RefusedError) -> None:
+    code = NOT_READY if error.status == 503 else BAD_REQUEST
+    await _end(socket, FAILED if error.status in (401, 403) else code, error.message)
 
 
 async def _end(socket: WebSocket, code: int, reason: str) -> None:

@@ -8,13 +8,18 @@ from contextlib import ExitStack
 
 import pytest
 
+from millstream.catalog.catalog import Catalog
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
+from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_parser import statements as s
+from millstream_server.access import Access
 from millstream_server.failures import FORBIDDEN_ON_KAFKA, UNAUTHENTICATED, RefusedError
-from millstream_server.guard import Principal, Scope
+from millstream_server.guard import Scope
+from millstream_server.principal import Principal
+from millstream_server.visible import Sight
 from tests.served import served
 from tests.server.conftest import Door
 
@@ -25,21 +30,28 @@ class Porter:
     def __init__(self) -> None:
         self.inside: Counter[str] = Counter()
         self.seen: list[str] = []
+        self.done: list[str] = []
 
-    def authenticate(self, scope: Scope) -> Principal:
+    async def authenticate(self, scope: Scope) -> Principal:
         name = dict(scope["headers"]).get(b"x-name", b"").decode()
         if not name:
             headers = {"www-authenticate": 'Basic realm="millstream"'}
             raise RefusedError(UNAUTHENTICATED, "Who is it?", headers=headers)
         return Principal(name)
 
-    def authorise(self, principal: Principal, statement: Piece) -> None:
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
         self.seen.append(f"{principal.name}: {statement.text}")
         if isinstance(statement.statement, s.DropSource):
             raise RefusedError(FORBIDDEN_ON_KAFKA, "Not that", statement.text)
 
     def enter(self, principal: Principal, path: str) -> None:
         self.inside[path] += 1
+
+    def record(self, principal: Principal, statement: Piece) -> None:
+        self.done.append(statement.text)
+
+    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
+        return Sight(catalog, Access(open=True), principal)
 
     def leave(self, principal: Principal, path: str) -> None:
         self.inside[path] -= 1
@@ -72,7 +84,7 @@ def test_statements_are_authorised_before_any_is_executed(guarded: tuple[Door, P
     answer = door.http.post("/ksql", json={"ksql": text}, headers={"x-name": "eve"})
     assert (answer.status_code, answer.json()["statementText"]) == (403, "DROP STREAM x;")
     assert porter.seen == ["eve: CREATE TYPE t AS INT;", "eve: DROP STREAM x;"]
-    assert not door.engine.catalog.types
+    assert not door.engine.catalog.types and not porter.done
     assert porter.inside["/ksql"] == 0
 
 

@@ -1,95 +1,148 @@
-"""What a server is started with: the file, the environment, flags."""
+"""`millstream server start`, as a process: its settings, its doors, its end."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
-from millstream_server.listening import bind
-from millstream_server.startup import (
-    DEFAULT_LISTENER,
-    StartSettings,
-    from_environment,
-    load,
-    open_database,
-    read_properties,
-)
+from millstream_server.addresses import Address, read_address
+from millstream_server.config import load_config
+from millstream_server.listening import Tls, bind
+from millstream_server.startup import open_database
+from tests.server.certified import authority
 
-FILE = r"""
-# what we sell
-ksql.service.id = shop_
-! another comment
-listeners=http://127.0.0.1:0,\
-          http://127.0.0.2:0
-ksql.streams.auto.offset.reset:earliest
-security.protocol=SSL
-nobody.knows.this=1
-"""
+ANY = "http://127.0.0.1:0"
 
 
-def test_a_file_is_read() -> None:
-    found = read_properties(FILE)
-    assert found["ksql.service.id"] == "shop_"
-    assert found["listeners"] == "http://127.0.0.1:0,http://127.0.0.2:0"
-    assert found["ksql.streams.auto.offset.reset"] == "earliest"
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "millstream_cli.main", "server", *arguments]
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[httpx.Client]:
+    """A server that runs, and a client of it; it is told to stop in the end, and does."""
+    process = subprocess.Popen(
+        command("start", *arguments),
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    with process:
+        try:
+            lines = iter(process.stderr.readline, "")
+            found = next(filter(None, (re.search(r"listens on (\S+?)[.,] ", x) for x in lines)))
+            with httpx.Client(base_url=found[1], timeout=30) as client:
+                yield client
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+    assert process.returncode == 0
 
 
 def test_flags_beat_the_environment_and_that_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "server.properties"
-    path.write_text(FILE)
-    environment = {"KSQL_KSQL_SERVICE_ID": "env_", "KSQL_BOOTSTRAP_SERVERS": "a:1", "HOME": "/"}
-    settings = load(str(path), environment, {"bootstrap.servers": "b:2"})
-    assert settings == StartSettings(
-        service_id="env_",
-        listeners=("http://127.0.0.1:0", "http://127.0.0.2:0"),
-        kafka="b:2",
-        properties={"auto.offset.reset": "earliest"},
-        client={"security.protocol": "SSL"},
-        unknown=("nobody.knows.this",),
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "# what we sell\nksql.service.id=file_\nlisteners=http://127.0.0.1:1\n"
+        f"ksql.streams.state.dir={tmp_path / 'state'}\nksql.streams.auto.offset.reset:earliest\n"
     )
+    with started(str(file), "--listener", ANY, KSQL_KSQL_SERVICE_ID="environment_") as client:
+        about = client.get("/info").json()["KsqlServerInfo"]
+        assert about["ksqlServiceId"] == "environment_"
+        shown = client.post("/ksql", json={"ksql": "SHOW PROPERTIES;"}).json()[0]["properties"]
+        assert {"auto.offset.reset": "earliest"}.items() <= {
+            item["name"]: item["value"] for item in shown
+        }.items()
+    assert (tmp_path / "state" / "millstream.db").exists()
 
 
-def test_names_in_the_environment() -> None:
-    assert from_environment({"KSQL_A_B": "1", "KSQL_A___B_C": "2", "KSQL_OPTS": "x"}) == {
-        "a.b": "1",
-        "a_b.c": "2",
-    }
+def test_a_script_is_all_that_a_headless_server_runs(tmp_path: Path) -> None:
+    script = tmp_path / "queries.sql"
+    script.write_text(
+        "CREATE STREAM s (a INT KEY, b INT) WITH (kafka_topic='s', format='KAFKA', partitions=1);"
+        "CREATE STREAM t AS SELECT * FROM s;"
+    )
+    folder = str(tmp_path / "state")
+    arguments = ("--listener", ANY, "--state-dir", folder, "--queries-file", str(script))
+    for _ in range(2):
+        with started(*arguments) as client:
+            answer = client.post("/ksql", json={"ksql": "SHOW STREAMS;"}).json()
+            assert {stream["name"] for stream in answer[0]["streams"]} == {"S", "T"}
+            refused = client.post("/ksql", json={"ksql": "CREATE TYPE x AS INT;"})
+            assert refused.status_code == 400
 
 
-def test_without_anything_it_listens_to_this_machine_alone() -> None:
-    settings = load(None, {}, {})
-    assert settings.listeners == (DEFAULT_LISTENER,)
-    assert "127.0.0.1" in DEFAULT_LISTENER
+def test_open_doors_are_refused(tmp_path: Path) -> None:
+    for flags, said in (
+        (("--listener", "http://0.0.0.0:0"), "Refusing to listen"),
+        (("--property", "authentication.method=BASIC"), "needs authentication.users.file"),
+        (("--listener", "https://127.0.0.1:0"), "needs a certificate"),
+    ):
+        done = subprocess.run(command("start", *flags), capture_output=True, text=True)
+        assert done.returncode == 1 and said in done.stderr
+    with started("--listener", "http://0.0.0.0:0", "--insecure-i-know") as client:
+        assert client.get("/info").status_code == 200
 
 
-def test_what_cannot_be_started_with(tmp_path: Path) -> None:
-    with pytest.raises(StatementError, match="Cannot read"):
-        load(str(tmp_path / "nothing"), {}, {})
-    with pytest.raises(StatementError, match="Invalid value"):
-        load(None, {}, {"auto.offset.reset": "never"})
+def test_a_line_of_the_users_file_lets_in(tmp_path: Path) -> None:
+    made = subprocess.run(
+        command("user", "ann", "admin"), input="canary\n", capture_output=True, text=True
+    )
+    users = tmp_path / "users"
+    users.write_text(made.stdout)
+    users.chmod(0o600)
+    audit = tmp_path / "audit.log"
+    flags = (
+        *("--listener", ANY, "--property", "authentication.method=BASIC"),
+        *("--property", f"authentication.users.file={users}"),
+        *("--property", f"millstream.audit.file={audit}"),
+    )
+    with started(*flags) as client:
+        assert client.get("/info").status_code == 401
+        assert client.get("/metrics", auth=("ann", "canary")).status_code == 200
+    lines = audit.read_text()
+    assert '"started"' in lines and '"E-AUTH"' in lines and '"stopped"' in lines
+    assert "canary" not in made.stdout + lines
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://x:1", "http://:1", "http://x:y"])
 def test_what_is_no_listener(url: str) -> None:
     with pytest.raises(StatementError, match="is no listener"):
-        bind(url)
+        read_address(url)
 
 
 def test_an_address_that_is_taken() -> None:
-    listener = bind("http://127.0.0.1:0")
+    listener = bind(Address("127.0.0.1", 0, False))
     try:
         with pytest.raises(UnavailableError, match="Cannot listen"):
-            bind(listener.url)
+            bind(read_address(listener.url))
     finally:
         listener.bound.close()
 
 
-def test_the_files_lie_in_the_directory(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    with open_database(StartSettings(directory=str(folder))) as database:
+def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
+    file = str(authority("ours", tmp_path).signed("server", tmp_path, "canary-of-the-key"))
+    assert Tls(file, file, "canary-of-the-key").context()
+    for tls in (Tls(file, file), Tls(file, file, "guess"), Tls("/nowhere", "/nowhere")):
+        with pytest.raises(StatementError, match="cannot be used") as caught:
+            tls.context()
+        assert "canary" not in str(caught.value)
+
+
+def test_the_files_lie_in_the_folder(tmp_path: Path) -> None:
+    config = load_config(flags={"ksql.streams.state.dir": str(tmp_path / "state")})
+    with open_database(config) as database:
         database.execute("CREATE TYPE t AS INT;")
-    assert (folder / "millstream.db").exists()
-    with open_database(StartSettings(directory=str(folder))) as database:
+    assert (tmp_path / "state" / "millstream.db").exists()
+    with open_database(config) as database:
         assert "T" in database.engine.catalog.types

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue, ScalarFunction, Variant
+from millstream.model.errors import StatementError
 from millstream.model.expressions import Call, Expression, Literal, TableCall, walk
 from millstream.model.physical import duckdb_type
 from millstream.model.types import INTERVAL_UNIT, Lambda
 from millstream.operators.sql import call
+
+TEXT_MAX = 1 << 20
+"""Characters of the DuckDB text of one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,13 @@ def call_text(
         **types,
         **parts,
     )
+    if len(text) > TEXT_MAX:
+        # Templates repeat their arguments: nested deep enough, a short text gets very long.
+        raise StatementError(
+            f"The call of {expression.function} is nested too deep to be computed.",
+            hint="Compute its arguments in a query before.",
+            code="E-SQL-LIMIT",
+        )
     return f"({text})"
 
 

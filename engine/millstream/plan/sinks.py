@@ -88,6 +88,15 @@ def read_sink_properties(target: NewSource) -> Properties:
     return read_properties(target.properties, Form.CREATE_AS)
 
 
+def sink_topic_name(target: NewSource, settings: Mapping[str, str]) -> str:
+    """The topic that CREATE … AS SELECT writes to."""
+    return _topic_name(target, read_sink_properties(target), settings)
+
+
+def _topic_name(target: NewSource, given: Properties, settings: Mapping[str, str]) -> str:
+    return given.topic or settings.get(TOPIC_PREFIX, "") + target.name
+
+
 def check_timestamp_selected(target: NewSource, names: Collection[str]) -> None:
     """Refuse an event time column that the query does not select."""
     timestamp = read_sink_properties(target).timestamp
@@ -117,7 +126,7 @@ def new_sink(
     if given.timestamp is not None:
         timestamp = TimestampColumn(given.timestamp, given.timestamp_format)
         check_timestamp(timestamp, schema)
-    topic = given.topic or settings.get(TOPIC_PREFIX, "") + target.name
+    topic = _topic_name(target, given, settings)
     _check_retention(given, kind, window)
     source = Source(
         name=target.name,

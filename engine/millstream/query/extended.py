@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
+from millstream.query.growth import bounded_growth
 
 UNREADABLE = "E-SYNTAX"
 """The code of the error for a text that is no SQL."""
@@ -27,12 +28,7 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
     tree = _parsed(text)
     for node in list(tree.walk()):
         _check(node)
-    for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
-            raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
-        if table.name.upper() in _common(table):
-            continue
-        name = table.name if table.this.quoted else table.name.upper()
+    for table, name in list(_tables(tree)):
         given = table.args.get("alias") or exp.TableAlias(
             this=exp.to_identifier(table.name, quoted=True)
         )
@@ -40,7 +36,25 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
             this=_parsed(relation(name)), alias=given, joins=table.args.get("joins")
         )
         table.replace(subquery)
-    return str(tree.sql(dialect="duckdb"))
+    try:
+        return str(bounded_growth(tree).sql(dialect="duckdb"))
+    except RecursionError as failure:
+        raise StatementError("The pull query is nested too deep.", code="E-SQL-LIMIT") from failure
+
+
+def sources_of(text: str) -> tuple[str, ...]:
+    """The streams and tables that a pull query beyond the dialect reads; raises StatementError as
+    `extended_sql` does for a text that is none."""
+    return tuple(name for _, name in _tables(_parsed(text)))
+
+
+def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
+    """The places where streams and tables stand, and their names."""
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
+            raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
+        if table.name.upper() not in _common(table):
+            yield table, table.name if table.this.quoted else table.name.upper()
 
 
 def _common(table: exp.Expr) -> Iterator[str]:

@@ -8,6 +8,16 @@ from dataclasses import dataclass, field
 from millstream.model.settings import check_property, effective
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the answer to one pull query may be and take; None for no bound. The client cannot SET
+    them: they are given by who serves it."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    milliseconds: int | None = None
+
+
 @dataclass(slots=True)
 class Session:
     """One client's property overrides and variables. `local` clients may read local files."""
@@ -15,6 +25,7 @@ class Session:
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     local: bool = True
+    bounds: Bounds = field(default_factory=Bounds)
     inserted: bool = False
     """Whether records were inserted since the last pull query."""
     asserted: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -34,6 +34,16 @@ _MANY = 2000
 """From so many rows on, sorting them by their place in the table pays."""
 
 
+_SECURE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_unsigned_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+}
+
+
 class Store:
     """A state database, attached to a DuckDB connection that also runs the programs.
 
@@ -63,11 +73,14 @@ class Store:
 
         `threads` is what one statement may use; processing threads bring their own.
         """
-        root = duckdb.connect(":memory:")
+        root = duckdb.connect(":memory:", config=_SECURE)
         try:
             root.execute(f"SET threads = {threads}")
             literal = str(path).replace("'", "''")
             root.execute(f"ATTACH '{literal}' AS state")
+            # In this order: afterwards neither files nor settings can be reached any more.
+            root.execute("SET enable_external_access = false")
+            root.execute("SET lock_configuration = true")
         except duckdb.IOException as error:
             root.close()
             raise UnavailableError(

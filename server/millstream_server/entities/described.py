@@ -38,7 +38,7 @@ def source_description(source: Source, view: View, *, extended: bool) -> Entity:
         "replication": max(1, topic.replicas) if topic else 0,
         "statement": source.statement,
         "queryOffsetSummaries": _offsets(source, view) if extended else [],
-        "sourceConstraints": list(catalog.made_from(source.name)),
+        "sourceConstraints": [n for n in catalog.made_from(source.name) if view.sight.source(n)],
         "clusterStatistics": [],
         "clusterErrorStats": [],
     }

@@ -93,7 +93,8 @@ def _topics(statement: Show, view: View) -> Entity:
     shown = [
         topic
         for topic in view.engine.log.topics()
-        if statement.all or not topic.name.startswith(INTERNAL_PREFIX)
+        if (statement.all or not topic.name.startswith(INTERNAL_PREFIX))
+        and view.sight.topic(topic.name)
     ]
     topics: list[Entity] = [
         {"name": topic.name, "replicaInfo": [max(1, topic.replicas)] * topic.partitions}
@@ -113,8 +114,7 @@ def _topics(statement: Show, view: View) -> Entity:
 
 
 def _queries(extended: bool, view: View) -> Entity:
-    records = view.engine.catalog.queries.values()
-    pushing = sorted(view.engine.pushing)
+    records, pushing = view.records(), view.pushing
     if extended:
         described = [query_description(record.id, view) for record in records]
         described += [query_description(query_id, view) for query_id in pushing]

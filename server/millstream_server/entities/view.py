@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +11,21 @@ from millstream.catalog.source import Source
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
-from millstream.service.metrics.metrics import metrics
+from millstream_server.visible import Sight
 
 _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`host`: "name:port" of this server, as others know it."""
+    """`host`: "name:port" of this server, as others know it; `sight`: what may be shown;
+    `pushing`: the push queries that may be."""
 
     engine: Engine
     figures: EngineMetrics
     host: str
-
-    @staticmethod
-    def of(engine: Engine, host: str) -> View:
-        """The engine as it is now."""
-        return View(engine, metrics(engine), host)
+    sight: Sight
+    pushing: Sequence[str]
 
     def figures_of(self, query_id: str) -> QueryMetrics | None:
         """What a query has done; None where it does not run here."""
@@ -42,7 +40,13 @@ class View:
     def of_kind(self, kind: SourceKind) -> list[Source]:
         """All streams, or all tables, by name."""
         sources = self.engine.catalog.sources.values()
-        return sorted((s for s in sources if s.kind is kind), key=lambda source: source.name)
+        found = (s for s in sources if s.kind is kind and self.sight.source(s.name))
+        return sorted(found, key=lambda source: source.name)
+
+    def records(self) -> list[QueryRecord]:
+        """The persistent queries."""
+        queries = self.engine.catalog.queries.values()
+        return [record for record in queries if self.sight.query(record.id)]
 
     def persistent(self, record: QueryRecord) -> dict[str, Any]:
         """A persistent query in a list."""
@@ -61,7 +65,7 @@ class View:
 
     def queries(self, records: Iterable[QueryRecord]) -> list[dict[str, Any]]:
         """Persistent queries in a list."""
-        return [self.persistent(record) for record in records]
+        return [self.persistent(record) for record in records if self.sight.query(record.id)]
 
     def _query(
         self, query_id: str, text: str, kind: str, sinks: list[str], topics: list[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.functions.function import ScalarFunction
+from millstream.functions.scalar.bounds import ELEMENTS_MAX, too_large
 from millstream.functions.scalar.entry import function, joined, let
 from millstream.model.java_number import JAVA_DOUBLE
 
@@ -71,6 +72,8 @@ ARRAYS: tuple[ScalarFunction, ...] = (
             (
                 "ARRAY<T>, ARRAY<T> -> ARRAY<T>",
                 "CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0}"
+                f" WHEN len({{0}}) + len({{1}}) > {ELEMENTS_MAX}"
+                f" THEN CAST({too_large('ARRAY_CONCAT', ELEMENTS_MAX)}::VARCHAR AS {{t}})"
                 " ELSE list_concat({0}, {1}) END",
             )
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.functions.function import ScalarFunction, Variant
+from millstream.functions.scalar.bounds import SERIES_MAX, too_large
 from millstream.functions.scalar.entry import function
 
 CATEGORY = "MATHEMATICAL"
@@ -13,14 +14,18 @@ def _of_double(name: str, sql: str, description: str, *examples: tuple[str, str]
     return function(name, CATEGORY, [("DOUBLE -> DOUBLE", sql)], description, examples)
 
 
+_TOO_MANY = too_large("GENERATE_SERIES", SERIES_MAX)
 _SERIES_STEP = (
     "CASE WHEN {2} = 0 THEN CAST('GENERATE_SERIES step cannot be zero' AS BIGINT)"
     " WHEN ({1} > {0} AND {2} < 0) OR ({1} < {0} AND {2} > 0)"
-    " THEN CAST('GENERATE_SERIES step has wrong sign' AS BIGINT) ELSE {2} END"
+    " THEN CAST('GENERATE_SERIES step has wrong sign' AS BIGINT)"
+    f" WHEN ({{1}}::HUGEINT - {{0}}) // {{2}} >= {SERIES_MAX} THEN {_TOO_MANY} ELSE {{2}} END"
 )
 _SERIES = f"CAST(generate_series({{0}}::BIGINT, {{1}}::BIGINT, {_SERIES_STEP}) AS {{t}})"
 _SERIES_2 = (
-    "CAST(generate_series({0}::BIGINT, {1}::BIGINT, CASE WHEN {1} < {0} THEN -1 ELSE 1 END) AS {t})"
+    "CAST(generate_series({0}::BIGINT, {1}::BIGINT, CASE"
+    f" WHEN abs({{1}}::HUGEINT - {{0}}) >= {SERIES_MAX} THEN {_TOO_MANY}"
+    " WHEN {1} < {0} THEN -1 ELSE 1 END) AS {t})"
 )
 
 # In this order, as Java 8 did it: the last digit depends on it.

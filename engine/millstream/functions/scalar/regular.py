@@ -1,17 +1,23 @@
 """Regular expressions (reference: functions, section 4).
 
 DuckDB's (RE2) are fast but refuse look-around and back-references; what they refuse, and groups by
-number, runs in Python, whose dialect is nearest to Java's.
+number, runs in Python, by the library `regex`: its dialect is near to Java's, and unlike the `re`
+of Python it can be told to give up. An expression that backtracks for ever would hold all threads.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import time
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
 
 import pyarrow as pa
+import regex
 
 from millstream.functions.function import ScalarFunction, Variant
+from millstream.functions.scalar.bounds import PATTERN_MAX, TEXT_BYTES_MAX
 from millstream.functions.scalar.entry import function, rowwise
 
 CATEGORY = "REGULAR EXPRESSION"
@@ -21,28 +27,65 @@ _JAVA_GROUP = re.compile(r"\(\?<(?![=!])")
 _JAVA_REFERENCE = re.compile(r"\\(.)|\$(\d|\{(\w+)\})|([\\$])", re.DOTALL)
 
 
+_SECONDS = 0.5
+"""What the expressions of one batch may take together; the rows that are left fail."""
+
+
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    if len(pattern) > PATTERN_MAX:
+        raise ValueError(f"a regular expression has at most {PATTERN_MAX} characters")
     try:
-        return re.compile(_JAVA_GROUP.sub("(?P<", pattern).replace("\\z", "\\Z"), re.ASCII)
-    except re.error as error:
+        java = _JAVA_GROUP.sub("(?P<", pattern).replace("\\z", "\\Z")
+        return regex.compile(java, regex.ASCII | regex.VERSION0)
+    except (regex.error, OverflowError, RecursionError, MemoryError) as error:
         raise ValueError(f"invalid regular expression {pattern!r}: {error}") from error
 
 
-def _extract(pattern: str, text: str, group: int = 0) -> str | None:
-    found = _compiled(pattern).search(text)
+class _Budget:
+    """The time that is left for a batch."""
+
+    def __init__(self) -> None:
+        self.left = _SECONDS
+
+    def spend(self, compute: Callable[..., Any], *row: Any) -> Any:
+        """The value of a row; ValueError when there is no time left for it."""
+        if self.left <= 0:
+            raise ValueError("a regular expression takes too long")
+        start = time.perf_counter()
+        try:
+            return compute(self.left, *row)
+        except TimeoutError as error:
+            raise ValueError("a regular expression takes too long") from error
+        finally:
+            self.left -= time.perf_counter() - start
+
+
+def _timed(compute: Callable[..., Any], result: pa.DataType) -> Callable[..., pa.Array]:
+    """An Arrow function that computes row by row in bounded time."""
+
+    def call(*columns: pa.Array) -> pa.Array:
+        return rowwise(partial(_Budget().spend, compute), result)(*columns)
+
+    return call
+
+
+def _extract(left: float, pattern: str, text: str, group: int = 0) -> str | None:
+    found = _compiled(pattern).search(text, timeout=left, concurrent=True)
     return found.group(group) if found and 0 <= group <= found.re.groups else None
 
 
-def _extract_all(pattern: str, text: str, group: int = 0) -> list[str | None] | None:
+def _extract_all(left: float, pattern: str, text: str, group: int = 0) -> list[str | None] | None:
     compiled = _compiled(pattern)
     if not 0 <= group <= compiled.groups:
         return None
-    return [found.group(group) for found in compiled.finditer(text)]
+    return [found.group(group) for found in compiled.finditer(text, timeout=left, concurrent=True)]
 
 
-def _replace(text: str, pattern: str, replacement: str) -> str:
-    def piece(found: re.Match[str], part: re.Match[str]) -> str:
+def _replace(left: float, text: str, pattern: str, replacement: str) -> str:
+    made = 0
+
+    def piece(found: regex.Match[str], part: re.Match[str]) -> str:
         escaped, number, name, alone = part.groups()
         if alone is not None:
             raise ValueError(f"invalid replacement {replacement!r}")
@@ -53,17 +96,21 @@ def _replace(text: str, pattern: str, replacement: str) -> str:
         except IndexError:
             raise ValueError(f"{replacement!r} names a group that is not there") from None
 
-    def filled(found: re.Match[str]) -> str:
-        return _JAVA_REFERENCE.sub(lambda part: piece(found, part), replacement)
+    def filled(found: regex.Match[str]) -> str:
+        nonlocal made
+        text = _JAVA_REFERENCE.sub(lambda part: piece(found, part), replacement)
+        made += len(text)
+        if made > TEXT_BYTES_MAX:
+            raise ValueError(f"REGEXP_REPLACE makes at most {TEXT_BYTES_MAX}")
+        return text
 
-    return _compiled(pattern).sub(filled, text)
+    return str(_compiled(pattern).sub(filled, text, timeout=left, concurrent=True))
 
 
-def _split(text: str, pattern: str) -> list[str]:
+def _split(left: float, text: str, pattern: str) -> list[str]:
     """A match of nothing at either end splits nothing off."""
-    compiled = _compiled(pattern)
     edges = [0]
-    for found in compiled.finditer(text):
+    for found in _compiled(pattern).finditer(text, timeout=left, concurrent=True):
         if found.start() < found.end() or 0 < found.start() < len(text):
             edges += found.span()
     edges.append(len(text))
@@ -71,6 +118,13 @@ def _split(text: str, pattern: str) -> list[str]:
 
 
 _REPLACEMENT = "regexp_replace(replace({2}, '\\', '\\\\'), '\\$(\\d)', '\\\\\\1', 'g')"
+
+# What may come out too long is left to Python, which sees how long it is.
+_REPLACED = (
+    f"CASE WHEN (strlen({{0}}) + 1) * strlen({{2}}) > {TEXT_BYTES_MAX} THEN CAST(CAST("
+    "'REGEXP_REPLACE may make too much' AS BIGINT) AS VARCHAR)"
+    f" ELSE regexp_replace({{0}}, {{1}}, {_REPLACEMENT}, 'g') END"
+)
 
 REGULAR: tuple[ScalarFunction, ...] = (
     function(
@@ -80,9 +134,9 @@ REGULAR: tuple[ScalarFunction, ...] = (
             Variant(
                 "STRING, STRING -> STRING",
                 "CASE WHEN regexp_matches({1}, {0}) THEN regexp_extract({1}, {0}) END",
-                python=rowwise(_extract, pa.string()),
+                python=_timed(_extract, pa.string()),
             ),
-            Variant("STRING, STRING, INTEGER -> STRING", python=rowwise(_extract, pa.string())),
+            Variant("STRING, STRING, INTEGER -> STRING", python=_timed(_extract, pa.string())),
         ],
         "What an expression, or a group of it, first matches in a text.",
         (
@@ -100,11 +154,11 @@ REGULAR: tuple[ScalarFunction, ...] = (
             Variant(
                 "STRING, STRING -> ARRAY<STRING>",
                 "regexp_extract_all({1}, {0})",
-                python=rowwise(_extract_all, pa.list_(pa.string())),
+                python=_timed(_extract_all, pa.list_(pa.string())),
             ),
             Variant(
                 "STRING, STRING, INTEGER -> ARRAY<STRING>",
-                python=rowwise(_extract_all, pa.list_(pa.string())),
+                python=_timed(_extract_all, pa.list_(pa.string())),
             ),
         ],
         "Everything that an expression, or a group of it, matches in a text.",
@@ -121,8 +175,8 @@ REGULAR: tuple[ScalarFunction, ...] = (
         [
             Variant(
                 "STRING, STRING, STRING -> STRING",
-                f"regexp_replace({{0}}, {{1}}, {_REPLACEMENT}, 'g')",
-                python=rowwise(_replace, pa.string()),
+                _REPLACED,
+                python=_timed(_replace, pa.string()),
             )
         ],
         "The text with everything an expression matches replaced; $1 stands for the first group.",
@@ -140,7 +194,7 @@ REGULAR: tuple[ScalarFunction, ...] = (
             Variant(
                 "STRING, STRING -> ARRAY<STRING>",
                 "CASE WHEN {1} IS NOT NULL THEN regexp_split_to_array({0}, {1}) END",
-                python=rowwise(_split, pa.list_(pa.string())),
+                python=_timed(_split, pa.list_(pa.string())),
             )
         ],
         "The parts of a text between the matches of an expression.",

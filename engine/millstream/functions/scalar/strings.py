@@ -7,6 +7,14 @@ import re
 import pyarrow as pa
 
 from millstream.functions.function import ScalarFunction, Variant
+from millstream.functions.scalar.bounds import (
+    CONCAT_WS,
+    PAD_MAX,
+    REPLACED_SIZE,
+    SEPARATED_SIZE,
+    bounded_texts,
+    too_large,
+)
 from millstream.functions.scalar.entry import function, joined, rowwise
 from millstream.functions.scalar.masks import MASKS
 from millstream.functions.scalar.substrings import SUBSTRINGS
@@ -17,7 +25,8 @@ _ASTRAL = "[^\U00010000-\U0010ffff]"
 _BLANKS = "".join(map(chr, range(1, 33)))
 
 
-_NO_PAD = "CASE WHEN {1} < 0 OR octet_length({2}) = 0 THEN NULL"
+_TOO_LONG = f"WHEN {{1}} > {PAD_MAX} THEN CAST({too_large('Padding', PAD_MAX)} AS"
+_NO_PAD = f"CASE WHEN {{1}} < 0 OR octet_length({{2}}) = 0 THEN NULL {_TOO_LONG} VARCHAR)::BLOB"
 
 
 def _pad(left: bool) -> list[tuple[str, str]]:
@@ -27,7 +36,8 @@ def _pad(left: bool) -> list[tuple[str, str]]:
     return [
         (
             "STRING, INTEGER, STRING -> STRING",
-            f"CASE WHEN {{1}} < 0 OR {{2}} = '' THEN NULL ELSE {pad}({{0}}, {{1}}, {{2}}) END",
+            f"CASE WHEN {{1}} < 0 OR {{2}} = '' THEN NULL {_TOO_LONG} VARCHAR)"
+            f" ELSE {pad}({{0}}, {{1}}, {{2}}) END",
         ),
         (
             "BYTES, INTEGER, BYTES -> BYTES",
@@ -49,9 +59,14 @@ def _unescaped(text: str) -> str:
 
 
 # An empty text is found before, between and after all characters.
-_REPLACE = (
-    "CASE WHEN {1} <> '' THEN replace({0}, {1}, {2}) WHEN {0} = '' AND {1} = '' THEN {2}"
-    " WHEN {1} = '' THEN {2} || " + joined("string_split({0}, '')", "{2}") + " || {2} END"
+_REPLACE = bounded_texts(
+    "REPLACE",
+    "{args}",
+    "CASE WHEN _l[2] <> '' THEN replace(_l[1], _l[2], _l[3]) WHEN _l[1] = '' AND _l[2] = ''"
+    " THEN _l[3] WHEN _l[2] = '' THEN _l[3] || "
+    + joined("string_split(_l[1], '')", "_l[3]")
+    + " || _l[3] END",
+    REPLACED_SIZE,
 )
 _UUID = (
     "CASE WHEN octet_length({0}) = 16 THEN regexp_replace(lower(hex({0})),"
@@ -83,7 +98,10 @@ STRINGS: tuple[ScalarFunction, ...] = (
         "CONCAT",
         CATEGORY,
         [
-            ("STRING, STRING... -> STRING", "concat({args})"),
+            (
+                "STRING, STRING... -> STRING",
+                bounded_texts("CONCAT", "{args}", "coalesce(array_to_string(_l, ''), '')"),
+            ),
             (
                 "BYTES, BYTES... -> BYTES",
                 "list_reduce(list_filter([{args}], lambda _x: _x IS NOT NULL),"
@@ -98,7 +116,10 @@ STRINGS: tuple[ScalarFunction, ...] = (
         "CONCAT_WS",
         CATEGORY,
         [
-            ("STRING, STRING, STRING... -> STRING", "concat_ws({args})"),
+            (
+                "STRING, STRING, STRING... -> STRING",
+                bounded_texts("CONCAT_WS", "{args}", CONCAT_WS, SEPARATED_SIZE),
+            ),
             (
                 "BYTES, BYTES, BYTES... -> BYTES",
                 "CASE WHEN {0} IS NULL THEN NULL ELSE coalesce(list_reduce(list_filter([{rest}],"

@@ -19,6 +19,7 @@ from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
 from millstream.operators.view import view_text
 from millstream.query.conditions import Condition, condition_sql, pinned
+from millstream.service.bounded import collected
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.instances.asking import ACTIVE_ONLY, NOT_READY, Ask, not_ready
@@ -90,6 +91,7 @@ class Gathering:
         """`cursor`: where the query will run; rows from elsewhere become known to it."""
         self.engine = engine
         self.cursor = cursor
+        self._bounds = session.bounds
         standby = session.flag(STANDBY_READS)
         self._lag_max = int(session.property(LAG_MAX)) if standby else ACTIVE_ONLY
         self._timeout_ms = int(session.property(FORWARDING_MS))
@@ -103,7 +105,7 @@ class Gathering:
         until = time.monotonic() + self._ready_ms / 1000
         while True:
             try:
-                table = self.cursor.sql(text()).to_arrow_table()
+                table = collected(self.cursor, text(), self._bounds)
                 self._check()
             except UnavailableError as error:
                 if error.code != NOT_READY or time.monotonic() >= until:

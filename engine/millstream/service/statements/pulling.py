@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import duckdb
@@ -20,12 +21,12 @@ from millstream.operators.udfs import register_expressions
 from millstream.query.access import Allowed, check_access
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
-from millstream.service.bounded import bounded
+from millstream.service.bounded import bounded, check_size
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.instances.gathering import Gathering, pull_schema
 from millstream.service.results import Rows
-from millstream.service.session import Session
+from millstream.service.session import Bounds, Session
 from millstream.service.text import Piece, parse_text
 from millstream_parser import statements as s
 
@@ -73,17 +74,8 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
         check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
     cursor = engine.store.cursor()
     try:
-        if source.kind is SourceKind.TABLE:
-            prepare(cursor, plan.expressions, engine)
-            gathering = Gathering(engine, session, cursor)
-            table = gathering.answered(
-                lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})")
-            )
-        elif not session.flag("ksql.query.pull.stream.enabled"):
-            raise StatementError("Pull queries on streams are disabled.")
-        else:
-            prepare(cursor, plan.expressions, engine)
-            table = _over_stream(source, plan, cursor, engine)
+        with _within(cursor, session.bounds.milliseconds):
+            table = _over(source, plan, cursor, engine, session)
     except duckdb.Error as error:
         raise StatementError(
             f"The pull query on {source.name} failed.", detail=reason(error)
@@ -105,6 +97,39 @@ def _beyond_pull(query: s.Query) -> str | None:
     return next((name for name, given in clauses.items() if given), None)
 
 
+def _over(
+    source: Source,
+    plan: Pull,
+    cursor: duckdb.DuckDBPyConnection,
+    engine: Engine,
+    session: Session,
+) -> pa.Table:
+    if source.kind is SourceKind.STREAM and not session.flag("ksql.query.pull.stream.enabled"):
+        raise StatementError("Pull queries on streams are disabled.")
+    prepare(cursor, plan.expressions, engine)
+    if source.kind is SourceKind.STREAM:
+        return _over_stream(source, plan, cursor, engine, session.bounds)
+    gathering = Gathering(engine, session, cursor)
+    return gathering.answered(lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})"))
+
+
+@contextmanager
+def _within(cursor: duckdb.DuckDBPyConnection, limit_ms: int | None) -> Iterator[None]:
+    """End what `cursor` runs after so many ms with UnavailableError (E-TIMEOUT)."""
+    if limit_ms is None:
+        yield
+        return
+    try:
+        with bounded(cursor, limit_ms):
+            yield
+    except duckdb.InterruptException as error:
+        raise UnavailableError(
+            f"The pull query was ended: it took longer than {limit_ms} ms.",
+            hint=f"Ask for less; where the server allows more, SET '{TIMEOUT}'.",
+            code="E-TIMEOUT",
+        ) from error
+
+
 def prepare(
     cursor: duckdb.DuckDBPyConnection, expressions: Sequence[Expression], engine: Engine
 ) -> None:
@@ -113,18 +138,25 @@ def prepare(
 
 
 def _over_stream(
-    source: Source, plan: Pull, cursor: duckdb.DuckDBPyConnection, engine: Engine
+    source: Source,
+    plan: Pull,
+    cursor: duckdb.DuckDBPyConnection,
+    engine: Engine,
+    bounds: Bounds,
 ) -> pa.Table:
     """Read the topic to its present end, piece by piece; stops early at the LIMIT."""
-    pieces, rows = [], 0
+    pieces, rows, size = [], 0, 0
     for decoded in _decoded(source, cursor, engine):
         if plan.order:
             pieces.append(decoded)
+            rows, size = rows + decoded.num_rows, size + decoded.nbytes
+            check_size(rows, size, bounds)
             continue
         cursor.register("$piece", decoded)
         found = cursor.sql(plan.sql('"$piece"', paged=False)).to_arrow_table()
         pieces.append(found)
-        rows += found.num_rows
+        rows, size = rows + found.num_rows, size + found.nbytes
+        check_size(rows if plan.limit is None else min(rows, plan.limit), size, bounds)
         if plan.limit is not None and rows >= plan.limit:
             break
     if not pieces:
@@ -193,17 +225,13 @@ def _extended(text: str, engine: Engine, session: Session) -> Rows:
     what it costs, its time is bounded."""
     cursor = engine.store.cursor()
     limit = int(session.property(TIMEOUT))
+    if session.bounds.milliseconds is not None:
+        limit = min(limit, session.bounds.milliseconds)
     try:
-        with bounded(cursor, limit):
+        with _within(cursor, limit):
             gathering = Gathering(engine, session, cursor)
             relation = partial(_relation, gathering=gathering)
             return Rows(gathering.answered(lambda: extended_sql(text, relation)))
-    except duckdb.InterruptException as error:
-        raise UnavailableError(
-            f"The pull query was ended: it took longer than {limit} ms.",
-            hint=f"SET '{TIMEOUT}' to more milliseconds, or ask for less.",
-            code="E-TIMEOUT",
-        ) from error
     except duckdb.Error as error:
         raise StatementError("The pull query failed.", detail=reason(error)) from error
     finally:

@@ -1,0 +1,49 @@
+"""Addresses to listen on, as URLs."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from millstream.model.errors import StatementError
+
+PORT = 8088
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Host and port, 0 for any that is free; `tls`: of an https URL."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def loopback(self) -> bool:
+        """Whether this machine alone can reach it. A name other than localhost is taken for one
+        that the world can reach."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def read_address(url: str) -> Address:
+    """The address of `http://host:port` or `https://host:port`; StatementError (E-CONFIG) for
+    another form."""
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        parts, port, host = urlsplit(""), None, None
+    plain = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username)
+    if parts.scheme not in ("http", "https") or not host or not plain:
+        raise StatementError(
+            f"'{url}' is no listener.",
+            hint="Write http://host:port or https://host:port.",
+            code="E-CONFIG",
+        )
+    return Address(host, PORT if port is None else port, parts.scheme == "https")
