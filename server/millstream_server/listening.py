@@ -14,6 +14,7 @@ from hypercorn.config import Config
 from starlette.types import ASGIApp
 
 from millstream.model.errors import StatementError, UnavailableError
+from millstream_server import protocols
 
 BACKLOG = 512
 GRACE_SECONDS = 1
@@ -113,6 +114,7 @@ async def serve(
     config.include_server_header = False
     config.errorlog = logging.getLogger("millstream.server.connections")
     config.accesslog = None
+    protocols.install()
     stopping = asyncio.ensure_future(stop())
     serving = asyncio.ensure_future(
         hypercorn_serve(app, config, shutdown_trigger=lambda: asyncio.shield(stopping))  # type: ignore[arg-type]
