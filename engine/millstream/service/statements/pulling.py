@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import duckdb
@@ -14,10 +15,10 @@ from millstream.model.batch import PART, RAW_SCHEMA
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.expressions import Expression
 from millstream.model.physical import physical_names
-from millstream.model.schema import SourceKind
+from millstream.model.schema import Role, SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
-from millstream.query.access import Allowed, check_access
+from millstream.query.access import SEE_QUERIES, Allowed, check_access
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
 from millstream.service.bounded import bounded
@@ -54,12 +55,12 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
         return _extended(piece.text, engine, session)
     if unsupported is not None:
         raise StatementError(
-            f"Pull queries don't support {unsupported} clauses.", hint=_PUSH_INSTEAD
+            f"Pull queries don't support {unsupported} clauses. {SEE_QUERIES}", hint=_PUSH_INSTEAD
         )
     if query.limit is not None and not session.flag(LIMITS):
         raise StatementError(
             "LIMIT clause in pull queries is currently disabled. You can enable them by setting"
-            f" {LIMITS}=true.",
+            f" {LIMITS}=true. {SEE_QUERIES}",
             hint=_PUSH_INSTEAD,
         )
     source = engine.catalog.source(query.source.name)
@@ -74,6 +75,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     cursor = engine.store.cursor()
     try:
         if source.kind is SourceKind.TABLE:
+            plan = _steady(plan, source, engine)
             prepare(cursor, plan.expressions, engine)
             gathering = Gathering(engine, session, cursor)
             table = gathering.answered(
@@ -91,6 +93,18 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     finally:
         cursor.close()
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
+
+
+def _steady(plan: Pull, source: Source, engine: Engine) -> Pull:
+    """With LIMIT and without ORDER BY: the first rows by partition and key, each time the same."""
+    if plan.limit is None or plan.order:
+        return plan
+    schema = pull_schema(source)
+    names = physical_names(schema.names)
+    keys = [n for n, c in zip(names, schema.columns, strict=True) if c.role is Role.KEY]
+    # Rows that come from other instances do not tell their partitions.
+    first = [PART] if engine.routing is None else []
+    return replace(plan, order=f" ORDER BY {', '.join(map(identifier, [*first, *keys]))}")
 
 
 def _beyond_pull(query: s.Query) -> str | None:
