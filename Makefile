@@ -22,7 +22,7 @@ PEERS_FROM ?= ../shared/bench
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs conformance recovery kafka bench bench-kafka isolation sim crash differential
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka isolation sim crash differential
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -37,7 +37,10 @@ setup: $(STAMP)  ## Make .venv with everything in it
 demo: $(STAMP)  ## Flights of 2013 through persistent queries, checked against plain DuckDB
 	@$(BIN)/python -m tests.demo.run
 
-test: $(STAMP)  ## All tests (minutes)
+clients: $(STAMP)  ## Install the published clients that tests/clients tries, each in a folder of its own
+	@$(BIN)/python -m tests.clients.install
+
+test: $(STAMP) clients  ## All tests (minutes)
 	@$(BIN)/python -m pytest -n 2 tests
 
 check: $(STAMP)  ## Lint, types and the fast tests, as before each commit

@@ -32,6 +32,7 @@ from millstream_server.framing import (
 )
 from millstream_server.principal import ANONYMOUS, Principal
 from millstream_server.protobuf import ProtobufObjects
+from millstream_server.protocols import LIVE
 from millstream_server.requests import (
     Asked,
     accepted,
@@ -104,7 +105,8 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
             raise RefusedError(UNACCEPTABLE, f"PRINT gives text: accept {DELIMITED}")
         return Streamed(queries.lines(server, answer), DELIMITED)
     framing = framing_of(kind, pull=answer.pull)
-    return Streamed(queries.pieces(server, answer, framing), framing.media_type)
+    live = LIVE if kind == DELIMITED and answer.query_id is not None else None
+    return Streamed(queries.pieces(server, answer, framing), framing.media_type, live)
 
 
 async def started(server: Server, wanted: Asked, principal: Principal) -> queries.Answer:

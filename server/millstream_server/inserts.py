@@ -29,8 +29,10 @@ _NAME = re.compile(r"\w+|`[^`]+`|\"[^\"]+\"")
 
 
 async def inserts_stream(request: Request, server: Server) -> Response:
-    """The endpoint. HTTP/2 alone lets rows and acknowledgements flow at the same time."""
-    if request.scope.get("http_version") not in ("2", "3"):
+    """The endpoint. HTTP/2 alone lets rows and acknowledgements flow at the same time; who asks to
+    change to it has sent all rows with the question, and gets the answer without changing."""
+    upgrades = request.headers.get("upgrade", "").lower() == "h2c"
+    if request.scope.get("http_version") not in ("2", "3") and not upgrades:
         raise RefusedError(NEEDS_HTTP2, "This endpoint is only available when using HTTP2")
     kind = accepted(request.headers.get("accept", ""), (DELIMITED, JSON), DELIMITED)
     lines = _lines(request)

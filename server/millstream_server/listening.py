@@ -16,6 +16,7 @@ from hypercorn.utils import wrap_app
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream.model.errors import StatementError, UnavailableError
+from millstream_server import protocols
 from millstream_server.addresses import Address
 
 BACKLOG = 512
@@ -127,6 +128,7 @@ async def serve(
 ) -> None:
     """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
     of their answers within some seconds are left behind."""
+    protocols.install()
     connections = _Connections(app, transport or Transport())
     servers = [
         await asyncio.start_server(

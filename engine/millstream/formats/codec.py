@@ -79,9 +79,11 @@ class EncodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Key and value bytes of each row. Where `keep` is false the row cannot be written."""
+    """Key and value bytes of each row. Where `keep` is false the row cannot be written. `bare` is
+    the key without its window, which decides on the partition: all windows of a key lie in one."""
 
     key: Bytes
+    bare: Bytes
     value: Bytes
     keep: pa.Array
     problems: tuple[Problem, ...] = ()
@@ -164,11 +166,11 @@ def encode(
             keep[row] = False
             message = f"Cannot write the record's {_SIDES[role]} to {topic}: {reason}"
             problems.append(Problem("SERIALIZATION", message, topic, -1))
-    key = written[Role.KEY]
+    key = bare = written[Role.KEY]
     if spec.window is not None:
         start, end = (one_array(table[name]) for name in WINDOW_BOUNDS)
-        key = join_window(key, start, end, spec.window)
-    return Encoded(key, written[Role.VALUE], pa.array(keep), tuple(problems))
+        key = join_window(bare, start, end, spec.window)
+    return Encoded(key, bare, written[Role.VALUE], pa.array(keep), tuple(problems))
 
 
 def read_payload(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout, name: str) -> Read:

@@ -67,7 +67,7 @@ def records(
         value = pc.if_else(pa.array(diff == 1), value, pa.scalar(None, value.type))
     times, timely = sink_times(out, node)
     keeping = encoded.keep.to_numpy(zero_copy_only=False) & timely
-    destination = destinations(encoded.key, out, partitions)
+    destination = destinations(encoded.bare, out, partitions)
     plain = pa.nulls(out.num_rows, HEADER_TYPE)
     raw = pa.Table.from_arrays(
         [

@@ -60,6 +60,13 @@ class StatementError(MillstreamError):
     code = "E-STATEMENT"
 
 
+def prefixed(start: str, error: StatementError) -> StatementError:
+    """The same error, its message behind words that tell where it arose."""
+    return StatementError(
+        start + error.message, detail=error.detail, hint=error.hint, span=error.span
+    )
+
+
 class ConflictError(MillstreamError):
     """The object exists already, or changed since it was looked at."""
 

@@ -87,6 +87,11 @@ def arithmetic(operator: str, left: Item, right: Item, source: str) -> Expressio
     a, b = left.expression, right.expression
     if operator == "+" and a.type == STRING and b.type == STRING:
         return Arithmetic(operator, a, b, STRING)
+    if is_null(a) or is_null(b):
+        raise StatementError(
+            f"Error processing expression: {source}. Arithmetic on types {_named(a)} and"
+            f" {_named(b)} are not supported."
+        )
     if not (is_numeric(a.type) and is_numeric(b.type)):
         raise StatementError(
             f"Error processing expression: {source}. Unsupported arithmetic types. "
@@ -98,6 +103,10 @@ def arithmetic(operator: str, left: Item, right: Item, source: str) -> Expressio
     else:
         a, b = coerce(a, result), coerce(b, result)
     return Arithmetic(operator, a, b, result)
+
+
+def _named(expression: Expression) -> str:
+    return "null" if is_null(expression) else str(expression.type)
 
 
 def _exact(expression: Expression) -> Expression:

@@ -90,6 +90,12 @@ def _unknown(
 ) -> StatementError:
     if name in scope.hidden and not qualifier:
         return StatementError(f"Unknown column {name}.", span=span)
+    if qualifier and not scope.sources:
+        return StatementError(
+            f"Failed to prepare statement: '{qualifier}' is not a valid stream/table name or"
+            " alias.",
+            span=span,
+        )
     shown = f"{qualifier}.{name}" if qualifier else name
     message = f"{place}{scope.clause} column '{shown}' cannot be resolved."
     if scope.clause == "PARTITION BY":

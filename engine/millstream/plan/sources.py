@@ -11,7 +11,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.rules import PSEUDO_COLUMNS, WINDOW_BOUNDS
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
-from millstream.model.errors import StatementError
+from millstream.model.errors import StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
@@ -115,9 +115,7 @@ class Surroundings:
             start = _PREFIXES.get(clause, "")
             if error.message.startswith(start):
                 raise
-            raise StatementError(
-                start + error.message, detail=error.detail, hint=error.hint, span=error.span
-            ) from error
+            raise prefixed(start, error) from error
 
     def predicate(self, tree: exp.Expression, clause: str) -> Expression:
         """The typed condition of WHERE or HAVING."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from millstream.model.errors import StatementError
+from millstream.model.errors import StatementError, prefixed
 from millstream.model.expressions import (
     Between,
     Case,
@@ -121,9 +121,7 @@ def _column_name(tree: exp.Expression) -> str | None:
 
 def _invalid(scope: Scope, error: StatementError) -> StatementError:
     part = "Select" if scope.clause == "SELECT" else "Predicate"
-    return StatementError(
-        f"Invalid {part}: {error.message}", detail=error.detail, hint=error.hint, span=error.span
-    )
+    return prefixed(f"Invalid {part}: ", error)
 
 
 def _cast(tree: exp.Cast, scope: Scope) -> Expression:
@@ -184,7 +182,10 @@ def _between(tree: exp.Between, scope: Scope) -> Expression:
     column = _column_name(tree.this)
     operand = _item(tree.this, scope)
     low, high = (timestamp_text(column, _item(tree.args[end], scope)) for end in ("low", "high"))
-    lower, upper = compare(">=", operand, low), compare("<=", operand, high)
+    try:
+        lower, upper = compare(">=", operand, low), compare("<=", operand, high)
+    except StatementError as error:
+        raise prefixed("Invalid expression: ", error) from error
     common = compare(">=", Item(lower.right, low.source), Item(upper.right, high.source)).left.type
     first, second, third = (coerce(item.expression, common) for item in (operand, low, high))
     return Between(first, second, third)
@@ -206,8 +207,8 @@ def _like(tree: exp.Expression, scope: Scope) -> Expression:
     for side in sides:
         if side.expression.type != STRING:
             raise StatementError(
-                f"Like condition must be between strings: {quoted(tree, scope)}, "
-                f"but {side.source} is {side.expression.type}."
+                "The column type for Like condition must be VARCHAR. The column type is "
+                f"{side.expression.type}: {quoted(tree, scope)}"
             )
     return Like(sides[0].expression, sides[1].expression, escape)
 

@@ -18,6 +18,8 @@ from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
 from millstream_parser import print_expression
 
 DISJUNCTS_MAX = 1_000
+SEE_QUERIES = "See https://cnfl.io/queries for more info."
+"""Where ksqlDB's messages send readers."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _RANGES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NO_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE)

@@ -75,7 +75,10 @@ def plan_pull(
     found: tuple[Condition, ...] = ()
     if query.where is not None:
         _refuse_pseudo(query.where, "WHERE")
-        predicate = type_expression(query.where, _clause(scope, "WHERE"))
+        try:
+            predicate = type_expression(query.where, _clause(scope, "WHERE"))
+        except StatementError as error:
+            raise _of_where(query.where, error) from error
         if predicate.type != BOOLEAN:
             raise StatementError(
                 f"Type error in WHERE expression: Should evaluate to boolean but is "
@@ -94,6 +97,19 @@ def plan_pull(
         order.append(f"{named} DESC NULLS LAST" if descending else f"{named} ASC NULLS LAST")
     ordering = f" ORDER BY {', '.join(order)}" if order else ""
     return Pull(result, tuple(expressions), select, where, ordering, query.limit, found)
+
+
+def _of_where(tree: exp.Expression, error: StatementError) -> StatementError:
+    """The error of a condition, with all of the condition."""
+    statement = "\n".join(
+        part for part in (error.detail, f"Statement: {print_expression(tree)}") if part
+    )
+    return StatementError(
+        f"Error in WHERE expression: {error.message}",
+        detail=statement,
+        hint=error.hint,
+        span=error.span,
+    )
 
 
 def _result_column(tree: exp.Expression, result: Schema, columns: tuple[str, ...]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millstream.catalog.source import Format, Source
 from millstream.model.schema import Schema
@@ -73,6 +73,14 @@ class Topology:
     subtopologies: tuple[SubTopology, ...]
     internal_topics: tuple[InternalTopic, ...]
     sources: tuple[Source, ...]
+
+    def without_changelogs(self) -> Topology:
+        """The same query, for whose state nobody will ask again."""
+        return replace(
+            self,
+            subtopologies=tuple(replace(sub, changelog=None) for sub in self.subtopologies),
+            internal_topics=tuple(t for t in self.internal_topics if t.kind != "changelog"),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,3 +106,16 @@ def test_a_closed_session_outlives_a_later_one_that_begins_with_it(store: Store)
     kernel.open(0)
     assert feed(kernel, "+ a x @40\n+ a x @62\n+ a x @52\n+ a x @42\n+ a x @40", 0) == 1
     assert [row[1:] for row in visible(store, sub)] == [(40, 40, 1)]
+
+
+@pytest.mark.parametrize("kind", [WindowKind.TUMBLING, WindowKind.SESSION])
+def test_all_windows_of_a_key_lie_in_one_partition(store: Store, kind: WindowKind) -> None:
+    kernel = DuckKernel(
+        store, "Q", windowed(kind, final=False), builtin_catalogue(), output_partitions=16
+    )
+    kernel.open(0)
+    text = "\n".join(f"+ a x @{1000 * number}" for number in range(20))
+    outputs = kernel.run([fetched("s", 0, raw(lines(text), ["V"]), start=0)]).outputs
+    assert sum(item.count for item in outputs) == 20
+    assert len({item.partition for item in outputs}) == 1
+    kernel.close()

@@ -112,3 +112,29 @@ def test_streams_may_be_closed_to_pull_queries(db: Database) -> None:
     with pytest.raises(StatementError, match="disabled"):
         db.execute("SELECT * FROM orders;")
     db.execute("UNSET 'ksql.query.pull.stream.enabled';")
+
+
+def test_limit_takes_the_first_by_key(db: Database) -> None:
+    assert ask(db, "SELECT customer FROM spending LIMIT 2;") == [("ann",), ("bob",)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (
+            "customer = 11",
+            "Error in WHERE expression: Cannot compare CUSTOMER (STRING) to 11 (INTEGER) with"
+            " EQUAL.\nStatement: (CUSTOMER = 11)",
+        ),
+        (
+            "customer BETWEEN 1 AND 'b'",
+            "Invalid expression: Cannot compare CUSTOMER (STRING) to 1 (INTEGER)",
+        ),
+        ("n LIKE 12", "The column type for Like condition must be VARCHAR. The column type is BIG"),
+        ("n + NULL > 1", "(N + null). Arithmetic on types BIGINT and null are not supported."),
+    ],
+)
+def test_a_condition_that_cannot_be(db: Database, condition: str, message: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        ask(db, f"SELECT * FROM spending WHERE {condition};")
+    assert message in str(caught.value)

@@ -177,3 +177,20 @@ def test_a_dead_engine_is_told(threadless: tuple[Engine, Session]) -> None:
         list(stream)
     with pytest.raises(MillstreamError, match="the engine has stopped"):
         list(execute_script(engine, "SHOW STREAMS;", session))
+
+
+def test_aggregates_outlive_commits() -> None:
+    with millstream.connect(":memory:", settings=EngineSettings(commit_interval_ms=0)) as db:
+        db.execute(
+            "CREATE STREAM s (k INT KEY, v INT)"
+            " WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
+            "SET 'auto.offset.reset' = 'earliest';"
+        )
+        with push(db, "SELECT k, COUNT(*) AS n FROM s GROUP BY k EMIT CHANGES;") as stream:
+            found = iter(stream)
+            for count in range(1, 6):
+                db.execute("INSERT INTO s VALUES (7, 1);")
+                assert next(found) == (7, count)
+            topics = db.execute("SHOW ALL TOPICS;")
+            assert isinstance(topics, Rows)
+            assert not [row for row in topics if "changelog" in row[0]]

@@ -44,6 +44,8 @@ from millstream.model.errors import ConflictError, CorruptionError, StatementErr
 Result = TypeVar("Result")
 _LOOK_SECONDS = 2.0
 _SOON_SECONDS = 0.5
+_SPREAD_SECONDS = 5.0
+"""How long word of a new topic may take to all brokers."""
 
 
 class Topics:
@@ -59,6 +61,8 @@ class Topics:
         self.groups = Groups(self._admin, reading, self._everywhere)
         self.purges = Purges(self._admin, partial(self.offset, end=True))
         self._partitions: dict[str, int] = {}
+        self._heard: set[str] = set()
+        """Topics that a broker has told of, and that another one may not know yet."""
         self._ends: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
         """The last answers to `ends`."""
 
@@ -76,17 +80,20 @@ class Topics:
             answer_to(lambda: self._admin.create_topics([wanted])[topic.name], repeatable=False)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                self._heard.add(topic.name)
                 raise ConflictError(f"A topic named '{topic.name}' exists already") from error
             if error.args[0].code() == KafkaError.INVALID_CONFIG:
                 raise StatementError(
                     f"Could not create topic '{topic.name}': {error.args[0].str()}"
                 ) from error
             raise translated(error, f"create topic '{topic.name}'") from error
+        self._heard.add(topic.name)
         self._until(topic.name, topic.partitions)
 
     def delete(self, name: str) -> None:
         """Remove a topic and wait until it is gone; no error when there is none."""
         self._partitions.pop(name, None)
+        self._heard.discard(name)
         self.purges.drop(name)
         try:
             answer_to(lambda: self._admin.delete_topics([name])[name])
@@ -140,7 +147,12 @@ class Topics:
         if partition < self._partitions.get(name, 0):
             return
         found = self._metadata(name)
+        deadline = time.monotonic() + _SPREAD_SECONDS
+        while found is None and name in self._heard and time.monotonic() < deadline:
+            self._admin.poll(PAUSE)
+            found = self._metadata(name)
         if found is None:
+            self._heard.discard(name)
             raise StatementError(f"There is no topic '{name}'")
         self._partitions[name] = found[0]
         if partition >= found[0]:

@@ -18,6 +18,7 @@ from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
 from millstream.operators.view import view_text
+from millstream.query.access import SEE_QUERIES
 from millstream.query.conditions import Condition, condition_sql, pinned
 from millstream.service.bounded import collected
 from millstream.service.engine import Engine
@@ -72,7 +73,8 @@ def kept(source: Source, engine: Engine) -> Kept:
     if planned is None or query_id is None:
         raise StatementError(
             f"The `{source.name}` table isn't queryable. To derive a queryable table, you can do"
-            f" 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}'.",
+            f" 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}'."
+            f" {SEE_QUERIES}",
             hint="No query keeps the rows of this one.",
         )
     last = topology_of(engine, query_id, planned).subtopologies[-1]

@@ -209,7 +209,7 @@ def _target(name: str, source: Source, schema: Schema) -> Column:
         return _ROWTIME
     if name in ("ROWPARTITION", "ROWOFFSET"):
         raise StatementError(
-            f"Inserting into column `{name}` is not allowed: it is assigned by the log"
+            f"Inserting into column `{name}` is not allowed.", hint="It is assigned by the log."
         )
     found = source.schema.find(name)
     if found is not None and found.role is Role.HEADERS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import duckdb
@@ -15,10 +16,10 @@ from millstream.model.batch import PART, RAW_SCHEMA
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.expressions import Expression
 from millstream.model.physical import physical_names
-from millstream.model.schema import SourceKind
+from millstream.model.schema import Role, SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
-from millstream.query.access import Allowed, check_access
+from millstream.query.access import SEE_QUERIES, Allowed, check_access
 from millstream.query.extended import UNREADABLE, extended_sql
 from millstream.query.pull import Pull, plan_pull
 from millstream.service.bounded import bounded, check_size
@@ -55,12 +56,12 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
         return _extended(piece.text, engine, session)
     if unsupported is not None:
         raise StatementError(
-            f"Pull queries don't support {unsupported} clauses.", hint=_PUSH_INSTEAD
+            f"Pull queries don't support {unsupported} clauses. {SEE_QUERIES}", hint=_PUSH_INSTEAD
         )
     if query.limit is not None and not session.flag(LIMITS):
         raise StatementError(
             "LIMIT clause in pull queries is currently disabled. You can enable them by setting"
-            f" {LIMITS}=true.",
+            f" {LIMITS}=true. {SEE_QUERIES}",
             hint=_PUSH_INSTEAD,
         )
     source = engine.catalog.source(query.source.name)
@@ -83,6 +84,18 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     finally:
         cursor.close()
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
+
+
+def _steady(plan: Pull, source: Source, engine: Engine) -> Pull:
+    """With LIMIT and without ORDER BY: the first rows by partition and key, each time the same."""
+    if plan.limit is None or plan.order:
+        return plan
+    schema = pull_schema(source)
+    names = physical_names(schema.names)
+    keys = [n for n, c in zip(names, schema.columns, strict=True) if c.role is Role.KEY]
+    # Rows that come from other instances do not tell their partitions.
+    first = [PART] if engine.routing is None else []
+    return replace(plan, order=f" ORDER BY {', '.join(map(identifier, [*first, *keys]))}")
 
 
 def _beyond_pull(query: s.Query) -> str | None:
@@ -109,6 +122,7 @@ def _over(
     prepare(cursor, plan.expressions, engine)
     if source.kind is SourceKind.STREAM:
         return _over_stream(source, plan, cursor, engine, session.bounds)
+    plan = _steady(plan, source, engine)
     gathering = Gathering(engine, session, cursor)
     return gathering.answered(lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})"))
 

@@ -53,7 +53,7 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
         number = f"{engine.clock()}{engine.pushes}"
         prefix = "transient" if source is None else "SCALABLE_PUSH_QUERY"
         query_id = engine.named(f"{prefix}_{planned.sources[0].name}_{number}")
-        topology = topology_of(engine, query_id, planned)
+        topology = topology_of(engine, query_id, planned).without_changelogs()
         schema = planned.node.schema
         stream = Stream(
             query_id,

@@ -1,0 +1,50 @@
+"""Install the clients: PyPI's each in a virtual environment, npm's by its lock file."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from tests.clients.places import HERE, INSTALLED, PYTHON_CLIENTS, REQUIRED, missing, python_of
+
+CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "curl")
+
+
+def main() -> int:
+    """Install what is missing. The status tells whether something is and must not be."""
+    for client, version in PYTHON_CLIENTS.items():
+        if missing(client):
+            _install_python(client, version)
+    if missing("ksqldb-client") and shutil.which("npm"):
+        _install_node()
+    absent = {client: why for client in CLIENTS if (why := missing(client))}
+    for client, why in absent.items():
+        print(f"CLIENT {client} IS NOT TESTED: {why}", file=sys.stderr)
+    return 1 if absent and REQUIRED else 0
+
+
+def _install_python(client: str, version: str) -> None:
+    folder = INSTALLED / client
+    venv.create(folder, clear=True, with_pip=True)
+    pip = (str(python_of(client)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    if _runs((*pip, f"{client}=={version}"), folder):
+        (folder / ".installed").touch()
+
+
+def _install_node() -> None:
+    folder = INSTALLED / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / "node" / name, folder / name)
+    _runs(("npm", "ci", "--silent", "--no-audit", "--no-fund"), folder)
+
+
+def _runs(command: tuple[str, ...], folder: Path) -> bool:
+    return subprocess.run(command, cwd=folder, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
