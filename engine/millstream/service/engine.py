@@ -107,11 +107,7 @@ class Engine:
         self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
         self.ledger = Ledger()
         self.follower: Follower | None = None
-        self.writer = LastingWriter(
-            lambda: log.writer(self.named(CLIENT_IDENTITY)), own=self.shared
-        )
-        """What clients insert."""
-        self.writer.open()
+        self.writer = self._writer_for_clients()
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
@@ -142,6 +138,12 @@ class Engine:
     def named(self, identity: str) -> str:
         """The name of a writer, or of a query, that is this process's alone."""
         return f"{identity}.{self.incarnation}" if self.incarnation else identity
+
+    def _writer_for_clients(self) -> LastingWriter[pa.Table]:
+        name = self.named(CLIENT_IDENTITY)
+        made = LastingWriter(lambda: self.log.writer(name), own=self.shared)
+        made.open()
+        return made
 
     def _restored(self) -> None:
         """Tasks that came from other instances can be processed now."""
