@@ -12,6 +12,7 @@ SEED ?= 0
 SEQUENCES ?= 200
 SAMPLE ?= 200
 KILLS ?= 20
+REQUESTS ?= 5000
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
 RECORDS ?= 2000000
@@ -22,7 +23,7 @@ PEERS_FROM ?= ../shared/bench
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka isolation sim crash differential
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka isolation fuzz-http sim crash differential
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -88,6 +89,9 @@ bench-kafka: $(BENCH_VENV)/.kafka  ## Speed on a broker of its own: [W=W1,W3] [P
 
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
 	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)
+
+fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAPI document: REQUESTS=n [SEED=n]
+	@$(BIN)/python -m tests.fuzz.run --requests $(REQUESTS) --seed $(SEED)
 
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from millstream_server.routes import Endpoint
 
 _TEXT, _WHOLE, _ANY = {"type": "string"}, {"type": "integer"}, {"type": "object"}
+_TRUTH = {"type": "boolean"}
+_SQL = {"type": "string", "format": "sql"}
 _SETTINGS = {
     "type": "object",
     "additionalProperties": {"type": ["string", "number", "boolean"]},
@@ -28,17 +30,59 @@ def _object(required: str = "", **properties: Any) -> dict[str, Any]:
     return {**made, "required": required.split()} if required else made
 
 
+def _mapping(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": of}
+
+
+def _listed(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": of}
+
+
+_HEALTHY = _object("isHealthy", isHealthy=_TRUTH)
+_IDS = _object("id scope", id=_TEXT, scope=_ANY)
+ANSWERS: dict[str, Any] = {
+    "ServerInfo": _object(
+        "KsqlServerInfo",
+        KsqlServerInfo=_object(
+            "version kafkaClusterId ksqlServiceId serverStatus",
+            version=_TEXT,
+            kafkaClusterId=_TEXT,
+            ksqlServiceId=_TEXT,
+            serverStatus={"enum": ["RUNNING", "ERROR", "DEGRADED"]},
+        ),
+    ),
+    "Health": _object(
+        "isHealthy details serverState",
+        isHealthy=_TRUTH,
+        details=_mapping(_HEALTHY),
+        serverState={"enum": ["INITIALIZING", "READY", "TERMINATING", "TERMINATED"]},
+    ),
+    "Entities": _listed(_object("@type statementText", **{"@type": _TEXT, "statementText": _TEXT})),
+    "Statuses": _object("commandStatuses", commandStatuses=_mapping(_TEXT)),
+    "Status": _object(
+        "status message", status=_TEXT, message=_TEXT, queryId={"type": ["string", "null"]}
+    ),
+    "Truth": _TRUTH,
+    "Cluster": _object(
+        "clusterStatus", clusterStatus=_mapping(_object("hostAlive", hostAlive=_TRUTH))
+    ),
+    "Metadata": _object("version clusterId", version=_TEXT, clusterId=_IDS),
+    "Ids": _IDS,
+    "Nothing": _object(),
+}
+"""What endpoints give that give one JSON value."""
 SCHEMAS: dict[str, Any] = {
+    **ANSWERS,
     "KsqlRequest": _object(
         "ksql",
-        ksql=_TEXT,
+        ksql=_SQL,
         streamsProperties=_SETTINGS,
         sessionVariables=_SETTINGS,
         requestProperties=_ANY,
         commandSequenceNumber=_WHOLE,
     ),
     "QueryStreamArgs": _object(
-        "sql", sql=_TEXT, properties=_SETTINGS, sessionVariables=_SETTINGS, requestProperties=_ANY
+        "sql", sql=_SQL, properties=_SETTINGS, sessionVariables=_SETTINGS, requestProperties=_ANY
     ),
     "CloseQueryArgs": _object("queryId", queryId=_TEXT),
     "ClusterTerminateRequest": _object(
@@ -62,6 +106,10 @@ SCHEMAS: dict[str, Any] = {
         "required": ["@type", "error_code", "message"],
     },
 }
+
+
+_PLAIN = ("405", "406")
+"""Refusals that are plain text."""
 
 
 def document(endpoints: Iterable[Endpoint]) -> dict[str, object]:
@@ -100,18 +148,23 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 def _responses(endpoint: Endpoint) -> dict[str, Any]:
     error = {"content": {KSQL: {"schema": {"$ref": "#/components/schemas/Error"}}}}
+    reference = {"$ref": f"#/components/schemas/{endpoint.answer}"}
+    answer = {"schema": reference} if endpoint.answer else {}
     status = "307" if endpoint.path == "/" else "200"
     found: dict[str, Any] = {
-        status: {"description": "Done", "content": {kind: {} for kind in endpoint.gives}}
+        status: {"description": "Done", "content": dict.fromkeys(endpoint.gives, answer)}
     }
     for code, meaning in (
         ("400", "The request or its statement is wrong"),
         ("401", "Nobody knows who asks"),
         ("403", "They may not"),
         ("404", "There is none"),
+        ("405", "Not by this method"),
         ("406", "None of the accepted types is offered"),
+        ("413", "The body is too large"),
+        ("417", "An ASSERT does not hold"),
         ("429", "Too much at once"),
         ("503", "Not now"),
     ):
-        found[code] = {"description": meaning, **({} if code == "406" else error)}
+        found[code] = {"description": meaning, **({} if code in _PLAIN else error)}
     return found

@@ -29,7 +29,8 @@ _LOG = logging.getLogger("millstream.server")
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One route. `body`: the name of the schema of what is sent, `gives`: the media types of what
-    comes back; `always`: it answers while statements are not executed."""
+    comes back; `always`: it answers while statements are not executed; `answer`: the name of the
+    schema of a JSON value that comes back."""
 
     method: str
     path: str
@@ -38,16 +39,23 @@ class Endpoint:
     body: str = ""
     gives: tuple[str, ...] = (KSQL, JSON)
     always: bool = True
+    answer: str = ""
 
 
 _ROWS = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
 _TEXT = ("text/plain",)
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/", state.root, "Leads to /info", gives=()),
-    Endpoint("GET", "/info", state.info, "Which server this is"),
-    Endpoint("GET", "/healthcheck", state.healthcheck, "Whether its parts work"),
+    Endpoint("GET", "/info", state.info, "Which server this is", answer="ServerInfo"),
+    Endpoint("GET", "/healthcheck", state.healthcheck, "Whether its parts work", answer="Health"),
     Endpoint(
-        "POST", "/ksql", endpoints.run_statements, "Run statements", "KsqlRequest", always=False
+        "POST",
+        "/ksql",
+        endpoints.run_statements,
+        "Run statements",
+        "KsqlRequest",
+        always=False,
+        answer="Entities",
     ),
     Endpoint(
         "POST",
@@ -56,6 +64,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Destroy the service: its queries, its topics",
         "ClusterTerminateRequest",
         always=False,
+        answer="Entities",
     ),
     Endpoint(
         "POST", "/query", endpoints.query, "SELECT or PRINT", "KsqlRequest", _ROWS, always=False
@@ -87,23 +96,36 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (),
         always=False,
     ),
-    Endpoint("GET", "/status", state.all_statuses, "What became of all commands"),
     Endpoint(
-        "GET", "/status/{type}/{entity}/{action}", state.one_status, "What became of a command"
+        "GET", "/status", state.all_statuses, "What became of all commands", answer="Statuses"
+    ),
+    Endpoint(
+        "GET",
+        "/status/{type}/{entity}/{action}",
+        state.one_status,
+        "What became of a command",
+        answer="Status",
     ),
     Endpoint(
         "GET",
         "/is_valid_property/{property}",
         state.is_valid_property,
         "Whether a client may set a property",
+        answer="Truth",
     ),
-    Endpoint("GET", "/clusterStatus", cluster.cluster_status, "The servers of the service"),
+    Endpoint(
+        "GET",
+        "/clusterStatus",
+        cluster.cluster_status,
+        "The servers of the service",
+        answer="Cluster",
+    ),
     Endpoint("POST", "/heartbeat", cluster.heartbeat, "From server to server", "Heartbeat"),
     Endpoint("POST", "/lag", cluster.lag, "From server to server", "LagReport"),
-    Endpoint("GET", "/v1/metadata", state.metadata, "The version and the ids"),
-    Endpoint("GET", "/v1/metadata/id", state.metadata_id, "The ids"),
-    Endpoint("GET", "/chc/ready", state.ready, "Whether statements are executed"),
-    Endpoint("GET", "/chc/live", state.live, "Whether the server answers"),
+    Endpoint("GET", "/v1/metadata", state.metadata, "The version and the ids", answer="Metadata"),
+    Endpoint("GET", "/v1/metadata/id", state.metadata_id, "The ids", answer="Ids"),
+    Endpoint("GET", "/chc/ready", state.ready, "Whether statements are executed", answer="Nothing"),
+    Endpoint("GET", "/chc/live", state.live, "Whether the server answers", answer="Nothing"),
     Endpoint("GET", "/metrics", state.prometheus, "Figures for Prometheus", gives=_TEXT),
 )
 

@@ -15,6 +15,7 @@ from millstream.model.errors import MillstreamError
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.session import Bounds, Session
+from millstream_server.entities.changed import statuses_of
 from millstream_server.entities.view import View
 from millstream_server.failures import (
     COMMAND_TIMEOUT,
@@ -160,6 +161,10 @@ class Server:
         self.statuses.move_to_end(command)
         while len(self.statuses) > STATUSES_MAX:
             self.statuses.popitem(last=False)
+
+    def known_statuses(self) -> Mapping[str, Mapping[str, Any]]:
+        """Those of the commands given here, and of those that made what the catalog has."""
+        return {**statuses_of(self.engine.catalog), **self.statuses}
 
     def close(self) -> None:
         """Let no more statements in, and end the push queries so that their clients leave."""

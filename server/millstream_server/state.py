@@ -65,15 +65,17 @@ async def live(request: Request, server: Server) -> Response:
 
 async def all_statuses(request: Request, server: Server) -> Response:
     """GET /status."""
-    found = {command: status["status"] for command, status in server.statuses.items()}
+    known = server.known_statuses()
+    found = {command: status["status"] for command, status in known.items()}
     return objects({"commandStatuses": found}, media_type(request))
 
 
 async def one_status(request: Request, server: Server) -> Response:
     """GET /status/{type}/{entity}/{action}. The name may be given without its quotes."""
+    known = server.known_statuses()
     kind, entity, action = (request.path_params[name] for name in ("type", "entity", "action"))
     for name in (entity, f"`{entity}`"):
-        status = server.statuses.get(f"{kind}/{name}/{action}")
+        status = known.get(f"{kind}/{name}/{action}")
         if status is not None:
             return objects(status, media_type(request))
     raise RefusedError(NOT_FOUND, f"Command not found: {kind}/{entity}/{action}")

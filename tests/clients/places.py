@@ -10,7 +10,7 @@ import pytest
 
 HERE = Path(__file__).parent
 INSTALLED = HERE.parents[1] / ".clients"
-PYTHON_CLIENTS = {"ksql": "0.10.2", "ksqldb": "1.0.1"}
+PYTHON_CLIENTS = {"ksql": "0.10.2", "ksqldb": "1.0.1", "schemathesis": "4.32.5"}
 REQUIRED = bool(os.environ.get("MILLSTREAM_REQUIRE_CLIENTS"))
 """Whether a client that is missing is an error; else its tests are skipped."""
 

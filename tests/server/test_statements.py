@@ -186,3 +186,16 @@ def test_the_service_is_destroyed(shop: Door) -> None:
     assert not shop.engine.catalog.sources and not shop.engine.catalog.queries
     assert shop.refused("SHOW STREAMS;")["error_code"] == 50304
     assert shop.http.get("/info").status_code == 200
+
+
+def test_statuses_outlive_the_server(shop: Door) -> None:
+    shop.ksql("CREATE TYPE place AS STRUCT<x INT>;")
+    told = shop.http.get("/status/table/SPENDING/create").json()
+    shop.server.statuses.clear()
+    assert shop.http.get("/status").json()["commandStatuses"] == {
+        "stream/`ORDERS`/create": "SUCCESS",
+        "table/`SPENDING`/create": "SUCCESS",
+        "type/PLACE/create": "SUCCESS",
+    }
+    assert shop.http.get("/status/table/SPENDING/create").json() == told
+    assert shop.http.get("/status/table/OTHER/create").status_code == 404
