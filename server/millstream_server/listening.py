@@ -1,4 +1,4 @@
-"""Sockets and protocols: HTTP/1.1, HTTP/2 (prior knowledge, upgrade, ALPN) and websockets."""
+"""Sockets, what is set on them, and how long they are served."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from hypercorn.asyncio import serve as hypercorn_serve
 from hypercorn.config import Config
 from starlette.types import ASGIApp
 
 from millstream.model.errors import StatementError, UnavailableError
+from millstream_server.connections import Connections
 
 BACKLOG = 512
-GRACE_SECONDS = 1
+GRACE_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
 IDLE_SECONDS = 86_400
 _PORTS = {"http": 8088, "https": 8088}
@@ -98,27 +98,40 @@ async def serve(
 ) -> None:
     """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
     of their answers within some seconds are left behind."""
+    secure = any(listener.secure for listener in listeners)
+    if secure and tls is None:
+        raise StatementError("An https listener needs a certificate and its key")
+    config = _config(tls if secure else None)
+    connections = Connections(app, config, IDLE_SECONDS)
+    loop = asyncio.get_running_loop()
+    context = config.create_ssl_context() if secure else None
+    servers = [
+        await loop.create_server(
+            connections.opened,
+            sock=listener.bound,
+            backlog=BACKLOG,
+            ssl=context if listener.secure else None,
+        )
+        for listener in listeners
+    ]
+    telling = asyncio.ensure_future(connections.tell_time())
+    try:
+        await stop()
+    finally:
+        telling.cancel()
+        for server in servers:
+            server.close()
+        await connections.end(GRACE_SECONDS)
+
+
+def _config(tls: Tls | None) -> Config:
     config = Config()
-    secure = [f"fd://{each.bound.detach()}" for each in listeners if each.secure]
-    plain = [f"fd://{each.bound.detach()}" for each in listeners if not each.secure]
-    config.bind, config.insecure_bind = (secure, plain) if secure else (plain, [])
-    if secure:
-        if tls is None:
-            raise StatementError("An https listener needs a certificate and its key")
+    if tls is not None:
         config.certfile, config.keyfile = tls.certificate, tls.key
         config.keyfile_password = tls.key_password or None
         config.ca_certs = tls.authorities or None
-    config.graceful_timeout = GRACE_SECONDS
     config.keep_alive_timeout = IDLE_SECONDS
     config.include_server_header = False
     config.errorlog = logging.getLogger("millstream.server.connections")
     config.accesslog = None
-    stopping = asyncio.ensure_future(stop())
-    serving = asyncio.ensure_future(
-        hypercorn_serve(app, config, shutdown_trigger=lambda: asyncio.shield(stopping))  # type: ignore[arg-type]
-    )
-    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-    # Hypercorn waits without end for clients that do not read.
-    await asyncio.wait((serving,), timeout=2 * GRACE_SECONDS)
-    if serving.done():
-        await serving
+    return config
