@@ -28,6 +28,7 @@ from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
+from millstream.service.tails import Tail
 from millstream.service.threads.driver import Driver
 from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
@@ -110,6 +111,8 @@ class Engine:
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
+        self.tails: dict[str, Tail] = {}
+        """The runs that several push queries share, by their own ids."""
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
