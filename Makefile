@@ -80,9 +80,10 @@ $(BENCH_VENV)/.server: $(BENCH_VENV)/.installed
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
 	@touch $@
 
-bench-server: $(BENCH_VENV)/.server  ## The HTTP server under load (needs wrk): [KEYS=n] [SECONDS=n] [MORE=--crowd]
+bench-server: $(BENCH_VENV)/.server  ## The HTTP server under load (needs wrk): [KEYS=n] [SECONDS=n]
 	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
-	@$(BENCH_VENV)/bin/python -m tests.bench.server.run --keys $(KEYS) --seconds $(SECONDS) $(MORE)
+	@$(BENCH_VENV)/bin/python -m tests.bench.server.run --keys $(KEYS) --seconds $(SECONDS)
+	@$(BENCH_VENV)/bin/python -m tests.bench.server.crowd --keys $(KEYS) --seconds $(SECONDS)
 
 $(BENCH_VENV)/.kafka: $(BENCH_VENV)/.installed
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[kafka]'

@@ -19,6 +19,7 @@ BACKLOG = 512
 GRACE_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
 IDLE_SECONDS = 86_400
+UNSENT_BYTES_MAX = 64 << 10
 _PORTS = {"http": 8088, "https": 8088}
 
 
@@ -71,6 +72,7 @@ def bind(url: str, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _limit_silence(bound, patience_s)
+    _limit_unsent(bound)
     try:
         bound.bind((parts.hostname, _PORTS[parts.scheme] if port is None else port))
         bound.listen(BACKLOG)
@@ -88,6 +90,13 @@ def _limit_silence(bound: socket.socket, seconds: float) -> None:
     for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_USER_TIMEOUT", seconds * 1000)):
         if hasattr(socket, name):
             bound.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value)))
+
+
+def _limit_unsent(bound: socket.socket) -> None:
+    """Let the system take no more than this of what a client does not take: megabytes of answers
+    would be made for nothing. What is on its way is not limited, so fast clients are as fast."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
 
 
 async def serve(

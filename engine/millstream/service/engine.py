@@ -111,8 +111,7 @@ class Engine:
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
-        self.tails: dict[str, Tail] = {}
-        """The runs that several push queries share, by their own ids."""
+        self.tails: dict[str, Tail] = {}  # those that push queries share
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False

@@ -66,9 +66,12 @@ class Tail:
         client behind the rows that are in the buffer."""
         with self._lock:
             for output in outputs:
+                if not output.count:
+                    continue
+                rows = _for_clients(output.batch, self.node.schema.names, kind)
                 for stream in self.streams:
-                    if not stream.closed and output.count:
-                        self._put(stream, _for_client(output.batch, stream.columns, kind))
+                    if not stream.closed:
+                        self._put(stream, rows)
 
     def _put(self, stream: Stream, rows: pa.Table) -> None:
         full = stream.buffered_bytes + rows.nbytes > self.bytes_max and not stream.buffer.empty()
@@ -97,7 +100,7 @@ class Tail:
                 )
 
 
-def _for_client(rows: pa.Table, columns: Sequence[str], kind: SourceKind) -> pa.Table:
+def _for_clients(rows: pa.Table, columns: Sequence[str], kind: SourceKind) -> pa.Table:
     """The columns of the query under their names, and `$diff` where there are deletions. Records
     of a stream that have no value are no rows."""
     kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])

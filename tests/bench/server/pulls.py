@@ -52,7 +52,7 @@ class Load:
 
 def pulls(server: Serving, keys: int, *, seconds: int, connections: int) -> list[Load]:
     """Measure both; the first seconds warm up."""
-    _wrk(server, keys, 3, connections, 0)
+    wrk(server, keys, 3, connections, 0)
     paced = int(connections * 1000 / GOAL_PER_S) - 4
     return [
         _measured("flat out", server, keys, seconds, connections, 0),
@@ -68,7 +68,7 @@ def _measured(
     before = server.cpu_s()
     checking.start()
     try:
-        requests, duration_us, failed, p50_us, p99_us = _wrk(
+        requests, duration_us, failed, p50_us, p99_us = wrk(
             server, keys, seconds, connections, pause_ms
         )
     finally:
@@ -91,11 +91,12 @@ def _measured(
     )
 
 
-def _wrk(server: Serving, keys: int, seconds: int, connections: int, pause_ms: int) -> list[int]:
-    wrk = shutil.which("wrk")
-    if wrk is None:
+def wrk(server: Serving, keys: int, seconds: int, connections: int, pause_ms: int) -> list[int]:
+    """Requests, us, how many failed, and the us that 50 % and 99 % of them took at most."""
+    program = shutil.which("wrk")
+    if program is None:
         raise RuntimeError("wrk is needed: apt-get install wrk, or brew install wrk")
-    command = [wrk, "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+    command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
     found = subprocess.run(
         [*command, "-s", str(_SCRIPT), f"http://{server.host}/query-stream"],
         env={**os.environ, "KEYS": str(keys), "PAUSE_MS": str(pause_ms)},

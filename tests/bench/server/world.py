@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ CREATE TABLE visitors AS
 PATIENCE_S = 60.0
 _START = "import sys; from millstream_cli.main import main; sys.exit(main(sys.argv[1:]))"
 _PAUSE_S = 0.1
+_TAKEN = re.compile(r'^millstream_query_records_in_total\{query="C[ST]AS_[^"]*"\} (\S+)$', re.M)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -85,9 +86,13 @@ class Serving:
         """A client of it."""
         return http.client.HTTPConnection(self.host, timeout=PATIENCE_S)
 
-    def statements(self, text: str, **properties: str) -> Any:
-        """The entities of statements."""
-        return json.loads(self.asked("/ksql", {"ksql": text, "streamsProperties": properties}))
+    def taken(self) -> float:
+        """How many records the persistent queries have taken so far."""
+        client = self.connection()
+        client.request("GET", "/metrics")
+        text = client.getresponse().read().decode()
+        client.close()
+        return sum(float(count) for count in _TAKEN.findall(text))
 
     def row(self, key: str) -> list[Any]:
         """What the table has under a key."""
@@ -108,15 +113,18 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path, **properties: str) -> Iterator[Serving]:
+def serving(folder: Path) -> Iterator[Serving]:
     """`millstream server start` over a folder, on a free port."""
-    flags = [word for item in properties.items() for word in ("--property", "=".join(item))]
     command = [sys.executable, "-c", _START, "server", "start", "--state-dir", str(folder)]
-    told = folder / "server.log"
+    with started([*command, "--listener", "http://127.0.0.1:0"], folder / "server.log") as server:
+        yield server
+
+
+@contextmanager
+def started(command: Sequence[str], told: Path) -> Iterator[Serving]:
+    """A process that tells its address on stderr, which goes to the file `told`."""
     with told.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--listener", "http://127.0.0.1:0", *flags], stderr=output
-        )
+        process = subprocess.Popen(command, stderr=output)
     try:
         while (found := re.search(r"http://([0-9.]+:[0-9]+)", told.read_text())) is None:
             if process.poll() is not None:
