@@ -16,6 +16,8 @@ REQUESTS ?= 5000
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
 RECORDS ?= 2000000
+KEYS ?= 1000000
+SECONDS ?= 20
 READER ?= plain,compiled
 MODES ?= alos,eos,eos100
 PEERS ?= none
@@ -23,7 +25,7 @@ PEERS_FROM ?= ../shared/bench
 MEMORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka isolation fuzz-http sim crash differential
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation fuzz-http sim crash differential
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -77,6 +79,15 @@ bench: $(BENCH_VENV)/.installed  ## Speed and latency without development packag
 
 isolation: $(BENCH_VENV)/.installed  ## What a query with a slow Python function costs another one: EVENTS=n
 	@$(BENCH_VENV)/bin/python -m tests.bench.isolation --events $(EVENTS)
+
+$(BENCH_VENV)/.server: $(BENCH_VENV)/.installed
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
+	@touch $@
+
+bench-server: $(BENCH_VENV)/.server  ## The HTTP server under load (needs wrk): [KEYS=n] [SECONDS=n]
+	@$(BENCH_VENV)/bin/python -m compileall -q grammar parser engine server cli tests/bench
+	@$(BENCH_VENV)/bin/python -m tests.bench.server.run --keys $(KEYS) --seconds $(SECONDS)
+	@$(BENCH_VENV)/bin/python -m tests.bench.server.crowd --keys $(KEYS) --seconds $(SECONDS)
 
 $(BENCH_VENV)/.kafka: $(BENCH_VENV)/.installed
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[kafka]'

@@ -51,6 +51,7 @@ HOMES: dict[str, set[str]] = {
     "prompt_toolkit": {"millstream_cli"},
     "starlette": {"millstream_server"},
     "hypercorn": {"millstream_server"},
+    "uvicorn": {"millstream_server"},
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
     "threading": {

@@ -6,6 +6,7 @@ Each is fed in order: `header`, `rows` any number of times, then `end` or `faile
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import Protocol
 
 import pyarrow as pa
@@ -74,7 +75,10 @@ class Delimited:
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
-        texts = row_texts(_without_deletions(table), self._schema)
+        return self.framed(row_texts(_without_deletions(table), self._schema))
+
+    def framed(self, texts: Iterable[str]) -> bytes:
+        """Rows that are JSON arrays already."""
         return "".join(f"{text}\n" for text in texts).encode()
 
     def end(self, message: str | None) -> bytes:
@@ -98,7 +102,10 @@ class PlainArray:
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
-        texts = row_texts(_without_deletions(table), self._schema)
+        return self.framed(row_texts(_without_deletions(table), self._schema))
+
+    def framed(self, texts: Iterable[str]) -> bytes:
+        """Rows that are JSON arrays already."""
         return "".join(f",{text}" for text in texts).encode()
 
     def end(self, message: str | None) -> bytes:
@@ -133,14 +140,13 @@ class Objects:
         """See `Framing`."""
         texts = row_texts(table, self._schema)
         if DIFF not in table.column_names:
-            found = (f'{{"row":{{"columns":{text}}}}}' for text in texts)
-        else:
-            marks = (',"tombstone":true' if diff < 1 else "" for diff in table[DIFF].to_pylist())
-            found = (
-                f'{{"row":{{"columns":{text}{mark}}}}}'
-                for text, mark in zip(texts, marks, strict=True)
-            )
-        return b"".join(self._next(text) for text in found)
+            return self.framed(texts)
+        marks = (',"tombstone":true' if diff < 1 else "" for diff in table[DIFF].to_pylist())
+        return self.framed(f"{text}{mark}" for text, mark in zip(texts, marks, strict=True))
+
+    def framed(self, texts: Iterable[str]) -> bytes:
+        """Rows that are JSON arrays already."""
+        return b"".join(self._next(f'{{"row":{{"columns":{text}}}}}') for text in texts)
 
     def end(self, message: str | None) -> bytes:
         """See `Framing`."""

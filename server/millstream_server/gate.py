@@ -14,11 +14,11 @@ from millstream.service.text import Piece
 from millstream_server.access import Access, authorise
 from millstream_server.audit import Audit, Event
 from millstream_server.auth import Authenticator
+from millstream_server.connections import PEER
 from millstream_server.endpoint_needs import endpoint_needs, endpoint_work
 from millstream_server.failures import RefusedError, refusal
 from millstream_server.guard import Scope
 from millstream_server.limits import Limits
-from millstream_server.listening import PEER
 from millstream_server.needs import Surroundings, needs_of
 from millstream_server.origins import Origins
 from millstream_server.principal import ANONYMOUS, Principal, Refusal

@@ -1,31 +1,25 @@
-"""Sockets and protocols: HTTP/1.1, HTTP/2 (prior knowledge, upgrade, ALPN) and websockets."""
+"""Sockets, what is set on them, and how long they are served."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.asyncio.worker_context import WorkerContext
-from hypercorn.config import Config
-from hypercorn.utils import wrap_app
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from millstream.model.errors import StatementError, UnavailableError
 from millstream_server import protocols
 from millstream_server.addresses import Address
+from millstream_server.connections import Connections, Transport
 
 BACKLOG = 512
-GRACE_SECONDS = 1
+GRACE_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
 HANDSHAKE_SECONDS = 10
-_LOG = logging.getLogger("millstream.server.connections")
-PEER = "millstream.peer"
-"""Where a scope has the certificate that its client has shown, None for none."""
+UNSENT_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +56,6 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Transport:
-    """Bounds on connections."""
-
-    connections_max: int = 1_000
-    headers_bytes_max: int = 16 << 10
-    idle_seconds: float = 86_400
-
-
-@dataclass(frozen=True, slots=True)
 class Listener:
     """A bound socket; `secure` ones speak TLS."""
 
@@ -98,6 +83,7 @@ def bind(address: Address, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _limit_silence(bound, patience_s)
+    _limit_unsent(bound)
     try:
         bound.bind((address.host, address.port))
         bound.listen(BACKLOG)
@@ -119,6 +105,13 @@ def _limit_silence(bound: socket.socket, seconds: float) -> None:
             bound.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value)))
 
 
+def _limit_unsent(bound: socket.socket) -> None:
+    """Let the system take no more than this of what a client does not take: megabytes of answers
+    would be made for nothing. What is on its way is not limited, so fast clients are as fast."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
+
+
 async def serve(
     app: ASGIApp,
     listeners: Sequence[Listener],
@@ -129,85 +122,23 @@ async def serve(
     """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
     of their answers within some seconds are left behind."""
     protocols.install()
-    connections = _Connections(app, transport or Transport())
+    connections = Connections(app, transport or Transport())
+    loop = asyncio.get_running_loop()
     servers = [
-        await asyncio.start_server(
-            connections.serve,
-            sock=each.bound,
-            ssl=tls if each.secure else None,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if each.secure else None,
+        await loop.create_server(
+            connections.opened,
+            sock=listener.bound,
+            backlog=BACKLOG,
+            ssl=tls if listener.secure else None,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if listener.secure else None,
         )
-        for each in listeners
+        for listener in listeners
     ]
+    telling = asyncio.ensure_future(connections.tell_time())
     try:
         await stop()
     finally:
+        telling.cancel()
         for server in servers:
             server.close()
-        await connections.close()
-
-
-class _Connections:
-    """All that are open. Hypercorn speaks the protocols; its own `serve` would neither bound their
-    number nor tell the application of the client's certificate, and waits without end for clients
-    that do not read."""
-
-    def __init__(self, app: ASGIApp, transport: Transport) -> None:
-        self._app = app
-        self._most = transport.connections_max
-        self._config = _config(transport)
-        self._context = WorkerContext(None)
-        self._open: set[asyncio.Task[None]] = set()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection to its end."""
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._open) >= self._most:
-            writer.close()
-            return
-        self._open.add(task)
-        try:
-            channel = writer.get_extra_info("ssl_object")
-            peer = None if channel is None else channel.getpeercert()
-            app = wrap_app(_Shown(self._app, peer), 0, "asgi")  # type: ignore[arg-type]
-            loop = asyncio.get_running_loop()
-            await TCPServer(app, loop, self._config, self._context, {}, reader, writer)
-        except* KeyError:
-            # What comes on a stream that was answered already makes Hypercorn fall over.
-            _LOG.debug("A connection ended that sent more than was read", exc_info=True)
-        finally:
-            self._open.discard(task)
-
-    async def close(self) -> None:
-        """Let answers end that end soon, then cut the others off."""
-        await self._context.terminated.set()
-        if self._open:
-            await asyncio.wait(self._open, timeout=GRACE_SECONDS)
-        for task in self._open:
-            task.cancel()
-        if self._open:
-            await asyncio.wait(self._open, timeout=GRACE_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The application, told of the certificate that a connection's client has shown."""
-
-    app: ASGIApp
-    peer: object
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[PEER] = self.peer
-        await self.app(scope, receive, send)
-
-
-def _config(transport: Transport) -> Config:
-    config = Config()
-    config.keep_alive_timeout = transport.idle_seconds
-    config.h11_max_incomplete_size = transport.headers_bytes_max
-    config.h2_max_header_list_size = transport.headers_bytes_max
-    config.include_server_header = False
-    config.errorlog = _LOG
-    config.accesslog = None
-    return config
+        await connections.end(GRACE_SECONDS)

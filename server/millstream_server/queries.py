@@ -24,8 +24,10 @@ from millstream_server.failures import (
     refusal,
     unexpected,
 )
-from millstream_server.framing import Framing
+from millstream_server.framing import Delimited, Framing, Objects, PlainArray
+from millstream_server.lookups import Found
 from millstream_server.principal import Principal
+from millstream_server.protobuf import ProtobufObjects
 from millstream_server.requests import Asked
 from millstream_server.server import Server
 from millstream_server.statements import pieces_of
@@ -107,6 +109,19 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
     limit = getattr(getattr(statement, "query", None), "limit", None)
     schema = result.schema or schema_of(result.table)
     return Answer(piece, result, schema, _of_table(server, piece), limit)
+
+
+def whole(found: Found, framing: Framing) -> bytes:
+    """The body of the answer to a pull query by key."""
+    if isinstance(framing, ProtobufObjects) or not isinstance(
+        framing, Delimited | PlainArray | Objects
+    ):
+        header = framing.header(None, found.schema)
+        return header + framing.rows(found.table()) + framing.end(None)
+    header = found.heads.get(framing.media_type, b"")
+    if not header:
+        header = found.heads[framing.media_type] = framing.header(None, found.schema)
+    return header + framing.framed(found.texts()) + framing.end(None)
 
 
 def _of_table(server: Server, piece: Piece) -> bool:

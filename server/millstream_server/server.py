@@ -26,6 +26,7 @@ from millstream_server.failures import (
     RefusedError,
 )
 from millstream_server.guard import Guard, OpenDoor
+from millstream_server.lookups import Lookups
 from millstream_server.principal import Principal
 from millstream_server.requests import BODY_BYTES_MAX, Asked
 
@@ -65,6 +66,7 @@ class ServerSettings:
     bounds: Bounds = field(default_factory=Bounds)
     """Of each pull query."""
     statement_threads: int = 8
+    lookup_threads: int = 2
     print_threads: int = 16
     push_queries_max: int = 1_000
     pull_queries_max: int = 1_000
@@ -93,6 +95,7 @@ class Server:
         self._statements = ThreadPoolExecutor(
             self.settings.statement_threads, "millstream-statement"
         )
+        self.lookups = Lookups(engine, self.guard, self.settings.lookup_threads)
         self._printing = ThreadPoolExecutor(self.settings.print_threads, "millstream-print")
 
     def session(self, asked: Asked) -> Session:
@@ -170,6 +173,7 @@ class Server:
         """Let no more statements in, and end the push queries so that their clients leave."""
         self.state = State.TERMINATING
         # Before the streams end: cancelling what an answer does last would cut the answer off.
+        self.lookups.close()
         self._statements.shutdown(wait=False, cancel_futures=True)
         self._printing.shutdown(wait=False, cancel_futures=True)
         for stream in list(self.engine.pushing.values()):

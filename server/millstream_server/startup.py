@@ -16,8 +16,9 @@ from millstream.service.database import Database
 from millstream_server.audit import Event
 from millstream_server.boot import check_boot
 from millstream_server.config import ServerConfig
+from millstream_server.connections import Transport
 from millstream_server.limits import pulls_at_a_time
-from millstream_server.listening import Listener, Tls, Transport, bind, serve
+from millstream_server.listening import Listener, Tls, bind, serve
 from millstream_server.routes import application
 from millstream_server.secret import Secret
 from millstream_server.server import Server, ServerSettings

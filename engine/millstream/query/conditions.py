@@ -12,6 +12,7 @@ from millstream.operators.sql import identifier, literal
 
 OPERATORS = frozenset({"=", "<", "<=", ">", ">="})
 KEYS_MAX = 1_000
+Value = int | str
 _TYPES = (INTEGER, BIGINT, STRING)
 """Whose values compare and travel the same everywhere."""
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -23,7 +24,7 @@ class Condition:
 
     column: str
     operator: str
-    values: tuple[int | str, ...]
+    values: tuple[Value, ...]
 
 
 def conditions(predicate: Expression | None) -> tuple[Condition, ...]:

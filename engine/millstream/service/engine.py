@@ -29,6 +29,7 @@ from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
+from millstream.service.tails import Tail
 from millstream.service.threads.driver import Driver
 from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
@@ -111,6 +112,7 @@ class Engine:
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
+        self.tails: dict[str, Tail] = {}  # those that push queries share
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False

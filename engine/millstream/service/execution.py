@@ -107,13 +107,18 @@ def parsed(text: str, session: Session, *, test_statements: bool = True) -> Iter
 
 def execute_piece(engine: Engine, piece: Piece, session: Session) -> Result:
     """Execute one statement."""
-    if engine.driver.failure is not None:
-        raise FencedError("the engine has stopped", detail=str(engine.driver.failure))
+    check_running(engine)
     try:
         return _dispatch(engine, piece, session)
     except MillstreamError as error:
         locate(error, piece.script)
         raise
+
+
+def check_running(engine: Engine) -> None:
+    """FencedError where the engine has stopped for good."""
+    if engine.driver.failure is not None:
+        raise FencedError("the engine has stopped", detail=str(engine.driver.failure))
 
 
 def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:

@@ -25,6 +25,7 @@ from millstream.state.tables import (
     indexed,
     quoted,
     schema_of,
+    sought_text,
     stored_place,
 )
 
@@ -207,6 +208,9 @@ class Session:
             self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             for table in tables:
                 self.connection.execute(create_text(schema, table))
+                sought = sought_text(schema, table)
+                if sought is not None:
+                    self.connection.execute(sought)
             self.connection.execute(f"USE {schema}")
 
     def begin(self) -> None:

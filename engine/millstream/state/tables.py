@@ -58,6 +58,16 @@ def create_text(schema: str, table: StateTable) -> str:
     return f"CREATE TABLE IF NOT EXISTS {schema}.{quoted(table.name)} ({', '.join(columns)})"
 
 
+def sought_text(schema: str, table: StateTable) -> str | None:
+    """The statement that makes the index by which pull queries find a key's rows: DuckDB looks
+    them up in indexes of one column only. None where there are more, or it cannot be indexed."""
+    if not indexed(table) or len(table.key) != 1:
+        return None
+    ((column, _),) = table.key
+    index = quoted(f"{table.name}$sought")
+    return f"CREATE INDEX IF NOT EXISTS {index} ON {schema}.{quoted(table.name)} ({quoted(column)})"
+
+
 def delete_text(table: StateTable, source: str) -> str:
     """The statement that removes the rows whose keys are in `source`."""
     same = " AND ".join(

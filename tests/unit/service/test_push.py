@@ -10,10 +10,10 @@ import pytest
 import millstream
 from millstream import Database, MillstreamError, Rows, Stream
 from millstream.model.settings import EngineSettings
+from millstream.service import tails
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
-from millstream.service.statements import pushing
 
 
 def push(db: Database, sql: str) -> Stream:
@@ -130,7 +130,7 @@ def test_the_error_of_the_query_reaches_the_client(shop: Database) -> None:
 
 
 def test_a_slow_client_is_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushing, "BUFFER_BATCHES_MAX", 2)
+    monkeypatch.setattr(tails, "BUFFER_BATCHES_MAX", 2)
     db.execute("CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');")
     stream = push(db, "SELECT v FROM s EMIT CHANGES;")
     for v in range(4):
@@ -194,3 +194,66 @@ def test_aggregates_outlive_commits() -> None:
             topics = db.execute("SHOW ALL TOPICS;")
             assert isinstance(topics, Rows)
             assert not [row for row in topics if "changelog" in row[0]]
+
+
+SCALABLE = "SELECT item FROM costly EMIT CHANGES;"
+
+
+@pytest.fixture
+def scalable(shop: Database) -> Database:
+    """A stream that a query writes, and a session whose push queries share readings."""
+    shop.execute("CREATE STREAM costly AS SELECT * FROM orders WHERE amount > 50;")
+    shop.execute("SET 'ksql.query.push.v2.enabled' = 'true';")
+    shop.execute("SET 'auto.offset.reset' = 'latest';")
+    shop.wait()
+    return shop
+
+
+def running(db: Database) -> int:
+    """How many push queries the runtime has."""
+    return sum(status.transient for status in db.engine.statuses())
+
+
+def test_those_who_ask_the_same_share_one_reading(scalable: Database) -> None:
+    streams = [push(scalable, SCALABLE) for _ in range(3)]
+    limited = push(scalable, "SELECT item FROM costly EMIT CHANGES LIMIT 1;")
+    other = push(scalable, "SELECT item FROM costly WHERE amount > 70 EMIT CHANGES;")
+    assert running(scalable) == 2
+    assert len(set(queries(scalable))) == 5
+    scalable.execute("INSERT INTO orders VALUES ('x', 'ham', 60);")
+    scalable.execute("INSERT INTO orders VALUES ('x', 'egg', 80);")
+    reading = [iter(stream) for stream in (*streams, other)]
+    for rows in reading[:3]:
+        assert [next(rows), next(rows)] == [("ham",), ("egg",)]
+    assert list(limited) == [("ham",)]
+    assert next(reading[3]) == ("egg",)
+    assert len(queries(scalable)) == 4
+    for stream in (*streams, other):
+        stream.close()
+    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.tails
+
+
+def test_a_slow_one_is_ended_alone(scalable: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "BUFFER_BATCHES_MAX", 2)
+    slow, quick = push(scalable, SCALABLE), push(scalable, SCALABLE)
+    rows = iter(quick)
+    for number in range(4):
+        scalable.execute(f"INSERT INTO orders VALUES ('x', 'i{number}', 99);")
+        scalable.wait()
+        assert next(rows) == (f"i{number}",)
+    with pytest.raises(MillstreamError) as caught:
+        for _ in slow:
+            pass
+    assert caught.value.code == "E-SLOW-CONSUMER"
+    assert queries(scalable) == [quick.query_id]
+    quick.close()
+    assert running(scalable) == 0
+
+
+def test_after_the_last_has_left_a_reading_starts_anew(scalable: Database) -> None:
+    push(scalable, SCALABLE).close()
+    scalable.execute("INSERT INTO orders VALUES ('x', 'old', 99);")
+    scalable.wait()
+    with push(scalable, SCALABLE) as stream:
+        scalable.execute("INSERT INTO orders VALUES ('x', 'new', 99);")
+        assert next(iter(stream)) == ("new",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from millstream.runtime.spec import QueryState, QueryStatus, StageStatus
 from millstream.service.engine import Engine
@@ -25,7 +26,9 @@ def metrics(engine: Engine) -> EngineMetrics:
     """See `Database.metrics`."""
     statuses = engine.statuses()
     samples = engine.sampler.now(statuses)
-    queries = [_query(status, samples, engine) for status in statuses]
+    queries = [
+        told for status in statuses for told in _each(_query(status, samples, engine), engine)
+    ]
     queries += [
         QueryMetrics(query_id, PERSISTENT, QueryState.ERROR.value, error)
         for query_id, error in engine.failed.items()
@@ -37,6 +40,14 @@ def metrics(engine: Engine) -> EngineMetrics:
         states={state.value: counted[state.value] for state in QueryState},
         process=process_metrics((engine.ticks() - engine.opened_at) / SECOND_NS, engine.files),
     )
+
+
+def _each(query: QueryMetrics, engine: Engine) -> list[QueryMetrics]:
+    """What is told of a run: of each push query that listens to it, if several may."""
+    tail = engine.tails.get(query.query_id)
+    if tail is None:
+        return [query]
+    return [replace(query, query_id=stream.query_id) for stream in tail.streams]
 
 
 def _query(status: QueryStatus, samples: Samples, engine: Engine) -> QueryMetrics:

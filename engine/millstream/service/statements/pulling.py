@@ -51,7 +51,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     query = statement.query
     if query is None:
         return _beyond(piece, engine, session)
-    unsupported = _beyond_pull(query)
+    unsupported = beyond_pull(query)
     if unsupported in _EXTENDED and session.flag(EXTENDED):
         return _extended(piece.text, engine, session)
     if unsupported is not None:
@@ -65,10 +65,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
             hint=_PUSH_INSTEAD,
         )
     source = engine.catalog.source(query.source.name)
-    schema = pull_schema(source)
-    alias = query.source.alias or source.name
-    types = dict(engine.catalog.types)
-    plan = plan_pull(query, schema, alias, engine.functions, types, piece.script)
+    plan = planned_pull(query, source, engine, piece.script)
     if source.kind is SourceKind.TABLE:
         allowed = Allowed(session.flag(SCANS), session.flag(RANGES))
         windowed = source.window is not None
@@ -98,7 +95,14 @@ def _steady(plan: Pull, source: Source, engine: Engine) -> Pull:
     return replace(plan, order=f" ORDER BY {', '.join(map(identifier, [*first, *keys]))}")
 
 
-def _beyond_pull(query: s.Query) -> str | None:
+def planned_pull(query: s.Query, source: Source, engine: Engine, script: str) -> Pull:
+    """The plan of a pull query on a stream or table."""
+    alias = query.source.alias or source.name
+    types = dict(engine.catalog.types)
+    return plan_pull(query, pull_schema(source), alias, engine.functions, types, script)
+
+
+def beyond_pull(query: s.Query) -> str | None:
     """A clause that no pull query of the dialect has."""
     clauses = {
         "WINDOW": query.window is not None,

@@ -1,0 +1,113 @@
+"""One run of a push query, and all the clients that listen to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.log.log import Appended
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.schema import SourceKind
+from millstream.plan.nodes import Node
+from millstream.service.results import Stream
+from millstream.topology.topology import Topology
+
+BUFFER_BATCHES_MAX = 1024
+_BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
+
+
+@dataclass(slots=True, eq=False)
+class Tail:
+    """`node` and `properties` are what it runs; `bytes_max` bounds what waits for each client.
+
+    A client that reads too slowly is ended alone, unless it is the only one: then the query ends.
+    """
+
+    query_id: str
+    node: Node
+    properties: Mapping[str, str]
+    topology: Topology
+    bytes_max: int
+    streams: tuple[Stream, ...] = ()
+    _open: bool = True
+    _left: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def runs(self, node: Node, properties: Mapping[str, str]) -> bool:
+        """Whether its rows are those of a query."""
+        return self.node == node and self.properties == properties
+
+    def join(self, stream: Stream) -> bool:
+        """Let a client listen from now on; False when it has ended."""
+        with self._lock:
+            if self._open:
+                self.streams = (*self.streams, stream)
+            return self._open
+
+    def leave(self, stream: Stream) -> bool:
+        """A client goes. Whether it was the last one: then, once, the query is to be removed."""
+        with self._lock:
+            self._drop(stream)
+            last = not self.streams and not self._left
+            if last:
+                self._open, self._left = False, True
+            return last
+
+    def _drop(self, stream: Stream) -> None:
+        self.streams = tuple(one for one in self.streams if one is not stream)
+
+    def hand_over(self, outputs: Sequence[Appended[pa.Table]], kind: SourceKind) -> None:
+        """Put rows into the clients' buffers. What this raises stops the query, and so reaches the
+        client behind the rows that are in the buffer."""
+        with self._lock:
+            for output in outputs:
+                if not output.count:
+                    continue
+                rows = _for_clients(output.batch, self.node.schema.names, kind)
+                for stream in self.streams:
+                    if not stream.closed:
+                        self._put(stream, rows)
+
+    def _put(self, stream: Stream, rows: pa.Table) -> None:
+        full = stream.buffered_bytes + rows.nbytes > self.bytes_max and not stream.buffer.empty()
+        if not full and stream.buffer.qsize() < BUFFER_BATCHES_MAX:
+            stream.put(rows)
+            return
+        error = UnavailableError(
+            f"push query {stream.query_id} was ended: its client reads too slowly",
+            hint="Read faster, or add a LIMIT or a filter.",
+            code="E-SLOW-CONSUMER",
+        )
+        if len(self.streams) == 1:
+            raise error
+        self._drop(stream)
+        stream.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """The query has ended with an error: everybody is told."""
+        with self._lock:
+            self._open = False
+            for stream in self.streams:
+                stream.fail(
+                    error
+                    if isinstance(error, MillstreamError)
+                    else MillstreamError(f"push query {stream.query_id} failed", detail=str(error))
+                )
+
+
+def _for_clients(rows: pa.Table, columns: Sequence[str], kind: SourceKind) -> pa.Table:
+    """The columns of the query under their names, and `$diff` where there are deletions. Records
+    of a stream that have no value are no rows."""
+    kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+    change = kept[DIFF]
+    kept = kept.drop_columns([DIFF]).rename_columns(list(columns))
+    if pc.min(change).as_py() == 1:
+        return kept
+    if kind is SourceKind.STREAM:
+        return kept.filter(pc.equal(change, 1))
+    return kept.append_column(DIFF, change)

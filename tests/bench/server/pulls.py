@@ -1,0 +1,119 @@
+"""Pull queries by key over keep-alive connections, asked by wrk: how many, and how late.
+
+Once as fast as the connections go (each asks again when it has its answer), once with pauses that
+make them ask somewhat more than the goal in all. Answers are checked by asking for known rows
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.server.world import Serving
+
+GOAL_PER_S = 2_000
+GOAL_P99_MS = 20.0
+CHECKS_PER_S = 5
+_SCRIPT = Path(__file__).with_name("pull.lua")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What wrk saw, and what the server used for it."""
+
+    name: str
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
+    checked: int
+    cpu_s: float
+    cpu_us_each: float
+    rss_mb: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:>8}: {self.per_s:7,.0f} queries/s, p50 {self.p50_ms:6.2f} ms, p99"
+            f" {self.p99_ms:6.2f} ms; {self.failed} failed, {self.checked} checked; server"
+            f" {self.cpu_s:.1f} CPU-s ({self.cpu_us_each:.0f} us a query), {self.rss_mb:.0f} MB"
+        )
+
+    @property
+    def good(self) -> bool:
+        """Whether the goal is met."""
+        return self.per_s >= GOAL_PER_S and self.p99_ms < GOAL_P99_MS and not self.failed
+
+
+def pulls(server: Serving, keys: int, *, seconds: int, connections: int) -> list[Load]:
+    """Measure both; the first seconds warm up."""
+    wrk(server, keys, 3, connections, 0)
+    paced = int(connections * 1000 / GOAL_PER_S) - 4
+    return [
+        _measured("flat out", server, keys, seconds, connections, 0),
+        _measured("paced", server, keys, seconds, connections, max(1, paced)),
+    ]
+
+
+def _measured(
+    name: str, server: Serving, keys: int, seconds: int, connections: int, pause_ms: int
+) -> Load:
+    ended, checked = threading.Event(), []
+    checking = threading.Thread(target=_check, args=(server, keys, ended, checked))
+    before = server.cpu_s()
+    checking.start()
+    try:
+        requests, duration_us, failed, p50_us, p99_us = wrk(
+            server, keys, seconds, connections, pause_ms
+        )
+    finally:
+        ended.set()
+        checking.join()
+    wrong = [key for key, right in checked if not right]
+    if wrong or not checked:
+        raise RuntimeError(f"Wrong answers for {wrong}, of {len(checked)} checked")
+    cpu_s = server.cpu_s() - before
+    return Load(
+        name,
+        requests / (duration_us / 1e6),
+        p50_us / 1000,
+        p99_us / 1000,
+        failed,
+        len(checked),
+        cpu_s,
+        cpu_s / requests * 1e6,
+        server.rss_mb(),
+    )
+
+
+def wrk(server: Serving, keys: int, seconds: int, connections: int, pause_ms: int) -> list[int]:
+    """Requests, us, how many failed, and the us that 50 % and 99 % of them took at most."""
+    program = shutil.which("wrk")
+    if program is None:
+        raise RuntimeError("wrk is needed: apt-get install wrk, or brew install wrk")
+    command = [program, "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+    found = subprocess.run(
+        [*command, "-s", str(_SCRIPT), f"http://{server.host}/query-stream"],
+        env={**os.environ, "KEYS": str(keys), "PAUSE_MS": str(pause_ms)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = (line for line in found.stdout.splitlines() if line.startswith("RESULT "))
+    return [int(word) for word in line.split()[1:]]
+
+
+def _check(
+    server: Serving, keys: int, ended: threading.Event, checked: list[tuple[str, bool]]
+) -> None:
+    chance = random.Random(1)
+    while not ended.wait(1 / CHECKS_PER_S):
+        number = chance.randrange(keys)
+        key = f"user_{number}"
+        checked.append((key, server.row(key) == [key, 1, number % 1000]))
+    checked.append(("nobody", server.row("nobody") == []))

@@ -1,0 +1,121 @@
+"""Pull queries by key, prepared once: the same answers as any pull query gives."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from millstream.service.text import Piece
+from millstream_server.failures import FORBIDDEN, RefusedError
+from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.guard import OpenDoor, Principal
+from tests.served import served
+from tests.server.conftest import Door
+
+BY_KEY = "SELECT * FROM spending WHERE customer = 'ann';"
+SAME = "SELECT * FROM spending WHERE customer = 'ann' AND true;"
+ALL_TYPES = (
+    "CREATE STREAM many (k STRING KEY, i INT, d DOUBLE, n DECIMAL(6, 2), b BOOLEAN, t TIMESTAMP,"
+    " day DATE, clock TIME, raw BYTES, a ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<x INT, y STRING>)"
+    " WITH (kafka_topic='many', value_format='JSON', partitions=2);"
+    "CREATE TABLE latest AS SELECT k, LATEST_BY_OFFSET(i) AS i, LATEST_BY_OFFSET(d) AS d,"
+    " LATEST_BY_OFFSET(n) AS n, LATEST_BY_OFFSET(b) AS b, LATEST_BY_OFFSET(t) AS t,"
+    " LATEST_BY_OFFSET(day) AS day, LATEST_BY_OFFSET(clock) AS clock, LATEST_BY_OFFSET(raw) AS raw,"
+    " LATEST_BY_OFFSET(a) AS a, LATEST_BY_OFFSET(m) AS m, LATEST_BY_OFFSET(s) AS s"
+    " FROM many GROUP BY k;"
+    "INSERT INTO many VALUES ('x', 1, 0.5, 1.50, true, '2024-01-02T03:04:05.678', '2024-01-02',"
+    " '03:04:05', 'aGk=', ARRAY[1, 2], MAP('p' := 7), STRUCT(x := 3, y := 'z'));"
+    "INSERT INTO many (k) VALUES ('empty');"
+)
+
+
+@pytest.mark.parametrize("kind", [DELIMITED, JSON, KSQL, PROTOBUF, ARROW])
+def test_the_answer_is_that_of_any_pull_query(shop: Door, kind: str) -> None:
+    for key in ("ann", "nobody"):
+        by_key, same = (sql.replace("ann", key) for sql in (BY_KEY, SAME))
+        found = shop.http.post("/query-stream", json={"sql": by_key}, headers={"accept": kind})
+        other = shop.http.post("/query-stream", json={"sql": same}, headers={"accept": kind})
+        assert found.content == other.content
+        assert found.headers["content-type"] == other.headers["content-type"]
+
+
+def test_values_of_all_types(door: Door) -> None:
+    door.ksql(ALL_TYPES)
+    door.engine.drain()
+    for key in ("x", "empty"):
+        by_key = f"SELECT * FROM latest WHERE k = '{key}'"
+        assert door.query(f"{by_key};") == door.query(f"{by_key} AND true;")
+
+
+def test_columns_may_be_chosen_and_renamed(shop: Door) -> None:
+    sql = "SELECT total AS spent, customer FROM spending s WHERE s.customer = 'bob';"
+    header, row = shop.query(sql).splitlines()
+    assert json.loads(header)["columnNames"] == ["SPENT", "CUSTOMER"]
+    assert row == '[20.00,"bob"]'
+
+
+def test_many_at_once(shop: Door) -> None:
+    wanted = {"ann": ['["ann",3.75]'], "bob": ['["bob",20.00]'], "it''s": []}
+
+    def rows(key: str) -> list[str]:
+        return shop.query(BY_KEY.replace("ann", key)).splitlines()[1:]
+
+    keys = list(wanted) * 20
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(rows, keys)) == [wanted[key] for key in keys]
+
+
+def test_what_is_committed_later_is_seen(shop: Door) -> None:
+    shop.query(BY_KEY)
+    shop.ksql("INSERT INTO orders VALUES ('ann', 1.00);")
+    shop.engine.drain()
+    assert shop.query(BY_KEY).splitlines()[1:] == ['["ann",4.75]']
+
+
+def test_statements_change_what_is_prepared(shop: Door) -> None:
+    shop.query(BY_KEY)
+    shop.ksql("DROP TABLE spending;")
+    answer = shop.http.post("/query-stream", json={"sql": BY_KEY})
+    assert "SPENDING does not exist" in answer.json()["message"]
+    shop.ksql("CREATE TABLE spending AS SELECT customer, COUNT(*) AS n FROM orders"
+              " GROUP BY customer;")  # fmt: skip
+    shop.engine.drain()
+    assert shop.query(BY_KEY).splitlines()[1:] == ['["ann",2]']
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM spending WHERE customer = 5;",
+        "SELECT * FROM orders WHERE customer = 'ann';",
+        "SELECT * FROM spending WHERE total = 5;",
+        "SELECT nothing FROM spending WHERE customer = 'ann';",
+    ],
+)
+def test_other_queries_go_their_own_way(shop: Door, sql: str) -> None:
+    """A wrong key, a stream, a column that is none of the key, one that is not there."""
+    same = sql.replace(";", " AND true;")
+    for _ in range(2):
+        found, other = (shop.http.post("/query-stream", json={"sql": text}) for text in (sql, same))
+        assert found.status_code == other.status_code
+        if found.status_code == 200:
+            assert found.text == other.text
+
+
+class NotAnn(OpenDoor):
+    """Nobody may ask for ann."""
+
+    def authorise(self, principal: Principal, statement: Piece) -> None:
+        if "ann" in statement.text:
+            raise RefusedError(FORBIDDEN, "not ann")
+
+
+def test_each_key_is_authorised(shop: Door) -> None:
+    with served(shop.engine, guard=NotAnn()) as found, ExitStack() as stack:
+        door = Door(shop.engine, found, stack)
+        bob = BY_KEY.replace("ann", "bob")
+        assert door.query(bob).splitlines()[1:] == ['["bob",20.00]']
+        assert door.http.post("/query-stream", json={"sql": BY_KEY}).status_code == 403
