@@ -8,10 +8,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_server.failures import FORBIDDEN, RefusedError
 from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
-from millstream_server.guard import OpenDoor, Principal
+from millstream_server.guard import OpenDoor
+from millstream_server.principal import Principal
 from tests.served import served
 from tests.server.conftest import Door
 
@@ -108,7 +110,7 @@ def test_other_queries_go_their_own_way(shop: Door, sql: str) -> None:
 class NotAnn(OpenDoor):
     """Nobody may ask for ann."""
 
-    def authorise(self, principal: Principal, statement: Piece) -> None:
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
         if "ann" in statement.text:
             raise RefusedError(FORBIDDEN, "not ann")
 
