@@ -39,6 +39,7 @@ MAY_SEE: dict[str, set[str]] = {
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
 ABOVE = {
     "query": {"service", "millstream_server", "millstream_cli"},
+    "history": {"service", "millstream_server", "millstream_cli"},
     "service": {"millstream_server", "millstream_cli"},
     "millstream_server": {"millstream_cli"},
     "millstream_cli": set(),
