@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,18 @@ def output(case: Case) -> list[list[Written]]:
         stack.callback(running.close)
         running.run()
         return list(_written(running.engine, case.statements[-1].sink.topic))
+
+
+@contextmanager
+def open_case(case: Case) -> Iterator[Engine]:
+    """An engine that has done all that a case says, at once and without restarts."""
+    plain = replace(case, running=replace(case.running, restarts=()))
+    running = _Running(plain, ":memory:")
+    try:
+        running.run()
+        yield running.engine
+    finally:
+        running.close()
 
 
 class _Running:
