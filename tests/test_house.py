@@ -54,7 +54,7 @@ HOMES: dict[str, set[str]] = {
     "hypercorn": {"millstream_server"},
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
-    "threading": {"log", "service", "kernel", "state", "query", "millstream_cli"},
+    "threading": {"log", "service", "kernel", "state", "query", "history", "millstream_cli"},
 }
 """The rooms in which a library may be imported."""
 PURE = {"runtime": {"threading", "time", "random", "os", "socket", "asyncio", "uuid", "datetime"}}

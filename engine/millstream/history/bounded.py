@@ -18,7 +18,7 @@ from millstream.log.log import (
     TopicPartition,
     Writer,
 )
-from millstream.log.membership import Claim, Member
+from millstream.log.membership import Member
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import StatementError
 
@@ -71,33 +71,11 @@ def _from(records: pa.Table, offset: int) -> pa.Table:
     return records.slice(int(np.searchsorted(offsets, offset)))
 
 
-class OneTask:
-    """The member that holds one task for ever."""
-
-    def __init__(self, partition: int) -> None:
-        self._claim = Claim(1, frozenset({partition}))
-
-    def claim(self) -> Claim:
-        """See `Member`."""
-        return self._claim
-
-    def settled(self, epoch: int) -> None:
-        """See `Member`; nobody waits."""
-
-    def writer(self, epoch: int) -> Writer[pa.Table]:
-        """See `Member`; what a bounded run makes is handed out, not written."""
-        refuse()
-
-    def close(self) -> None:
-        """See `Member`."""
-
-
 class BoundedLog:
     """Implements `Log` for reading one partition of each of some topics, from feeds."""
 
-    def __init__(self, partition: int, feeds: Mapping[str, Feed]) -> None:
+    def __init__(self, feeds: Mapping[str, Feed]) -> None:
         """`feeds`: by topic."""
-        self._partition = partition
         self._feeds = feeds
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
@@ -110,8 +88,8 @@ class BoundedLog:
         return DirectReader(self)
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
-        """See `Log`."""
-        return OneTask(self._partition)
+        """Refused."""
+        refuse()
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`; where nobody says where to begin."""

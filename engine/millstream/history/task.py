@@ -59,7 +59,7 @@ def run_task(
     """
     made: list[Produced] = []
     failed: list[Exception] = []
-    log = BoundedLog(partition, {topic: Feed(given) for topic, given in pieces.items()})
+    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()})
     instance: Instance[pa.Table] = Instance(
         log, _SETTINGS, lambda _, problems: made.extend(problems)
     )
@@ -125,4 +125,5 @@ def _spec(
         (KernelSpec(kernel, inputs, kind.sub.partitions),),
         start={(topic, partition): starts.get(topic, 0) for topic in inputs},
         transient=True,
+        tasks=frozenset({partition}),
     )

@@ -178,7 +178,7 @@ def moments(out: pa.Table, known: Ints | None, before: int) -> Ints:
     the input's; otherwise it is taken to rise with the rows themselves, from `before` on."""
     seq = out[SEQ].to_numpy()
     if known is not None:
-        return known[seq]
+        return np.asarray(known[seq], np.int64)
     order = np.argsort(seq, kind="stable")
     numbers, times = seq[order], out[ROWTIME].to_numpy()[order]
     rising = np.maximum.accumulate(np.maximum(times, before))
