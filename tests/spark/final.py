@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.log.log import Appended
+from millstream.log.log import Appended, Log
 from millstream.model.schema import SourceKind
-from millstream.service.engine import Engine
 
 Record = tuple[int, bytes | None, bytes | None, int, str]
 """Partition, key (with its window), value, event time, headers."""
@@ -22,14 +21,14 @@ def records_in(partition: int, batch: pa.Table) -> Iterable[Record]:
         yield partition, row["key"], row["value"], row["timestamp"], str(row["headers"] or [])
 
 
-def written(engine: Engine, topic: str) -> list[Record]:
+def written(log: Log[pa.Table], topic: str) -> list[Record]:
     """All records on a topic."""
-    described = engine.log.topic(topic)
+    described = log.topic(topic)
     found: list[Record] = []
     for partition in range(described.partitions if described else 0):
         offset, end = 0, False
         while not end:
-            fetched = engine.log.read(topic, partition, offset, 100_000)
+            fetched = log.read(topic, partition, offset, 100_000)
             found += records_in(partition, fetched.batch)
             offset, end = fetched.next_offset, fetched.end
     return found

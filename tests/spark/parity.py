@@ -67,7 +67,7 @@ def difference(engine: Engine, backend: Backend, given: Counter[str]) -> tuple[i
     for topic, records in found.items():
         if given[topic]:
             return 0, ""
-        live = written(engine, topic)
+        live = written(engine.log, topic)
         total += len(live)
         kind = engine.catalog.over_topic(topic)[0].kind
         if (wanted := final(live, kind)) != (got := final(records, kind)):

@@ -23,6 +23,7 @@ from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
+from millstream.runtime.spec import Guarantee, RuntimeSettings
 from tests.properties.pipeline import Pipeline
 from tests.spark.final import final, made, records_in
 
@@ -30,6 +31,9 @@ STREAM = (
     "CREATE STREAM s (id STRING KEY, v INT, w STRING) WITH (kafka_topic='a', value_format='JSON');"
 )
 TABLE = "CREATE TABLE t (id STRING PRIMARY KEY, x INT) WITH (kafka_topic='b', value_format='JSON');"
+WHOLE, AT_ONCE = RuntimeSettings(commit_interval_ms=3), Guarantee.AT_LEAST_ONCE
+"""The live engine meets all of its input at once, and a sub-topology what the one before it has
+just sent: exactly once, it would meet that after the commit, and the rest of its input before."""
 QUERIES = {
     "projection": "CREATE STREAM o AS SELECT id, v + 1 AS v FROM s WHERE v > 2;",
     "count per key": "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;",
@@ -48,7 +52,7 @@ QUERIES = {
 def pipeline(query: str, partitions: int = 3) -> Pipeline:
     counts = {"a": partitions, "b": partitions, "o": partitions}
     text = QUERIES[query].replace(" o AS ", " o WITH (kafka_topic='o') AS ", 1)
-    made_ = Pipeline(f"{STREAM}{TABLE}", text, counts)
+    made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE)
     for i in range(80):
         key = f"k{i % 7}".encode()
         value = json.dumps({"v": i, "w": f"k{i * 5 % 4}"}).encode()
