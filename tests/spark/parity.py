@@ -15,14 +15,19 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything, widths_of
-from millstream.history.task import Produced
 from millstream.log.log import Appended
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
@@ -33,13 +38,33 @@ from tests.differential.drive import open_case
 from tests.differential.generator import case as random_case
 from tests.spark.final import Record, final, made, written
 
-PROGRESS = 100
-Backend = Callable[[Run, Engine], Iterator[Produced]]
+TOGETHER = 40
+"""A Spark job takes longer to start than a case."""
+Made = list[Appended[pa.Table]]
+Backend = Callable[[Sequence[tuple[Run, Engine]]], Sequence[Made | Exception]]
+"""Carries out several runs; what each makes, or why it could not be carried out."""
 
 
-def locally(run: Run, engine: Engine) -> Iterator[Produced]:
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An engine that has done everything, None where its statements are refused. `given`: how many
+    records were put on each topic by others than queries."""
+
+    name: str
+    engine: Callable[[], AbstractContextManager[Engine | None]]
+    given: Counter[str] = field(default_factory=Counter)
+
+
+def locally(wanted: Sequence[tuple[Run, Engine]]) -> list[Made | Exception]:
     """All tasks in this process."""
-    return run_local(run, FromLog(engine.log), engine.functions)
+    found: list[Made | Exception] = []
+    for run, engine in wanted:
+        try:
+            outputs = run_local(run, FromLog(engine.log), engine.functions)
+            found.append([item for item in outputs if isinstance(item, Appended)])
+        except Exception as error:
+            found.append(error)
+    return found
 
 
 def runs(engine: Engine) -> Iterator[tuple[str, Run]]:
@@ -57,16 +82,18 @@ def runs(engine: Engine) -> Iterator[tuple[str, Run]]:
         )
 
 
-def difference(engine: Engine, backend: Backend, given: Counter[str]) -> tuple[int, str]:
-    """How many records the queries of an engine make, and how a bounded run differs. `given`:
-    how many records were put on each topic by others than queries."""
-    found: dict[str, list[Record]] = {}
-    for topic, run in runs(engine):
-        outputs = backend(run, engine)
-        records = made(item for item in outputs if isinstance(item, Appended))
-        found.setdefault(topic, []).extend(records)
+def difference(
+    engine: Engine, topics: Sequence[str], found: Sequence[Made | Exception], given: Counter[str]
+) -> tuple[int, str]:
+    """How many records the queries of an engine have made, and how what bounded runs made for
+    these topics differs."""
+    by_topic: dict[str, list[Record]] = {}
+    for topic, outputs in zip(topics, found, strict=True):
+        if isinstance(outputs, Exception):
+            return 1, f"{topic}: {type(outputs).__name__}: {outputs}"
+        by_topic.setdefault(topic, []).extend(made(outputs))
     total = 0
-    for topic, records in found.items():
+    for topic, records in by_topic.items():
         if given[topic]:
             return 0, ""
         live = written(engine.log, topic)
@@ -81,26 +108,32 @@ def shown(rows: Any) -> str:
     return str(sorted(rows.items(), key=str))[:1500]
 
 
-def judged(case: Case, backend: Backend) -> tuple[int, str]:
-    """Records made by a case, and what is different."""
+@contextmanager
+def of_case(case: Case) -> Iterator[Engine | None]:
+    """The engine of a conformance case, behind its whole input."""
     engine = in_memory()
     try:
-        if drive(case, [case.inputs], engine) is not None:
-            return 0, ""
-        return difference(engine, backend, Counter(item["topic"] for item in case.inputs))
+        yield engine if drive(case, [case.inputs], engine) is None else None
     finally:
         engine.close()
 
 
-def judged_query(seed: int, backend: Backend) -> tuple[int, str]:
-    """The same of a random query over random data."""
-    case = random_case(seed)
-    with open_case(case) as engine:
-        return difference(engine, backend, Counter())
+def judged(jobs: Sequence[Job], backend: Backend) -> Iterator[tuple[str, int, str]]:
+    """(name, records made, what is different) of each job; their runs are carried out together."""
+    with ExitStack() as opened:
+        engines = [opened.enter_context(job.engine()) for job in jobs]
+        wanted = [[] if engine is None else list(runs(engine)) for engine in engines]
+        pairs = zip(engines, wanted, strict=True)
+        found = iter(backend([(run, e) for e, own in pairs if e for _, run in own]))
+        for job, engine, own in zip(jobs, engines, wanted, strict=True):
+            outputs = [next(found) for _ in own]
+            if engine is not None:
+                topics = [topic for topic, _ in own]
+                yield job.name, *difference(engine, topics, outputs, job.given)
 
 
-def jobs(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Backend], Any]]]:
-    """All that is to be judged, by name."""
+def jobs_of(options: argparse.Namespace) -> Iterator[Job]:
+    """All that is to be judged."""
     if options.cases:
         for case in load(Path(options.cases), options.only, None):
             if (
@@ -108,9 +141,16 @@ def jobs(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Backend],
                 and beyond_the_engine(case) is None
                 and drawn(case, options)
             ):
-                yield case.id, lambda backend, case=case: judged(case, backend)
+                given = Counter(item["topic"] for item in case.inputs)
+                yield Job(case.id, partial(of_case, case), given)
     for seed in range(options.seed, options.seed + options.queries):
-        yield f"seed {seed}", lambda backend, seed=seed: judged_query(seed, backend)
+        yield Job(f"seed {seed}", partial(open_case, random_case(seed)))
+
+
+def batched(jobs: Iterator[Job], size: int) -> Iterator[list[Job]]:
+    """Jobs by so many."""
+    while some := list(islice(jobs, size)):
+        yield some
 
 
 def drawn(case: Case, options: argparse.Namespace) -> bool:
@@ -121,23 +161,20 @@ def drawn(case: Case, options: argparse.Namespace) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 1 when less than 98 % are equal."""
     options = _options().parse_args(arguments)
-    backend = locally
+    backend: Backend = locally
     if options.backend == "spark":
         from tests.spark.on_spark import on_spark
 
         backend = on_spark(options.master)
-    started, failed, equal = time.monotonic(), {}, 0
-    for name, judge in jobs(options):
-        try:
-            records, reason = judge(backend)
-        except Exception as error:
-            records, reason = 1, f"{type(error).__name__}: {error}"
-        equal += bool(records) and not reason
-        if (equal + len(failed)) % PROGRESS == 0 and records:
-            print(f"{equal} equal, {time.monotonic() - started:.0f} s", flush=True)
-        if reason:
-            failed[name] = reason
-            print(f"{name}: {reason}", flush=True)
+    started, failed, equal, seen = time.monotonic(), {}, 0, 0
+    for some in batched(jobs_of(options), TOGETHER):
+        for name, records, reason in judged(some, backend):
+            equal += bool(records) and not reason
+            if reason:
+                failed[name] = reason
+                print(f"{name}: {reason}", flush=True)
+        seen += len(some)
+        print(f"{seen} done, {equal} equal, {time.monotonic() - started:.0f} s", flush=True)
     total = equal + len(failed)
     print(
         f"{equal} of {total} that yield records are equal ({equal / max(1, total):.2%}), "

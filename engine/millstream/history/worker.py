@@ -35,8 +35,9 @@ SCHEMA = pa.schema(
         pa.field("content", pa.binary()),
     ]
 )
-START, PROBLEM, FAILURE = "$start", "$problem", "$failure"
-"""In the place of a topic: the first row of a task, a row that was no use, what ended a task."""
+START, PROBLEM, FAILURE = "", "$problem", "$failure"
+"""In the place of a topic: the first row of a task (before all others when rows are sorted), a row
+that was no use, what ended a task."""
 NEVER = -(1 << 63)
 
 

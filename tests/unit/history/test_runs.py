@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -94,13 +95,14 @@ def by_exchange(run: Run, live: Pipeline) -> Iterator[Any]:
             start = dict.fromkeys(SCHEMA.names) | {"topic": START, "partition": partition}
             start["moment"] = NEVER
             rows = waiting.pop((stage.kind.sub.index, partition), [])
-            rows.sort(key=lambda row: (row["moment"], row["topic"], row["sender"], row["number"]))
-            rows.insert(0, start)
+            start |= {"sender": -1, "number": -1}
+            rows = sorted([start, *rows], key=itemgetter("moment", "topic", "sender", "number"))
             for batch in work.run([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)]):
                 for row in batch.to_pylist():
-                    if row["topic"] in run.inner:
-                        reader = run.reader_of(row["topic"])
-                        waiting[reader, row["partition"]].append(row)
+                    if stage.kind.sub.output in run.inner:
+                        reader = run.reader_of(str(stage.kind.sub.output))
+                        tasks = run.topology.subtopologies[reader].partitions
+                        waiting[reader, row["partition"] % tasks].append(row)
                     else:
                         yield produced(row["topic"], row["partition"], row["count"], row["content"])
 
