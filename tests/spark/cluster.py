@@ -1,6 +1,6 @@
 """A standalone Spark cluster of two worker processes on this machine, and the flights on it.
 
-    python -m tests.spark.cluster
+    python -m tests.spark.cluster [--rows N]
 
 The demo's script is run by the live engine and checked against plain DuckDB; then each of its
 queries is run on the cluster, over what the ones before it have made there, and must end with the
@@ -9,6 +9,7 @@ same records.
 
 from __future__ import annotations
 
+import argparse
 import os
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import duckdb
 import pyspark
 
 import millstream
@@ -37,7 +39,7 @@ from tests.spark.parity import runs
 
 HOST = "127.0.0.1"
 WORKERS = 2
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 @contextmanager
@@ -125,11 +127,21 @@ def copied(engine: Engine) -> EmbeddedLog:
     return log
 
 
-def flights(master: str) -> int:
+def shortened(flights: Path, rows: int) -> Path:
+    """The first flights of a file, in a file of their own."""
+    path = flights.with_name("first.parquet")
+    with duckdb.connect() as plain:
+        plain.execute(f"COPY (FROM '{flights}' LIMIT {rows}) TO '{path}'")
+    return path
+
+
+def flights(master: str, rows: int | None) -> int:
     """How many queries of the demo end differently on the cluster."""
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="millstream-flights-") as folder:
         files = unpacked(Path(folder))
+        if rows is not None:
+            files["FLIGHTS"] = shortened(files["FLIGHTS"], rows)
         with millstream.connect() as database:
             variables = {name: str(path) for name, path in files.items()}
             database.session.variables.update(variables)
@@ -171,9 +183,12 @@ def same(
 
 def main() -> int:
     """Run the command; 1 when anything differs."""
+    parser = argparse.ArgumentParser(prog="cluster", description=__doc__)
+    parser.add_argument("--rows", type=int, help="flights to take; all of them by default")
+    options = parser.parse_args()
     with cluster() as master:
         print(f"{master} with {WORKERS} workers", flush=True)
-        return 1 if flights(master) else 0
+        return 1 if flights(master, options.rows) else 0
 
 
 if __name__ == "__main__":

@@ -55,11 +55,6 @@ def before(records: pa.Table, end: int) -> pa.Table:
     return records.filter(pc.less(records["offset"], end))
 
 
-def nothing() -> Iterator[Piece]:
-    """What a partition without a split holds."""
-    return iter(())
-
-
 def pieces_of(source: Source, split: Split | None) -> Iterator[Piece]:
     """The records of a split that may not be there."""
-    return nothing() if split is None else source.pieces(split)
+    return iter(()) if split is None else source.pieces(split)
