@@ -23,9 +23,11 @@ MODES ?= alos,eos,eos100
 PEERS ?= none
 PEERS_FROM ?= ../shared/bench
 MEMORY ?=
+SHARE ?= 1
+RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation fuzz-http sim crash differential
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation fuzz-http sim crash differential spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -117,3 +119,13 @@ endif
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
 	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)
+
+$(VENV)/.spark: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
+	@touch $@
+
+spark: $(VENV)/.spark  ## Bounded runs on Spark against the live engine, and a cluster: CASES=dir [SHARE=0..1] [RANDOM=n]
+	@$(BIN)/python -m tests.spark.run --cases '$(CASES)' --share $(SHARE) --queries $(RANDOM)
+
+bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL: EVENTS=n
+	@$(BIN)/python -m tests.bench.spark --records $(EVENTS)

@@ -39,6 +39,7 @@ MAY_SEE: dict[str, set[str]] = {
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
 ABOVE = {
     "query": {"service", "millstream_server", "millstream_cli"},
+    "history": {"service", "millstream_server", "millstream_cli"},
     "service": {"millstream_server", "millstream_cli"},
     "millstream_server": {"millstream_cli"},
     "millstream_cli": set(),
@@ -55,7 +56,7 @@ HOMES: dict[str, set[str]] = {
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "kernel", "log", "query", "service", "functions"},
     "threading": {
-        *("log", "service", "kernel", "state", "query"),
+        *("log", "service", "kernel", "state", "query", "history"),
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,28 @@ def output(case: Case) -> list[list[Written]]:
         return list(_written(running.engine, case.statements[-1].sink.topic))
 
 
+@contextmanager
+def open_case(case: Case) -> Iterator[Engine]:
+    """An engine that has done all that a case says, at once and without restarts. What moves
+    between sub-topologies does so when it is made: exactly once, it would with the commit, and the
+    other inputs of who gets it would have been read by then."""
+    records = tuple(replace(record, chunk=0) for record in case.records)
+    whole = replace(case.running, restarts=(), max_batch=200_000)
+    plain = replace(case, running=whole, records=records)
+    running = _Running(plain, ":memory:", {"processing.guarantee": "at_least_once"})
+    try:
+        running.run()
+        yield running.engine
+    finally:
+        running.close()
+
+
 class _Running:
     """An engine with the statements of a case, which may be closed and opened again."""
 
-    def __init__(self, case: Case, path: str) -> None:
-        self.case, self.path = case, path
+    def __init__(self, case: Case, path: str, own: Mapping[str, str] | None = None) -> None:
+        """`own`: session properties over those of the case."""
+        self.case, self.path, self.own = case, path, dict(own or {})
         self.engine = self._open()
         self.left = list(case.running.restarts)
         self.steps = 0
@@ -82,7 +99,7 @@ class _Running:
             texts.append((text, properties(statement, self.case)))
         for text, set_ in texts:
             for piece in parse_text(text):
-                execute_piece(self.engine, piece, Session(dict(set_)))
+                execute_piece(self.engine, piece, Session(set_ | self.own))
 
     def run(self) -> None:
         """Append the records chunk by chunk, coming to rest after each."""

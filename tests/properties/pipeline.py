@@ -55,8 +55,16 @@ def topology_of(sources: str, sql: str, partitions: Mapping[str, int]) -> Topolo
 class Pipeline:
     """A query that writes to the topic `o`; `stop` and `start` take its state away."""
 
-    def __init__(self, sources: str, sql: str, partitions: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        sources: str,
+        sql: str,
+        partitions: Mapping[str, int],
+        settings: RuntimeSettings = SETTINGS,
+        guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
+    ) -> None:
         """`partitions`: of the topics that it reads and of `o`."""
+        self.settings, self.guarantee = settings, guarantee
         self.topology = topology_of(sources, sql, partitions)
         self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
         internal = {one.name: one.partitions for one in self.topology.internal_topics}
@@ -87,9 +95,9 @@ class Pipeline:
             for sub in self.topology.subtopologies
         )
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
-        self.instance: Instance[Any] = Instance(self.log, SETTINGS)
+        self.instance: Instance[Any] = Instance(self.log, self.settings)
         self.instance.add_query(
-            QuerySpec("Q", "Q", specs, Guarantee.EXACTLY_ONCE, repartitions=frozenset(moved))
+            QuerySpec("Q", "Q", specs, self.guarantee, repartitions=frozenset(moved))
         )
 
     def stop(self) -> None:

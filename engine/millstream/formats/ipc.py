@@ -7,10 +7,10 @@ import pyarrow as pa
 from millstream.model.errors import CorruptionError
 
 
-def pack(table: pa.Table) -> bytes:
-    """The table as one Arrow IPC stream, its buffers compressed with LZ4."""
+def pack(table: pa.Table, *, compressed: bool = True) -> bytes:
+    """The table as one Arrow IPC stream, its buffers compressed with LZ4 unless it stays here."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if compressed else None)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())

@@ -20,6 +20,7 @@ from millstream.model.batch import (
     DIFF,
     HEADER_TYPE,
     HEADERS,
+    MOMENT,
     PART,
     RAW_SCHEMA,
     ROWTIME,
@@ -140,8 +141,10 @@ def moved(
     node: Repartition,
     topic: str,
     partitions: int,
+    moments: Ints | None = None,
 ) -> tuple[Appended[pa.Table], ...]:
-    """One record for each partition that rows move to, holding them as Arrow IPC."""
+    """One record for each partition that rows move to, holding them as Arrow IPC. With `moments`
+    the rows carry them, and the record's time is the first of them instead of the newest."""
     if out.num_rows == 0:
         return ()
     if node.key_format is None or partitions == 1:
@@ -159,13 +162,29 @@ def moved(
     else:
         seq = seq * 2 + (out[DIFF].to_numpy() > 0)
     rows = out.drop_columns(leaving)
+    if moments is not None:
+        rows = rows.append_column(MOMENT, pa.array(moments))
     result = []
     for partition, piece in by_partition(rows, destination, seq, None):
         blob = pack(piece)
-        newest = pc.max(piece[ROWTIME]).as_py()
-        batch = raw_batch([(None, blob, newest)])
+        time = pc.max(piece[ROWTIME]) if moments is None else piece[MOMENT][0]
+        batch = raw_batch([(None, blob, time.as_py())])
         result.append(Appended(topic, partition, batch, 1, len(blob)))
     return tuple(result)
+
+
+def moments(out: pa.Table, known: Ints | None, before: int) -> Ints:
+    """How far event time had come with each row of `out`. `known`: by `$seq`, where that is still
+    the input's; otherwise it is taken to rise with the rows themselves, from `before` on."""
+    seq = out[SEQ].to_numpy()
+    if known is not None:
+        return np.asarray(known[seq], np.int64)
+    order = np.argsort(seq, kind="stable")
+    numbers, times = seq[order], out[ROWTIME].to_numpy()[order]
+    rising = np.maximum.accumulate(np.maximum(times, before))
+    result = np.empty_like(rising)
+    result[order] = rising[np.searchsorted(numbers, numbers, side="right") - 1]
+    return result
 
 
 def delivered(out: pa.Table) -> tuple[Appended[pa.Table], ...]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from millstream.formats.codec import DecodeSpec, decode
 from millstream.formats.ipc import unpack
-from millstream.kernel.order import Ordered, Segment, order_rows
+from millstream.kernel.order import Ints, Ordered, Segment, order_rows
 from millstream.log.log import Fetched
 from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.physical import arrow_type, physical_names
@@ -40,7 +40,8 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Intake:
     """What a run works on. `tables` has one relation per input, its rows numbered; `offsets`
-    the record offset of each row; `marks` the new marks by (partition, input)."""
+    the record offset of each row; `marks` the new marks by (partition, input); `moments` how far
+    event time had come, by `$seq`."""
 
     tables: tuple[pa.Table, ...]
     offsets: tuple[Any, ...]
@@ -48,6 +49,7 @@ class Intake:
     marks: Mapping[tuple[int, int], Mark]
     problems: tuple[Problem, ...]
     headers: bool
+    moments: Ints
 
     @property
     def rows(self) -> int:
@@ -254,7 +256,9 @@ def _finish(
         for problem in item.problems
         if problem.offset < consumed.get((problem.topic, problem.partition), 1 << 62)
     )
-    return Intake(tuple(tables), tuple(offsets), consumed, moved, problems, headers)
+    return Intake(
+        tuple(tables), tuple(offsets), consumed, moved, problems, headers, ordered.moments
+    )
 
 
 def _mark(

@@ -27,6 +27,7 @@ from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SourceInput, SubTopology
 
+_NEVER = -(1 << 63)
 _GUARDED_RUNS = 16
 """After a failing row, so many runs use the exact program at once: failures come in swarms."""
 
@@ -38,7 +39,8 @@ class DuckKernel:
     a key may be dropped between commits; outputs of a table sink then leave with `flush`.
     `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
     them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
-    `pace`: when changelogs are shortened.
+    `pace`: when changelogs are shortened. `moments`: rows that move carry how far event time had
+    come when they did (see `emit.moved`).
     """
 
     def __init__(
@@ -53,7 +55,10 @@ class DuckKernel:
         delivering: bool = True,
         fatal: frozenset[str] = frozenset(),
         pace: Pace = PACE,
+        moments: bool = False,
     ) -> None:
+        self._moments = moments
+        self._moment = _NEVER
         self._sub = sub
         self._catalogue = catalogue
         self._output_partitions = output_partitions
@@ -117,7 +122,7 @@ class DuckKernel:
             return RunResult((), taken.consumed, taken.problems)
         try:
             out, problems = self._process(taken)
-            outputs, unwritten = self._emit(out)
+            outputs, unwritten = self._emit(out, taken)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
         return RunResult(outputs, taken.consumed, (*taken.problems, *problems, *unwritten))
@@ -131,14 +136,14 @@ class DuckKernel:
         marks = self._marks.write()
         if marks is not None:
             self._written.setdefault(MARKS.name, []).append(marks)
+        topic = self._sub.changelog
+        if topic is None:
+            return outputs
         changed = {
             name: changelog.latest(self._work, self._session.tables[name], written)
             for name, written in self._written.items()
         }
         self._written = {name: [rows] for name, rows in changed.items()}
-        topic = self._sub.changelog
-        if topic is None:
-            return outputs
         self._compaction.wrote(changed)
         records = changelog.changelog_records(topic, changed)
         piece = changelog.changelog_records(topic, self._compaction.piece())
@@ -214,15 +219,15 @@ class DuckKernel:
             for rows in written:
                 self._session.upsert(name, rows)
 
-    def _emit(self, out: pa.Table) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
+    def _emit(
+        self, out: pa.Table, taken: Intake
+    ) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
         root = self._sub.root
         match root:
             case Repartition():
-                topic = str(self._sub.output)
-                return (
-                    emit.moved(self._work, out, root, topic, self._output_partitions),
-                    (),
-                )
+                topic, width = str(self._sub.output), self._output_partitions
+                moments = self._moments_of(out, taken) if self._moments else None
+                return emit.moved(self._work, out, root, topic, width, moments), ()
             case Deliver() if not self._delivering:
                 return (), ()
             case Write() | Deliver():
@@ -233,6 +238,11 @@ class DuckKernel:
                     return (), ()
                 return self._records(rows)
         raise TypeError(f"a sub-topology cannot end in {type(root).__name__}")
+
+    def _moments_of(self, out: pa.Table, taken: Intake) -> emit.Ints:
+        traced = self._program(headers=taken.headers).program.traced
+        before, self._moment = self._moment, int(taken.moments[-1])
+        return emit.moments(out, taken.moments if traced else None, before)
 
     def _records(
         self, rows: pa.Table

@@ -36,19 +36,23 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """`accepted[s]` rows of each segment take part, `m[s]` is its running maximum behind them;
-    `seq[s]` are the dense numbers of the accepted rows, ascending in the order of processing."""
+    `seq[s]` are the dense numbers of the accepted rows, ascending in the order of processing;
+    `moments[n]` is the running maximum with the row of number n."""
 
     accepted: tuple[int, ...]
     m: tuple[int, ...]
     seq: tuple[Ints, ...]
+    moments: Ints
 
 
 def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordered:
     """Order the rows of all segments, given in any order."""
     if len(segments) == 1 and segments[0].joined is None:
         (only,) = segments
-        top = max(only.carried, int(only.rowtime.max(initial=_NEVER)))
-        return Ordered((len(only.rowtime),), (top,), (np.arange(len(only.rowtime)),))
+        rising = np.maximum.accumulate(np.maximum(only.rowtime, only.carried))
+        count = len(rising)
+        top = int(rising[-1]) if count else only.carried
+        return Ordered((count,), (top,), (np.arange(count),), rising)
     running = [
         np.maximum.accumulate(np.maximum(segment.rowtime, segment.carried)) for segment in segments
     ]
@@ -58,7 +62,11 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
         int(m[-1]) if len(m) else segment.carried
         for m, segment in zip(taken, segments, strict=True)
     )
-    return Ordered(accepted, tops, _numbers(segments, taken))
+    seq = _numbers(segments, taken)
+    moments = np.empty(max((int(part[-1]) + 1 for part in seq if len(part)), default=0), np.int64)
+    for part, m in zip(seq, taken, strict=True):
+        moments[part] = m
+    return Ordered(accepted, tops, seq, moments)
 
 
 def _accepted(

@@ -52,11 +52,18 @@ class SoleMember(Generic[Batch]):
     """The member of a group of one, which holds all tasks for ever: where a log belongs to one
     process, and for what a process runs for itself alone."""
 
-    def __init__(self, log: Log[Batch], identity: str, partitions: int) -> None:
-        """`identity`: of its writers; a newer one fences it."""
+    def __init__(
+        self,
+        log: Log[Batch],
+        identity: str,
+        partitions: int,
+        held: frozenset[int] | None = None,
+    ) -> None:
+        """`identity`: of its writers; a newer one fences it. `held`: the tasks, where it is not
+        all of them."""
         self._log = log
         self._identity = identity
-        self._claim = Claim(1, frozenset(range(partitions)))
+        self._claim = Claim(1, frozenset(range(partitions)) if held is None else held)
 
     def claim(self) -> Claim:
         """See `Member`."""

@@ -18,6 +18,9 @@ DIFF = "$diff"
 """INT8: +1 the row enters, -1 it leaves, 0 a record without a value: for a stream one whose value
 is NULL, for a table the deletion of a key that was not there. All rows of a stream are +1 or 0.
 A table update is -1 old, +1 new, with one `$seq`."""
+MOMENT = "$m"
+"""INT64: how far event time had come in the source partition with the record that caused the row;
+in the batches that a bounded run moves to other tasks, whose order it decides."""
 HEADERS = "$headers"
 """LIST<STRUCT<key, value>>: headers of the record that caused the row; NULL means none."""
 

@@ -67,6 +67,7 @@ def compile_subtopology(
         late=fast.late,
         problems=exact.problems,
         upkeep=fast.upkeep,
+        traced=fast.traced,
     )
 
 

@@ -94,6 +94,8 @@ class Program:
     upkeep: tuple[str, ...] = ()
     """Statements that drop expired state; no result depends on when they run. Each deletes from a
     table `t` and ends in a condition that may be followed by another one: AND …"""
+    traced: bool = False
+    """Whether `$seq` in `out` is that of the input row which caused the row."""
 
 
 @dataclass(frozen=True, slots=True)

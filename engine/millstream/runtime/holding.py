@@ -87,7 +87,7 @@ class Holding(Generic[Batch]):
             spec = self._spec
             tasks = max((kernel.partitions for kernel in spec.kernels), default=0)
             self._member = (
-                SoleMember(self._log, spec.query_id, tasks)
+                SoleMember(self._log, spec.query_id, tasks, spec.tasks)
                 if spec.transient
                 else self._log.join(spec.group, tasks)
             )

@@ -59,6 +59,8 @@ class QuerySpec(Generic[Batch]):
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
     topics: tuple[Topic, ...] = ()
     transient: bool = False
+    tasks: frozenset[int] | None = None
+    """Of a transient query, the tasks to run where it is not all of them."""
     priority: int = 0
     """Of queries that have as much to do, those of a higher priority are worked on sooner."""
     users_functions: bool = False

@@ -1,0 +1,152 @@
+"""A log that ends: what one task of a bounded run reads, as the streaming runtime wants it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.history.reading import Piece
+from millstream.log.log import (
+    DirectReader,
+    Fetched,
+    Reader,
+    Topic,
+    TopicPartition,
+    Writer,
+)
+from millstream.log.membership import Member
+from millstream.model.batch import RAW_SCHEMA
+from millstream.model.errors import StatementError
+
+READ_BYTES = 16 << 20
+"""About as much is given at a time, however few records that is."""
+
+
+class Feed:
+    """The records of one partition as they come, kept for as long as they may be asked for."""
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces = pieces
+        self._kept: deque[Piece] = deque()
+        self._ended = False
+
+    def read(self, offset: int, max_records: int) -> tuple[pa.Table, int, bool]:
+        """Records from `offset` on, the offset to go on at, and whether there are no more. What
+        lies before `offset` is not asked for again."""
+        while self._kept and self._kept[0][1] <= offset:
+            self._kept.popleft()
+        taken, count, size, at = [], 0, 0, offset
+        index = 0
+        while count < max_records and size < READ_BYTES and self._reaches(index):
+            records, following = self._kept[index]
+            index += 1
+            if at == offset:
+                records = _from(records, offset)
+            if count + records.num_rows > max_records:
+                records = records.slice(0, max_records - count)
+                following = records["offset"][-1].as_py() + 1
+            taken.append(records)
+            count, size, at = count + records.num_rows, size + records.nbytes, following
+        batch = pa.concat_tables(taken) if taken else RAW_SCHEMA.empty_table()
+        last = index == len(self._kept) and (index == 0 or at == self._kept[index - 1][1])
+        return batch, at, last and not self._reaches(index)
+
+    def _reaches(self, index: int) -> bool:
+        """Whether there is a piece of this number, which is waited for."""
+        while len(self._kept) <= index and not self._ended:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._ended = True
+            else:
+                self._kept.append(piece)
+        return len(self._kept) > index
+
+
+def _from(records: pa.Table, offset: int) -> pa.Table:
+    offsets = records["offset"].to_numpy()
+    return records.slice(int(np.searchsorted(offsets, offset)))
+
+
+class BoundedLog:
+    """Implements `Log` for reading one partition of each of some topics, from feeds."""
+
+    def __init__(self, feeds: Mapping[str, Feed]) -> None:
+        """`feeds`: by topic."""
+        self._feeds = feeds
+
+    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
+        """See `Log`; waits for records that are to come."""
+        batch, following, end = self._feeds[topic].read(offset, max_records)
+        return Fetched(topic, partition, batch, batch.num_rows, following, end, batch.nbytes)
+
+    def reader(self) -> Reader[pa.Table]:
+        """See `Log`."""
+        return DirectReader(self)
+
+    def join(self, group: str, partitions: int) -> Member[pa.Table]:
+        """Refused."""
+        refuse()
+
+    def start_offset(self, topic: str, partition: int) -> int:
+        """See `Log`; where nobody says where to begin."""
+        return 0
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """Known when it is reached."""
+        refuse()
+
+    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """None can be told."""
+        return {}
+
+    def written_end(self, topic: str, partition: int) -> int:
+        """See `end_offset`."""
+        refuse()
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Nothing is kept that was read."""
+
+    def positions(
+        self, group: str, places: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
+        """Nothing is committed."""
+        return {}
+
+    def forget_group(self, group: str) -> None:
+        """Nothing is committed."""
+
+    def topic(self, name: str) -> Topic | None:
+        """A bounded run looks at no topics."""
+        return None
+
+    def topics(self) -> tuple[Topic, ...]:
+        """See `topic`."""
+        return ()
+
+    def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
+        """See `topic`."""
+        return {}
+
+    def create_topic(self, topic: Topic) -> None:
+        """Refused."""
+        refuse()
+
+    def delete_topic(self, name: str) -> None:
+        """Refused."""
+        refuse()
+
+    def writer(self, identity: str) -> Writer[pa.Table]:
+        """Refused."""
+        refuse()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def refuse() -> NoReturn:
+    """The run asked for something that a bounded log does not do."""
+    raise StatementError("A bounded run only reads")

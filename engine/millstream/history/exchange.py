@@ -1,0 +1,144 @@
+"""Rows on their way from the tasks of one sub-topology to those of another one.
+
+They travel as cells: what one run of a task sends to one other task, with `$m`, how far event time
+had come in the sending task. A task gets its cells by (first `$m`, sender, number), and merges
+them as they come into the order in which the streaming engine would have written the topic:
+a row is given when the next cell begins later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.formats.ipc import pack, unpack
+from millstream.history.reading import Piece
+from millstream.model.batch import MOMENT, SEQ, raw_batch
+
+MERGE_ROWS = 50_000
+"""Rows to give at a time, where there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An Arrow IPC batch for task `partition` of whoever reads `topic`, rising by `$m` from
+    `moment` on; the `number`th of the task `sender`."""
+
+    topic: str
+    partition: int
+    moment: int
+    sender: int
+    number: int
+    content: bytes
+
+
+def in_order(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells as a task gets them."""
+    return sorted(cells, key=lambda cell: (cell.moment, cell.sender, cell.number))
+
+
+class Exchange:
+    """The cells of one task, of all the topics it reads."""
+
+    def __init__(self, cells: Iterator[Cell], topics: Iterable[str]) -> None:
+        """`cells`: `in_order`."""
+        self._cells = cells
+        self._merges = {topic: _Merge() for topic in topics}
+        self._ended = False
+
+    def pieces(self, topic: str) -> Iterator[Piece]:
+        """The records of a repartition topic: batches as the streaming engine writes them."""
+        merge, offset = self._merges[topic], 0
+        while True:
+            while not self._ended and merge.ready < MERGE_ROWS:
+                self._pull()
+            rows = merge.take()
+            if rows is None:
+                return
+            batch = raw_batch([(None, pack(rows, compressed=False), 0)])
+            records = batch.set_column(0, batch.schema.field(0), pa.array([offset]))
+            offset += 1
+            yield records, offset
+
+    def _pull(self) -> None:
+        cell = next(self._cells, None)
+        if cell is None:
+            self._ended = True
+            for merge in self._merges.values():
+                merge.pass_to(None)
+            return
+        for merge in self._merges.values():
+            merge.pass_to(cell.moment)
+        self._merges[cell.topic].add(cell)
+
+
+class _Merge:
+    """The rows of one topic that have come, and which of them may go."""
+
+    def __init__(self) -> None:
+        self._rows: deque[pa.Table] = deque()
+        self._senders: deque[int] = deque()
+        self.ready = 0
+        """How many rows may go."""
+        self._passed: int | None = -(1 << 63)
+
+    def add(self, cell: Cell) -> None:
+        """Take a cell that came next."""
+        self._rows.append(unpack(cell.content))
+        self._senders.append(cell.sender)
+
+    def pass_to(self, moment: int | None) -> None:
+        """Nothing comes any more that is earlier than this (None: nothing at all)."""
+        if moment is not None and moment == self._passed:
+            return
+        self._passed = moment
+        self.ready = sum(self._allowed(rows) for rows in self._rows)
+
+    def _allowed(self, rows: pa.Table) -> int:
+        if self._passed is None:
+            return int(rows.num_rows)
+        return int(np.searchsorted(rows[MOMENT].to_numpy(), self._passed))
+
+    def take(self) -> pa.Table | None:
+        """The rows that may go, in their order; None when there are none left."""
+        pieces, senders, kept, kept_senders = [], [], deque[pa.Table](), deque[int]()
+        for rows, sender in zip(self._rows, self._senders, strict=True):
+            count = self._allowed(rows)
+            if count:
+                pieces.append(rows.slice(0, count))
+                senders.append(sender)
+            if count < rows.num_rows:
+                kept.append(rows.slice(count))
+                kept_senders.append(sender)
+        self._rows, self._senders, self.ready = kept, kept_senders, 0
+        return _merged(pieces, senders) if pieces else None
+
+
+def _merged(pieces: list[pa.Table], senders: list[int]) -> pa.Table:
+    """Rows by (`$m`, sender), those of a sender as they came."""
+    rows = pa.concat_tables(pieces, promote_options="default")
+    if len(pieces) == 1:
+        return rows
+    counts = [piece.num_rows for piece in pieces]
+    by_sender = np.repeat(np.array(senders), counts)
+    order = np.lexsort((by_sender, rows[MOMENT].to_numpy()))
+    if SEQ in rows.column_names:
+        rows = _renumbered(rows, np.repeat(np.arange(len(pieces)), counts), order)
+    else:
+        rows = rows.take(pa.array(order))
+    return rows
+
+
+def _renumbered(rows: pa.Table, piece: Any, order: Any) -> pa.Table:
+    """Rows in `order`; those that shared a number share one again, and no others."""
+    seq = rows[SEQ].to_numpy()[order]
+    piece = piece[order]
+    first = np.concatenate([[True], (seq[1:] != seq[:-1]) | (piece[1:] != piece[:-1])])
+    numbers = pa.array(np.cumsum(first) - 1)
+    taken = rows.take(pa.array(order))
+    return taken.set_column(taken.column_names.index(SEQ), SEQ, numbers)

@@ -1,0 +1,113 @@
+"""A bounded run as a Spark job.
+
+Spark plans tasks, moves cells, sorts, spills and retries; what a task does is ours, in its Python
+workers. A repartition topic is `repartitionById` by the number of the task that gets a cell, and
+`sortWithinPartitions` into the order in which it wants them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import functions as f
+
+from millstream.functions.function import Catalogue
+from millstream.history.failures import translated
+from millstream.history.reading import Source
+from millstream.history.splits import Run
+from millstream.history.stage import stages
+from millstream.history.task import Produced
+from millstream.history.worker import NEVER, START, Work, own_functions, produced
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = (
+    "topic string, partition int, moment bigint, sender int, number bigint, count bigint, "
+    "content binary"
+)
+
+
+def run_on_spark(
+    run: Run,
+    source: Source,
+    functions: Catalogue,
+    spark: SparkSession,
+    *,
+    group: str | None = None,
+    lazily: bool = False,
+) -> Iterator[Produced]:
+    """What the sink or the client gets, partition by partition.
+
+    `group`: under which the job can be cancelled (`SparkContext.cancelJobGroup`) and watched.
+    `lazily`: tasks of the last stage run when their rows are asked for, few at a time; otherwise
+    all at once, their rows waiting on disk. Closing the iterator ends the job.
+    """
+    name = group or f"millstream-{uuid4().hex}"
+    context = spark.sparkContext
+    context.setJobGroup(name, run.topology.query_id, interruptOnCancel=True)
+    outputs = planned(run, source, functions, spark).select(
+        "topic", "partition", "count", "content"
+    )
+    done = False
+    try:
+        if not lazily:
+            outputs = outputs.persist(StorageLevel.DISK_ONLY)
+            outputs.write.format("noop").mode("overwrite").save()
+        for row in outputs.toLocalIterator(prefetchPartitions=True):
+            yield produced(row.topic, row.partition, row["count"], bytes(row.content))
+        done = True
+    except Exception as error:
+        raise translated(error, run.topology.query_id) from error
+    finally:
+        if not done:
+            context.cancelJobGroup(name)
+        outputs.unpersist()
+
+
+def planned(run: Run, source: Source, functions: Catalogue, spark: SparkSession) -> DataFrame:
+    """The rows that the last stage of a run makes (`worker.SCHEMA`)."""
+    own = own_functions(functions)
+    made: dict[int, DataFrame] = {}
+    senders: dict[int, list[int]] = {}
+    for stage in stages(run):
+        sub = stage.kind.sub
+        rows = _starts(spark, sub.partitions)
+        sending = senders.get(sub.index, [])
+        if sending:
+            for sender in sending:
+                rows = rows.unionAll(made[sender])
+            rows = rows.repartitionById(
+                sub.partitions, f.pmod(f.col("partition"), f.lit(sub.partitions)).cast("int")
+            ).sortWithinPartitions("moment", "topic", "sender", "number")
+        work = Work(stage, source, run.inner, own)
+        made[sub.index] = rows.mapInArrow(_runner(work), COLUMNS)
+        if sub.output in run.inner:
+            senders.setdefault(run.reader_of(str(sub.output)), []).append(sub.index)
+    return made[run.topology.subtopologies[-1].index]
+
+
+def _starts(spark: SparkSession, tasks: int) -> DataFrame:
+    """The first row of each task, one in each partition."""
+    return spark.range(0, tasks, 1, tasks).select(
+        f.lit(START).alias("topic"),
+        f.col("id").cast("int").alias("partition"),
+        f.lit(NEVER).cast("bigint").alias("moment"),
+        f.lit(-1).cast("int").alias("sender"),
+        f.lit(-1).cast("bigint").alias("number"),
+        f.lit(0).cast("bigint").alias("count"),
+        f.lit(None).cast("binary").alias("content"),
+    )
+
+
+def _runner(
+    work: Work,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work.run(batches)
+
+    return run

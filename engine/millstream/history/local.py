@@ -1,0 +1,46 @@
+"""A bounded run in this process, its tasks one after another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from millstream.functions.function import Catalogue
+from millstream.history.exchange import Cell, in_order
+from millstream.history.reading import Source
+from millstream.history.splits import Run
+from millstream.history.stage import Stage, cell_of, stages
+from millstream.history.task import Produced
+from millstream.log.log import Appended
+
+
+def run_local(run: Run, source: Source, functions: Catalogue) -> Iterator[Produced]:
+    """What the sink or the client gets, in the order in which it is made.
+
+    Rows between sub-topologies wait in memory, compressed. Raises what stops a query.
+    """
+    spools: dict[tuple[int, int], list[Cell]] = defaultdict(list)
+    for stage in stages(run):
+        for partition in range(stage.kind.sub.partitions):
+            cells = in_order(spools.pop((stage.kind.sub.index, partition), []))
+            made = stage.run(partition, iter(cells), source, functions)
+            yield from _kept(made, run, stage, partition, spools)
+
+
+def _kept(
+    made: Iterator[Produced],
+    run: Run,
+    stage: Stage,
+    partition: int,
+    spools: dict[tuple[int, int], list[Cell]],
+) -> Iterator[Produced]:
+    """What goes out; the rest is spooled for the sub-topology that reads it."""
+    number = 0
+    for item in made:
+        if isinstance(item, Appended) and item.topic in run.inner:
+            spools[run.reader_of(item.topic), item.partition].append(
+                cell_of(item, partition, number)
+            )
+            number += 1
+        else:
+            yield item

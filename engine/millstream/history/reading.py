@@ -1,0 +1,60 @@
+"""Where the records of splits come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.history.splits import Split
+from millstream.log.log import Fetched, Log
+
+PIECE_RECORDS = 50_000
+
+Piece = tuple[pa.Table, int]
+"""Records of one partition (`model.batch.RAW_SCHEMA`) in order, and the offset to go on at."""
+
+
+class Source(Protocol):
+    """Reads splits. It travels to who reads, so it is plain data until it is asked."""
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        """The records of a split, in order; waits for them where they are on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromLog:
+    """Reads a log that is open in this process."""
+
+    log: Log[pa.Table]
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        """See `Source`."""
+        return read_through(self.log.read, split)
+
+
+def read_through(
+    read: Callable[[str, int, int, int], Fetched[pa.Table]], split: Split
+) -> Iterator[Piece]:
+    """A split by as many reads as it takes, each of which waits for what is to come."""
+    at = split.start
+    while at < split.end:
+        count = min(PIECE_RECORDS, split.end - at)
+        fetched = read(split.topic, split.partition, at, count)
+        at = fetched.next_offset
+        yield before(fetched.batch, split.end), min(at, split.end)
+
+
+def before(records: pa.Table, end: int) -> pa.Table:
+    """The records with offsets below `end`: there may be fewer records than offsets."""
+    if records.num_rows == 0 or records["offset"][-1].as_py() < end:
+        return records
+    return records.filter(pc.less(records["offset"], end))
+
+
+def pieces_of(source: Source, split: Split | None) -> Iterator[Piece]:
+    """The records of a split that may not be there."""
+    return iter(()) if split is None else source.pieces(split)

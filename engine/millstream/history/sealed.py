@@ -1,0 +1,143 @@
+"""Sealed segments: what lies in an embedded log as Parquet files, for those who cannot open it.
+
+A DuckDB file that is in use cannot be opened by another process, so before a job the part that is
+not sealed yet is. Files are `<topic id>/<partition>/<first>-<end>.parquet`, their columns those of
+`model.batch.RAW_SCHEMA`, by offset; a file appears whole or not at all. Parquet's footers have the
+largest event time of each.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from millstream.history.reading import PIECE_RECORDS, Piece, before, read_through
+from millstream.history.splits import Split
+from millstream.log.log import Log, TopicPartition
+from millstream.model.batch import RAW_SCHEMA
+from millstream.model.errors import CorruptionError, StatementError
+
+SEGMENT_RECORDS = 1_000_000
+_FORMAT: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": False,
+    "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+    "write_statistics": ["offset", "timestamp"],
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """The records with offsets in [first, end), in a file."""
+
+    first: int
+    end: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FromSegments:
+    """Reads sealed segments. Implements `reading.Source`."""
+
+    segments: Mapping[TopicPartition, tuple[Segment, ...]]
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        """See `Source`. CorruptionError when records are missing."""
+        at = split.start
+        for segment in self.segments.get((split.topic, split.partition), ()):
+            if segment.first <= at < min(segment.end, split.end):
+                for records in _read(segment, at):
+                    at = records["offset"][-1].as_py() + 1
+                    yield before(records, split.end), min(at, split.end)
+                    if at >= split.end:
+                        return
+        if at < split.end:
+            raise CorruptionError(
+                f"Topic '{split.topic}', partition {split.partition}: the records from offset {at}"
+                f" to {split.end - 1} are in no sealed segment"
+            )
+
+
+def _read(segment: Segment, at: int) -> Iterator[pa.Table]:
+    """The records of a segment from offset `at` on."""
+    with pq.ParquetFile(segment.path) as file:
+        first = segment.first
+        groups = []
+        for number in range(file.num_row_groups):
+            count = file.metadata.row_group(number).num_rows
+            if first + count > at:
+                groups.append(number)
+            first += count
+        for batch in file.iter_batches(PIECE_RECORDS, row_groups=groups, use_threads=False):
+            records = pa.Table.from_batches([batch]).cast(RAW_SCHEMA)
+            lead = at - records["offset"][0].as_py()
+            if lead < records.num_rows:
+                yield records.slice(max(0, lead))
+
+
+def seal(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegments:
+    """Write what is not in the folder yet of these splits; what reads them.
+
+    Segments of topics that are gone, and those of records that are no longer retained, are removed.
+    One process seals a folder at a time. StatementError for a topic that is not there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(log, folder)
+    found = {}
+    for split in splits:
+        topic = log.topic(split.topic)
+        if topic is None:
+            raise StatementError(f"There is no topic '{split.topic}'")
+        place = folder / topic.id / str(split.partition)
+        place.mkdir(parents=True, exist_ok=True)
+        known = _sealed(place, log.start_offset(split.topic, split.partition))
+        first = known[-1].end if known else split.start
+        added = [
+            _written(log, Split(split.topic, split.partition, at, end), place)
+            for at, end in _ranges(first, split.end)
+        ]
+        found[split.topic, split.partition] = (*known, *added)
+    return FromSegments(found)
+
+
+def _ranges(first: int, end: int) -> Iterator[tuple[int, int]]:
+    for at in range(first, end, SEGMENT_RECORDS):
+        yield at, min(at + SEGMENT_RECORDS, end)
+
+
+def _sealed(place: Path, start: int) -> list[Segment]:
+    """The segments of a partition by offset; those before `start` are removed."""
+    kept = []
+    for path in place.glob("*.parquet"):
+        first, _, end = path.stem.partition("-")
+        if int(end) <= start:
+            path.unlink(missing_ok=True)
+        else:
+            kept.append(Segment(int(first), int(end), str(path)))
+    return sorted(kept)
+
+
+def _written(log: Log[pa.Table], split: Split, place: Path) -> Segment:
+    path = place / f"{split.start:020}-{split.end:020}.parquet"
+    unfinished = place / f".{uuid4().hex}"
+    with pq.ParquetWriter(unfinished, RAW_SCHEMA, **_FORMAT) as writer:
+        for records, _ in read_through(log.read, split):
+            writer.write_table(records, row_group_size=PIECE_RECORDS)
+    unfinished.replace(path)
+    return Segment(split.start, split.end, str(path))
+
+
+def sweep(log: Log[pa.Table], folder: Path) -> None:
+    """Remove the segments of topics that are gone."""
+    known = {topic.id for topic in log.topics()}
+    for place in folder.iterdir():
+        if place.name not in known:
+            shutil.rmtree(place, ignore_errors=True)

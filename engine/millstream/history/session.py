@@ -1,0 +1,204 @@
+"""The Spark session of a process: made when it is first needed, stopped when it has long not been.
+
+PySpark and Java are optional. What is missing is said with what to install.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from millstream.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN = 17
+_LOOPBACK = "127.0.0.1"
+_VERSION = re.compile(r'version "(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where jobs run. `master`: as Spark names it; `local[N]` runs in this process's own JVM.
+    `options`: further ones of Spark, over ours."""
+
+    master: str = "local[*]"
+    driver_memory: str = "1g"
+    idle_seconds: float = 600.0
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Spark:
+    """One lazy session; `using` lends it. Calls may come from any thread."""
+
+    def __init__(self, settings: SparkSettings | None = None) -> None:
+        self.settings = settings or SparkSettings()
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+        self._users = 0
+        self._idle: threading.Timer | None = None
+        self._folder: str | None = None
+
+    @contextmanager
+    def using(self) -> Iterator[SparkSession]:
+        """The session, started if need be, and kept for as long as it is used.
+
+        UnavailableError when PySpark or a new enough Java is missing, or the cluster is away.
+        """
+        with self._lock:
+            self._cancel_idle()
+            if self._session is None:
+                self._session = self._start()
+            self._users += 1
+            session = self._session
+        try:
+            yield session
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0 and self._session is not None:
+                    self._idle = threading.Timer(self.settings.idle_seconds, self._stop_idle)
+                    self._idle.daemon = True
+                    self._idle.start()
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a session now."""
+        return self._session is not None
+
+    def close(self) -> None:
+        """Stop the session; idempotent."""
+        with self._lock:
+            self._cancel_idle()
+            self._stop()
+
+    def _stop_idle(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._stop()
+
+    def _cancel_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _stop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(Exception):
+                session.stop()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _start(self) -> SparkSession:
+        """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
+        check_java()
+        self._folder = tempfile.mkdtemp(prefix="millstream-spark-")
+        made: list[SparkSession] = []
+        failed: list[BaseException] = []
+
+        def make() -> None:
+            try:
+                made.append(_session(self.settings, Path(str(self._folder))))
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=make, name="millstream-spark", daemon=True)
+        thread.start()
+        thread.join()
+        if made:
+            return made[0]
+        self._stop()
+        raise _not_started(self.settings.master, failed[0]) from failed[0]
+
+
+def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
+    """All options of a session; `folder` is for what Spark writes on the way."""
+    ours = {
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.scheduler.mode": "FAIR",
+        "spark.speculation": "false",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
+        # A row is a batch of ours: few of them are much.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    }
+    return ours | dict(settings.options)
+
+
+def _session(settings: SparkSettings, folder: Path) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(_retrying(settings.master)).appName("millstream")
+    for name, value in options_of(settings, folder).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _retrying(master: str) -> str:
+    """Spark in a process tries a task once unless told otherwise."""
+    found = re.fullmatch(r"local\[([0-9*]+)\]", master)
+    return f"local[{found[1]},4]" if found else master
+
+
+def check_java() -> None:
+    """UnavailableError unless PySpark is here, with a Java that it runs on."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise UnavailableError(
+            "PySpark is not installed, which history on Spark needs",
+            hint="pip install 'millstream[spark]', or SET 'millstream.history.backend' = 'duckdb'.",
+            code="E-SPARK-MISSING",
+        ) from error
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    version = java_version(java)
+    if version is None or version < JAVA_MIN:
+        found = "none was found" if version is None else f"'{java}' is Java {version}"
+        raise UnavailableError(
+            f"History on Spark needs Java {JAVA_MIN} or newer; {found}",
+            hint=f"Install OpenJDK {JAVA_MIN} (apt-get install openjdk-{JAVA_MIN}-jre-headless) and"
+            " put it on the PATH or into JAVA_HOME.",
+            code="E-SPARK-JAVA",
+        )
+
+
+def java_version(java: str) -> int | None:
+    """The major version of a Java command; None where there is none."""
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    found = _VERSION.search(asked.stderr)
+    return int(found[1]) if found else None
+
+
+def _not_started(master: str, error: BaseException) -> UnavailableError:
+    return UnavailableError(
+        f"Spark could not be started on {master}",
+        detail=str(error).splitlines()[0] if str(error) else type(error).__name__,
+        hint="Is the cluster up, and are its Spark and Python versions those of this process?",
+        code="E-SPARK",
+    )

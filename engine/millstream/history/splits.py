@@ -1,0 +1,83 @@
+"""What a bounded run reads and runs, fixed before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millstream.log.log import Log, TopicPartition
+from millstream.topology.topology import SourceInput, SubTopology, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The records of one partition with offsets in [start, end)."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A topology over splits: everything the result depends on.
+
+    * `splits`: by (topic, partition) of its sources; a partition without one has no records.
+    * `widths`: partitions of the topics that it writes to, its own repartition topics included.
+    * `cached`: of a table, only the last rows of each key count: most others are left out.
+    * `fatal`: kinds of problems in the input that end the run instead of being reported.
+    """
+
+    topology: Topology
+    splits: Mapping[TopicPartition, Split]
+    widths: Mapping[str, int]
+    cached: bool = False
+    fatal: frozenset[str] = frozenset()
+
+    def widths_of(self, sub: SubTopology) -> int:
+        """The partitions of what a sub-topology writes to."""
+        return 1 if sub.output is None else self.widths[sub.output]
+
+    @property
+    def inner(self) -> frozenset[str]:
+        """The topics between its sub-topologies."""
+        topics = self.topology.internal_topics
+        return frozenset(item.name for item in topics if item.kind == "repartition")
+
+    def reader_of(self, topic: str) -> int:
+        """The number of the sub-topology that reads a topic between them."""
+        return next(
+            sub.index
+            for sub in self.topology.subtopologies
+            if any(item.topic == topic for item in sub.inputs)
+        )
+
+
+def places(topology: Topology) -> Iterator[TopicPartition]:
+    """The partitions of its sources that a topology reads."""
+    for sub in topology.subtopologies:
+        for item in sub.inputs:
+            if isinstance(item, SourceInput):
+                yield from ((item.topic, partition) for partition in range(sub.partitions))
+
+
+def everything(log: Log[Any], topology: Topology) -> dict[TopicPartition, Split]:
+    """All that the sources of a topology hold now."""
+    wanted = tuple(places(topology))
+    ends = log.end_offsets(wanted)
+    return {
+        place: Split(*place, log.start_offset(*place), ends.get(place) or log.end_offset(*place))
+        for place in wanted
+    }
+
+
+def widths_of(topology: Topology, log: Log[Any]) -> dict[str, int]:
+    """The partitions of all topics that a topology writes to; a sink that is not there has one."""
+    widths = {item.name: item.partitions for item in topology.internal_topics}
+    for sub in topology.subtopologies:
+        if sub.output is not None and sub.output not in widths:
+            found = log.topic(sub.output)
+            widths[sub.output] = 1 if found is None else found.partitions
+    return widths

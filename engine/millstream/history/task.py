@@ -1,0 +1,129 @@
+"""One task of a bounded run: the streaming runtime over a log that ends.
+
+Runs wherever the package is installed, without a server, a Kafka client or Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from millstream.functions.function import Catalogue
+from millstream.history.bounded import BoundedLog, Feed
+from millstream.history.reading import Piece
+from millstream.kernel.kernel import DuckKernel
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended
+from millstream.model.problem import Problem
+from millstream.operators.registration import node_expressions
+from millstream.operators.udfs import register_expressions
+from millstream.runtime.instance import Instance
+from millstream.runtime.spec import KernelSpec, QuerySpec, RuntimeSettings
+from millstream.state.store import Store
+from millstream.topology.topology import SubTopology
+
+COMMIT_RECORDS = 1_000_000
+"""So many records are processed before what they changed is folded into the state."""
+_STATE = "state"
+_SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
+
+Produced = Appended[pa.Table] | Problem
+"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, or a row that was no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKind:
+    """What all tasks of a sub-topology have in common; `width`: partitions of its output. For the
+    rest see `splits.Run`."""
+
+    query_id: str
+    sub: SubTopology
+    width: int
+    cached: bool
+    fatal: frozenset[str]
+
+
+def run_task(
+    kind: TaskKind,
+    partition: int,
+    pieces: Mapping[str, Iterator[Piece]],
+    starts: Mapping[str, int],
+    functions: Catalogue,
+) -> Iterator[Produced]:
+    """Run the task of a partition over all of its input, by topic, from the offsets in `starts`.
+
+    What it makes comes as it is made; where rows move to other tasks they carry `$m`. Raises what
+    stops a query.
+    """
+    made: list[Produced] = []
+    failed: list[Exception] = []
+    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()})
+    instance: Instance[pa.Table] = Instance(
+        log, _SETTINGS, lambda _, problems: made.extend(problems)
+    )
+    memory = EmbeddedLog.open(":memory:")
+    try:
+        memory.attach_state(":memory:", _STATE)
+        store = Store(memory.connection, _STATE)
+        spec = _spec(kind, _kernel(kind, store, functions), partition, starts)
+        instance.add_query(replace(spec, on_outputs=made.extend, on_error=failed.append))
+        for _ in _steps(instance, kind.query_id):
+            yield from _handed_out(made, failed)
+        yield from _handed_out(made, failed)
+    finally:
+        instance.close(commit=False)
+        memory.close()
+
+
+def _steps(instance: Instance[pa.Table], query_id: str) -> Iterator[None]:
+    """Work until nothing is left, with a commit from time to time and at the end."""
+    since = 0
+    while (step := instance.advance(query_id, 0)).progress:
+        since += step.records
+        if since >= COMMIT_RECORDS:
+            instance.commit_query(query_id, 0)
+            since = 0
+        yield
+    instance.commit_query(query_id, 0)
+
+
+def _handed_out(made: list[Produced], failed: Sequence[Exception]) -> Iterator[Produced]:
+    yield from made
+    made.clear()
+    if failed:
+        raise failed[0]
+
+
+def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
+    cursor = store.cursor()
+    try:
+        expressions = node_expressions(kind.sub.root)
+        register_expressions(cursor, expressions, functions, store.functions)
+    finally:
+        cursor.close()
+    return DuckKernel(
+        store,
+        kind.query_id,
+        replace(kind.sub, changelog=None),
+        functions,
+        output_partitions=kind.width,
+        cached=kind.cached,
+        fatal=kind.fatal,
+        moments=True,
+    )
+
+
+def _spec(
+    kind: TaskKind, kernel: DuckKernel, partition: int, starts: Mapping[str, int]
+) -> QuerySpec[pa.Table]:
+    inputs = tuple(item.topic for item in kind.sub.inputs)
+    return QuerySpec(
+        kind.query_id,
+        kind.query_id,
+        (KernelSpec(kernel, inputs, kind.sub.partitions),),
+        start={(topic, partition): starts.get(topic, 0) for topic in inputs},
+        transient=True,
+        tasks=frozenset({partition}),
+    )

@@ -1,0 +1,159 @@
+"""A task in a worker of somebody else's: rows of a table in, rows of a table out.
+
+What comes in is the cells for one task behind a row that says which it is; what goes out is cells
+for others, outputs, problems, and, at the end of a task that failed, its error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from millstream.formats.ipc import pack, unpack
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Catalogue
+from millstream.history.exchange import Cell
+from millstream.history.reading import Source
+from millstream.history.stage import Stage
+from millstream.history.task import Produced
+from millstream.log.log import Appended
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.problem import Problem
+
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("moment", pa.int64()),
+        pa.field("sender", pa.int32()),
+        pa.field("number", pa.int64()),
+        pa.field("count", pa.int64()),
+        pa.field("content", pa.binary()),
+    ]
+)
+START, PROBLEM, FAILURE = "", "$problem", "$failure"
+"""In the place of a topic: the first row of a task (before all others when rows are sorted), a row
+that was no use, what ended a task."""
+NEVER = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker is told: a stage, where its input lies, which topics go on to other stages,
+    and users' functions."""
+
+    stage: Stage
+    source: Source
+    inner: frozenset[str]
+    functions: Catalogue
+    """Those that are not built in."""
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the task whose rows these are (`SCHEMA`), in order. A fault that trying again might
+        mend is raised, any other one is a row."""
+        rows = _rows(batches)
+        first = next(rows)
+        partition = int(first["partition"])
+        count = 0
+        passed: list[pa.RecordBatch] = []
+        cells = _cells(rows, passed)
+        try:
+            made = self.stage.run(partition, cells, self.source, self._known())
+            for number, item in enumerate(made):
+                yield self._row(item, partition, number)
+                count = number + 1
+            for _ in cells:
+                pass
+        except UnavailableError:
+            raise
+        except MillstreamError as error:
+            yield _special(FAILURE, partition, count, failure_text(error))
+        yield from passed
+
+    def _known(self) -> Catalogue:
+        builtin, own = builtin_catalogue(), self.functions
+        return Catalogue(
+            builtin.scalar | own.scalar,
+            builtin.aggregate | own.aggregate,
+            builtin.table | own.table,
+        )
+
+    def _row(self, item: Produced, sender: int, number: int) -> pa.RecordBatch:
+        if isinstance(item, Problem):
+            return _special(PROBLEM, sender, number, problem_text(item))
+        moment, content = NEVER, None
+        if item.topic in self.inner:
+            (content,) = item.batch["value"].to_pylist()
+            (moment,) = item.batch["timestamp"].to_pylist()
+        else:
+            content = pack(item.batch)
+        return _one(item.topic, item.partition, moment, sender, number, item.count, content)
+
+
+def own_functions(functions: Catalogue) -> Catalogue:
+    """Those of a catalogue that are not built in."""
+    builtin = builtin_catalogue()
+    return Catalogue(
+        {name: f for name, f in functions.scalar.items() if builtin.scalar.get(name) is not f},
+        {
+            name: f
+            for name, f in functions.aggregate.items()
+            if builtin.aggregate.get(name) is not f
+        },
+        {name: f for name, f in functions.table.items() if builtin.table.get(name) is not f},
+    )
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _cells(rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]) -> Iterator[Cell]:
+    """The cells among rows; problems and failures of earlier stages are put into `passed`."""
+    for row in rows:
+        if str(row["topic"]).startswith("$"):
+            passed.append(pa.RecordBatch.from_pylist([row], schema=SCHEMA))
+        else:
+            row.pop("count")
+            yield Cell(**row)
+
+
+def _one(*values: object) -> pa.RecordBatch:
+    arrays = [pa.array([value], kind.type) for value, kind in zip(values, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _special(kind: str, sender: int, number: int, text: str) -> pa.RecordBatch:
+    return _one(kind, sender, NEVER, sender, number, 0, text.encode())
+
+
+def problem_text(problem: Problem) -> str:
+    """A problem as JSON."""
+    return json.dumps(
+        asdict(problem), default=lambda value: value.hex() if isinstance(value, bytes) else None
+    )
+
+
+def failure_text(error: MillstreamError) -> str:
+    """An error as JSON."""
+    return json.dumps(
+        {"message": error.message, "detail": error.detail, "hint": error.hint, "code": error.code}
+    )
+
+
+def produced(topic: str, partition: int, count: int, content: bytes) -> Produced:
+    """What a row that went out says; raises what ended the task that made it."""
+    if topic == FAILURE:
+        raise MillstreamError(**json.loads(content))
+    if topic == PROBLEM:
+        values = json.loads(content)
+        for name in ("raw_key", "raw_value"):
+            values[name] = None if values[name] is None else bytes.fromhex(values[name])
+        return Problem(**values)
+    batch = unpack(content)
+    return Appended(topic, partition, batch, count, batch.nbytes)

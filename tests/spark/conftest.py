@@ -1,0 +1,22 @@
+"""One Spark session for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from millstream.history.session import Spark, SparkSettings
+from tests.spark.java import missing
+from tests.spark.on_spark import QUICK
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Spark]:
+    """A session of two threads, started by the first test that uses it."""
+    why = missing()
+    if why:
+        pytest.skip(why)
+    made = Spark(SparkSettings("local[2]", options=QUICK))
+    yield made
+    made.close()

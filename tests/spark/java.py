@@ -1,0 +1,21 @@
+"""Whether Spark can run here, and what becomes of its tests where it cannot."""
+
+from __future__ import annotations
+
+import os
+
+from millstream.history.session import check_java
+from millstream.model.errors import UnavailableError
+
+REQUIRED = "MILLSTREAM_REQUIRE_SPARK"
+
+
+def missing() -> str:
+    """Why there is no Spark here; "" where there is. Where it is required, that is an error."""
+    try:
+        check_java()
+    except UnavailableError as error:
+        if os.environ.get(REQUIRED):
+            raise
+        return f"SKIPPED, nothing was tested on Spark ({REQUIRED} is not set): {error}"
+    return ""

@@ -1,0 +1,112 @@
+"""Bounded runs as Spark jobs: rows, problems, errors, cancelling."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.history.local import run_local
+from millstream.history.reading import FromLog, Piece
+from millstream.history.sealed import seal
+from millstream.history.session import Spark
+from millstream.history.splits import Run, Split
+from millstream.log.log import Appended
+from millstream.model.errors import MillstreamError
+from millstream.model.problem import Problem
+from tests.spark.final import final, made
+from tests.unit.history.test_runs import QUERIES, kind_of, pipeline, run_of
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_job_makes_what_a_run_in_this_process_makes(
+    query: str, spark: Spark, tmp_path: Path
+) -> None:
+    from millstream.history.job import run_on_spark
+
+    live = pipeline(query)
+    run, kind = run_of(live), kind_of(live)
+    sealed = seal(live.log, run.splits.values(), tmp_path)
+    here = run_local(run, FromLog(live.log), builtin_catalogue())
+    wanted = made(item for item in here if isinstance(item, Appended))
+    for lazily in (False, True):
+        with spark.using() as session:
+            outputs = run_on_spark(run, sealed, builtin_catalogue(), session, lazily=lazily)
+            found = made(item for item in outputs if isinstance(item, Appended))
+        assert final(found, kind) == final(wanted, kind)
+
+
+def test_problems_come_from_every_stage(spark: Spark, tmp_path: Path) -> None:
+    from millstream.history.job import run_on_spark
+
+    live = pipeline("rows that move")
+    live.send("a", 1, [(b"k", b"{not json", 1)])
+    run = run_of(live)
+    sealed = seal(live.log, run.splits.values(), tmp_path)
+    with spark.using() as session:
+        outputs = list(run_on_spark(run, sealed, builtin_catalogue(), session))
+    problems = [item for item in outputs if isinstance(item, Problem)]
+    assert [(p.kind, p.topic, p.partition) for p in problems] == [("DESERIALIZATION", "a", 1)]
+
+
+def test_an_error_of_a_task_reaches_the_caller(spark: Spark, tmp_path: Path) -> None:
+    from millstream.history.job import run_on_spark
+
+    live = pipeline("rows that move")
+    live.send("a", 1, [(b"k", b"{not json", 1)])
+    whole = run_of(live)
+    run = Run(whole.topology, whole.splits, whole.widths, fatal=frozenset({"DESERIALIZATION"}))
+    sealed = seal(live.log, run.splits.values(), tmp_path)
+    with spark.using() as session, pytest.raises(MillstreamError, match="not JSON"):
+        list(run_on_spark(run, sealed, builtin_catalogue(), session))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A source whose records never come; says by a file that somebody waits for them."""
+
+    sign: str
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        """See `reading.Source`."""
+        Path(self.sign).touch()
+        threading.Event().wait()
+        yield from ()
+
+
+def test_a_job_can_be_cancelled(spark: Spark, tmp_path: Path) -> None:
+    from millstream.history.job import run_on_spark
+
+    live = pipeline("projection")
+    sign = tmp_path / "waiting"
+    failed: list[Exception] = []
+    with spark.using() as session:
+
+        def work() -> None:
+            outputs = run_on_spark(
+                run_of(live), Waiting(str(sign)), builtin_catalogue(), session, group="to-cancel"
+            )
+            try:
+                list(outputs)
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        until = threading.Event()
+        while not sign.exists() and thread.is_alive():
+            until.wait(0.05)
+        session.sparkContext.cancelJobGroup("to-cancel")
+        thread.join(60)
+    assert not thread.is_alive()
+    assert [getattr(error, "code", "") for error in failed] == ["E-CANCELLED"]
+
+
+def test_a_session_is_lent_and_kept(spark: Spark) -> None:
+    with spark.using() as first, spark.using() as second:
+        assert first is second
+    assert spark.started

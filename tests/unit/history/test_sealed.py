@@ -1,0 +1,88 @@
+"""Sealed segments hold what the log held, are written once, and go when their topic goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from millstream.history import sealed
+from millstream.history.sealed import seal
+from millstream.history.splits import Split
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import CorruptionError
+
+
+def log_with(*times: int) -> EmbeddedLog:
+    log = EmbeddedLog.open(":memory:")
+    log.create_topic(Topic("t", 1))
+    extend(log, *times)
+    return log
+
+
+def extend(log: EmbeddedLog, *times: int) -> None:
+    batch = raw_batch(
+        [(b"k", str(time).encode(), time) for time in times],
+        [[{"key": "h", "value": b"1"}] if time % 2 else None for time in times],
+    )
+    log.writer("w").append([Appended("t", 0, batch, len(times))])
+
+
+def contents(source: sealed.FromSegments, split: Split) -> pa.Table:
+    return pa.concat_tables([records for records, _ in source.pieces(split)])
+
+
+def test_segments_hold_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed, "SEGMENT_RECORDS", 2)
+    log = log_with(5, 7, 6, 9, 8)
+    split = Split("t", 0, 0, 5)
+    source = seal(log, [split], tmp_path)
+    assert len(source.segments["t", 0]) == 3
+    assert contents(source, split).equals(log.read("t", 0, 0, 10).batch)
+    part = Split("t", 0, 1, 4)
+    assert contents(source, part).equals(log.read("t", 0, 1, 3).batch)
+    log.close()
+
+
+def test_what_is_sealed_is_not_written_again(tmp_path: Path) -> None:
+    log = log_with(1, 2)
+    first = seal(log, [Split("t", 0, 0, 2)], tmp_path).segments["t", 0]
+    extend(log, 3)
+    second = seal(log, [Split("t", 0, 0, 3)], tmp_path).segments["t", 0]
+    assert second[:1] == first
+    assert (second[1].first, second[1].end) == (2, 3)
+    log.close()
+
+
+def test_footers_know_the_largest_time(tmp_path: Path) -> None:
+    log = log_with(5, 9, 7)
+    (segment,) = seal(log, [Split("t", 0, 0, 3)], tmp_path).segments["t", 0]
+    column = pq.read_metadata(segment.path).row_group(0).column(1)
+    assert (column.path_in_schema, column.statistics.max) == ("timestamp", 9)
+    log.close()
+
+
+def test_segments_of_topics_and_records_that_are_gone_are_removed(tmp_path: Path) -> None:
+    log = log_with(1, 2)
+    seal(log, [Split("t", 0, 0, 2)], tmp_path)
+    log.truncate("t", 0, 2)
+    extend(log, 3)
+    seal(log, [Split("t", 0, 2, 3)], tmp_path)
+    assert [path.stem[:20] for path in tmp_path.rglob("*.parquet")] == [f"{2:020}"]
+    log.delete_topic("t")
+    log.create_topic(Topic("t", 1))
+    seal(log, [Split("t", 0, 0, 0)], tmp_path)
+    assert not list(tmp_path.rglob("*.parquet"))
+    log.close()
+
+
+def test_missing_records_are_an_error(tmp_path: Path) -> None:
+    log = log_with(1, 2)
+    source = seal(log, [Split("t", 0, 0, 2)], tmp_path)
+    with pytest.raises(CorruptionError, match="are in no sealed segment"):
+        contents(source, Split("t", 0, 0, 3))
+    log.close()
