@@ -20,8 +20,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -212,10 +212,18 @@ def work(run: Run, kills: int) -> None:
     start(run, run.slots[0], "--finish").await_end()
 
 
-def feeding(run: Run) -> subprocess.Popen[bytes]:
+@contextmanager
+def feeding(run: Run) -> Iterator[subprocess.Popen[bytes]]:
+    """The process that writes the input until its standard input is closed; it does not outlive a
+    campaign that fails."""
     command = [sys.executable, "-m", "tests.crash.kafka_input", run.servers]
     command += [f"{run.service}.numbers", str(run.folder / "acks")]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
+    feeder = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
+    try:
+        yield feeder
+    finally:
+        feeder.kill()
+        feeder.wait()
 
 
 def make_input_topic(run: Run) -> None:
