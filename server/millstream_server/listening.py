@@ -80,7 +80,8 @@ def bind(address: Address, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
     """Bind a socket. A client that takes nothing of what it is sent for `patience_s`, or is not
     there any more, is cut off. UnavailableError where the address cannot be had."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once, without waiting for acknowledgements, only where it sees TCP named.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _limit_silence(bound, patience_s)
     _limit_unsent(bound)

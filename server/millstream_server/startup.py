@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import ssl
@@ -97,6 +98,11 @@ def _sharing(config: ServerConfig) -> InstanceSettings:
     )
 
 
+COLLECTING = (100_000, 50, 100)
+"""When garbage is looked for: by Python's own thresholds a server that answers thousands of queries
+a second does it all the time, and each look at the old objects holds all of them up."""
+
+
 def run_server(
     config: ServerConfig, *, told: Callable[[Sequence[str]], None] = lambda urls: None
 ) -> None:
@@ -120,6 +126,7 @@ def run_server(
         urls = [listener.url for listener in listeners]
         log.event(Event.STARTED, listeners=urls)
         told(urls)
+        gc.set_threshold(*COLLECTING)
         asyncio.run(_serve(server, listeners, config, context))
         log.event(Event.STOPPED)
 
