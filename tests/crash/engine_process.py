@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 """A busy machine, a bounced broker and a transaction to be given up all take their time."""
 FINISH_SECONDS = 600.0
 TELLING_SECONDS = 1.0

@@ -43,7 +43,8 @@ ALL_ODDS = 0.1
 AWAY_SECONDS = 1.5 * SESSION_MS / 1000
 """How long a killed instance stays away at most: some are replaced by others, some are not."""
 BOUNCE_ODDS = 0.25
-TAKEN_OVER_SECONDS = 60.0
+BROKER_UP_SECONDS = "240"
+TAKEN_OVER_SECONDS = 120.0
 WIPE_ODDS = 0.1
 
 
@@ -174,7 +175,7 @@ def bounce_broker(run: Run) -> None:
     def bounce() -> None:
         tool(environment, "kill", number)
         time.sleep(away)
-        tool(environment, "start-one", number)
+        tool(environment, "start-one", number, "--timeout", BROKER_UP_SECONDS)
 
     run.bounce = threading.Thread(target=bounce)
     run.bounce.start()

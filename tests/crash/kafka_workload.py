@@ -36,7 +36,7 @@ PROPERTIES = {
     "commit.interval.ms": "100",
 }
 SESSION_MS = 3000
-OPENING_SECONDS = 60.0
+OPENING_SECONDS = 240.0
 _LOOK_SECONDS = 0.5
 
 
