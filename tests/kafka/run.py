@@ -32,13 +32,13 @@ def tool(environment: dict[str, str], *arguments: str) -> str:
 
 
 @contextmanager
-def cluster(brokers: int = 1) -> Iterator[tuple[str, dict[str, str]]]:
+def cluster(brokers: int = 1, *more: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Brokers of one's own, with their data in a temporary folder: their addresses, and the
-    environment in which kafka-local knows them."""
+    environment in which kafka-local knows them. `more`: arguments of its `start`."""
     with tempfile.TemporaryDirectory(prefix="millstream-kafka-") as folder:
         environment = {**os.environ, "KAFKA_LOCAL_DATA": folder}
         tool(environment, "install")
-        servers = tool(environment, "start", "--brokers", str(brokers), "--port", "0")
+        servers = tool(environment, "start", "--brokers", str(brokers), "--port", "0", *more)
         try:
             yield servers, environment
         finally:

@@ -26,8 +26,8 @@ from millstream_server.listening import bind
 from millstream_server.passwords import hashed
 from millstream_server.startup import server_settings, tls_of
 from millstream_server.wiring import gate
+from tests.certified import Authority, authority
 from tests.served import served
-from tests.server.certified import Authority, authority
 from tests.server.keys import AUDIENCE, ISSUER, claims, jwks, signed
 from tests.server.test_auth import CHEAP
 

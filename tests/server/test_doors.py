@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from millstream_server.endpoint_needs import NEEDS
 from millstream_server.routes import ENDPOINTS
-from tests.server.certified import authority
+from tests.certified import authority
 from tests.server.guarded import HEADERS, READERS, UNKNOWN, Guarded, guarded
 
 FREE = frozenset(

@@ -19,7 +19,7 @@ from millstream_server.addresses import Address, read_address
 from millstream_server.config import load_config
 from millstream_server.listening import Tls, bind
 from millstream_server.startup import open_database
-from tests.server.certified import authority
+from tests.certified import authority
 
 ANY = "http://127.0.0.1:0"
 
