@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.crash.kafka_checker import Record, check, parsed
+from tests.crash.kafka_checker import Ack, Record, check, parsed, read_acks
 from tests.crash.kafka_input import record
 
 History = dict[str, list[Record]]
@@ -20,7 +21,7 @@ def appended(records: list[Record], partition: int, key: str, value: dict[str, o
     records.append(Record(partition, offset, key, value))
 
 
-def true_history() -> tuple[History, dict[int, tuple[int, int]]]:
+def true_history() -> tuple[History, dict[int, Ack]]:
     """What an engine without faults leaves; keys choose partitions, groups too."""
     history: History = {name: [] for name in ("numbers", "copies", "moved", "counts")}
     counts: dict[str, tuple[int, int]] = {}
@@ -35,7 +36,7 @@ def true_history() -> tuple[History, dict[int, tuple[int, int]]]:
         count, total = counts.get(h, (0, 0))
         counts[h] = count + 1, total + number
         appended(history["counts"], 0, h, {"C": count + 1, "S": total + number})
-    acks = {r.number("N"): (r.partition, r.offset) for r in history["numbers"]}
+    acks: dict[int, Ack] = {r.number("N"): (r.partition, r.offset) for r in history["numbers"]}
     return history, acks
 
 
@@ -141,3 +142,14 @@ def test_planted_faults_are_found(fault: Callable[[History], None], message: str
     fault(history)
     problems = check(history, acks)
     assert any(message in problem for problem in problems), problems
+
+
+def test_a_record_whose_offset_the_client_does_not_know_must_be_in_its_partition(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "acks"
+    file.write_text("3 1 None\n4 0 4\n")
+    acks = read_acks(file)
+    history, _ = true_history()
+    assert check(history, acks) == []
+    assert "number 3 was acknowledged at (0, None) and is lost" in check(history, {3: (0, None)})
