@@ -10,7 +10,6 @@ from enum import Enum
 from functools import partial
 from typing import Any, cast
 
-from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.utils import wrap_app
@@ -18,6 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn import Config as PlainConfig
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from millstream_server.protocols import Answering
 
 PEER = "millstream.peer"
 """Where a scope has the certificate that its client has shown, None for none."""
@@ -124,7 +125,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         app = wrap_app(cast(Any, _Shown(self._app, peer)), 0, "asgi")
         try:
-            await TCPServer(app, loop, self._config, self._context, {}, reader, writer)
+            await Answering(app, loop, self._config, self._context, {}, reader, writer)
         except* KeyError:
             # What comes on a stream that was answered already makes Hypercorn fall over.
             _LOG.debug("A connection ended that sent more than was read", exc_info=True)

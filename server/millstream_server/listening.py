@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from starlette.types import ASGIApp
 
 from millstream.model.errors import StatementError, UnavailableError
-from millstream_server import protocols
 from millstream_server.addresses import Address
 from millstream_server.connections import Connections, Transport
 
@@ -122,7 +121,6 @@ async def serve(
 ) -> None:
     """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
     of their answers within some seconds are left behind."""
-    protocols.install()
     connections = Connections(app, transport or Transport())
     loop = asyncio.get_running_loop()
     servers = [

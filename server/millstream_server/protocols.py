@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import h2.exceptions
 import h11
-import hypercorn.protocol
+from hypercorn.asyncio.task_group import TaskGroup
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.config import Config
+from hypercorn.events import Event as WireEvent
+from hypercorn.events import RawData
+from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.events import Event, Response
 from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.typing import H11SendableEvent
+from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
+from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, WorkerContext
 
 LIVE = {"x-accel-buffering": "no"}
 """The header of an answer whose lines come as they are made; proxies know it too."""
 BYTES_AT_ONCE = 1 << 14
 _LIVE = (b"x-accel-buffering", b"no")
+_Place = tuple[str, int] | None
+Given = tuple[
+    AppWrapper,
+    Config,
+    WorkerContext,
+    TaskGroup,
+    ConnectionState,
+    bool,
+    _Place,
+    _Place,
+    Callable[[WireEvent], Awaitable[None]],
+]
+"""What a protocol of Hypercorn's is made of: among others TLS or not, the client, the server."""
 
 
 class WholeHttp1(H11Protocol):
@@ -82,10 +101,65 @@ class Lines(StreamBuffer):
         return lines
 
 
-def install() -> None:
-    """Let Hypercorn use them. It has no setting for that."""
-    hypercorn.protocol.H11Protocol = WholeHttp1  # type: ignore[attr-defined]
-    hypercorn.protocol.H2Protocol = LiveHttp2  # type: ignore[attr-defined]
+class Spoken(ProtocolWrapper):
+    """What one connection speaks, of these protocols. Hypercorn's own would make its own ones."""
+
+    def __init__(self, given: Given, *, http2: bool) -> None:
+        self._given = given
+        self.protocol = (LiveHttp2 if http2 else WholeHttp1)(*given)
+
+    async def handle(self, event: WireEvent) -> None:
+        """Take what the connection brings."""
+        try:
+            await self.protocol.handle(event)
+        except H2ProtocolAssumedError as error:
+            await self._change(error.data)
+        except H2CProtocolRequiredError as error:
+            await self._change(error.data, error.headers, error.settings)
+
+    async def _change(
+        self,
+        data: bytes,
+        headers: list[tuple[bytes, bytes]] | None = None,
+        settings: bytes | None = None,
+    ) -> None:
+        """Go on with HTTP/2; `headers` and `settings` are those of a request to change to it."""
+        self.protocol = LiveHttp2(*self._given)
+        await self.protocol.initiate(headers, settings)
+        if data:
+            await self.protocol.handle(RawData(data=data))
+
+
+class Answering(TCPServer):
+    """One connection that Hypercorn answers, in these protocols."""
+
+    async def run(self) -> None:
+        """Answer to its end."""
+        told = self.writer.get_extra_info
+        secure = told("ssl_object")
+        try:
+            async with TaskGroup(self.loop) as group:
+                self._task_group = group
+                given = (
+                    self.app,
+                    self.config,
+                    self.context,
+                    group,
+                    ConnectionState(self.state),
+                    secure is not None,
+                    told("peername")[:2],
+                    told("sockname")[:2],
+                    self.protocol_send,
+                )
+                http2 = secure is not None and secure.selected_alpn_protocol() == "h2"
+                self.protocol = Spoken(given, http2=http2)
+                await self.protocol.initiate()
+                await self.idle_task.restart(group, self._idle_timeout)
+                await self._read_data()
+        except OSError:
+            pass  # The client is gone.
+        finally:
+            await self._close()
 
 
 def _phrase(status: int) -> bytes:
