@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
+from millstream.functions.function import Function
 from millstream.model.properties import PROPERTIES
 from millstream.model.settings import EngineSettings
 from millstream.runtime.durations import Durations
@@ -30,7 +30,7 @@ from millstream.service.metrics.figures import (
     SubTopologyMetrics,
     Traffic,
 )
-from millstream_server.options import OPTIONS
+from millstream_server.starting.options import OPTIONS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "Made from the source by `make docs`; do not edit.\n"
@@ -46,7 +46,6 @@ SHAPES = (
     ProcessMetrics,
 )
 """What `Database.metrics()` is made of."""
-Function = ScalarFunction | AggregateFunction | TableFunction
 
 
 def functions() -> str:
@@ -71,13 +70,8 @@ def _entry(function: Function) -> Iterator[str]:
     yield f"### {function.name}\n"
     yield f"{function.description}\n"
     yield "```"
-    match function:
-        case TableFunction():
-            for signature in function.signature.split(";"):
-                yield f"{function.name}({signature.strip()})"
-        case _:
-            for variant in function.variants:
-                yield f"{function.name}({variant.signature})"
+    for signature in function.signatures:
+        yield f"{function.name}({signature})"
     yield "```"
     if function.examples:
         yield ""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.service.engine import Engine
-from millstream_server.addresses import Address
-from millstream_server.guard import Guard
-from millstream_server.listening import Tls, bind, serve
+from millstream_server.guarding.guard import Guard
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
+from millstream_server.starting.addresses import Address
+from millstream_server.wire.listening import Tls, bind, serve
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,18 @@ import millstream
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.settings import InstanceSettings
 from millstream.service.text import read_text
-from millstream_cli.config import Config, read_config
-from millstream_cli.http import Credentials
-from millstream_cli.local import LocalSession
 from millstream_cli.options import parser
-from millstream_cli.output import Output
-from millstream_cli.remote import RemoteSession
-from millstream_cli.results import Session
+from millstream_cli.prompt.shell import run_parts, run_shell
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show_error
+from millstream_cli.screen.tables import Look
 from millstream_cli.serving import server_command
-from millstream_cli.shell import run_parts, run_shell
-from millstream_cli.show import show_error
-from millstream_cli.tables import Look
-from millstream_cli.terminal import Terminal
+from millstream_cli.sessions.config import Config, read_config
+from millstream_cli.sessions.http import Credentials
+from millstream_cli.sessions.local import LocalSession
+from millstream_cli.sessions.remote import RemoteSession
+from millstream_cli.sessions.results import Session
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from millstream.model.settings import InstanceSettings
-from millstream_cli.show import FORMS
+from millstream_cli.screen.show import FORMS
 
 VERSION = version("millstream")
 
@@ -19,8 +19,9 @@ def _definition(text: str) -> tuple[str, str]:
     return name.strip().upper(), value
 
 
-def _setting(text: str) -> tuple[str, str]:
-    """The text is not repeated in the error: it may be a password."""
+def setting(text: str) -> tuple[str, str]:
+    """Name and value of `name=value`. The text is not repeated in the error: it may be a
+    password."""
     name, separator, value = text.partition("=")
     if not separator:
         raise argparse.ArgumentTypeError("expected name=value")
@@ -84,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         help="with --kafka: whose streams, tables and queries these are (default: default)",
     )  # fmt: skip
     parser.add_argument(
-        "--kafka-setting", action="append", default=[], type=_setting, metavar="NAME=VALUE",
+        "--kafka-setting", action="append", default=[], type=setting, metavar="NAME=VALUE",
         help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
         " may be repeated",
     )  # fmt: skip

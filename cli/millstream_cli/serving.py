@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
-from millstream_cli.output import Output
-from millstream_cli.show import show_error
+from millstream_cli.options import setting
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show_error
 
 
 def _options() -> argparse.ArgumentParser:
@@ -33,7 +34,7 @@ def _options() -> argparse.ArgumentParser:
         help="where to listen (default: http://127.0.0.1:8088); may be repeated",
     )  # fmt: skip
     start.add_argument(
-        "--property", action="append", default=[], metavar="NAME=VALUE",
+        "--property", action="append", default=[], type=setting, metavar="NAME=VALUE",
         help="a property, stronger than those of the file; may be repeated",
     )  # fmt: skip
     start.add_argument("--state-dir", metavar="DIR", help="where the files lie (default: memory)")
@@ -63,7 +64,7 @@ def server_command(arguments: Sequence[str]) -> int:
 
 def _user(options: argparse.Namespace, errors: Console) -> int:
     """Print a user with the hash of a password, which is read from the terminal or a pipe."""
-    from millstream_server.passwords import hashed
+    from millstream_server.guarding.passwords import hashed
 
     interactive = sys.stdin.isatty()
     password = getpass.getpass() if interactive else sys.stdin.readline().rstrip("\n")
@@ -77,8 +78,8 @@ def _user(options: argparse.Namespace, errors: Console) -> int:
 
 def _start(options: argparse.Namespace, errors: Console) -> int:
     try:
-        from millstream_server.config import load_config
-        from millstream_server.startup import run_server
+        from millstream_server.starting.config import load_config
+        from millstream_server.starting.startup import run_server
     except ModuleNotFoundError as error:
         errors.print(
             f"The server is not installed ({error.name}): pip install 'millstream[server]'"
@@ -92,9 +93,6 @@ def _start(options: argparse.Namespace, errors: Console) -> int:
     except MillstreamError as error:
         show_error(error, Output(errors))
         return 1
-    except ValueError as error:
-        errors.print(str(error))
-        return 2
     return 0
 
 
@@ -103,16 +101,10 @@ def _tell(urls: Sequence[str], console: Console) -> None:
 
 
 def _flags(options: argparse.Namespace) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in options.property:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise ValueError("--property expects NAME=VALUE")
-        found[name.strip()] = value
     named = {
         "listeners": ",".join(options.listener),
         "ksql.streams.state.dir": options.state_dir,
         "bootstrap.servers": options.bootstrap_servers,
         "ksql.queries.file": options.queries_file,
     }
-    return {**found, **{name: value for name, value in named.items() if value}}
+    return {**dict(options.property), **{name: value for name, value in named.items() if value}}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from millstream_server.failures import RefusedError
-from millstream_server.values import text_of
+from millstream_server.rows.values import text_of
 
 
 def objects(value: Any, media_type: str, status: int = 200) -> Response:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.service.text import Piece
-from millstream_server import queries, statements
+from millstream_server import statements
 from millstream_server.answers import Streamed, objects
 from millstream_server.failures import (
     BAD_STATEMENT,
@@ -18,7 +18,15 @@ from millstream_server.failures import (
     UNACCEPTABLE,
     RefusedError,
 )
-from millstream_server.framing import (
+from millstream_server.guarding.principal import ANONYMOUS, Principal
+from millstream_server.requests import (
+    Asked,
+    accepted,
+    asked,
+    parsed_body,
+)
+from millstream_server.rows import queries
+from millstream_server.rows.framing import (
     ARROW,
     DELIMITED,
     JSON,
@@ -30,16 +38,9 @@ from millstream_server.framing import (
     Objects,
     PlainArray,
 )
-from millstream_server.principal import ANONYMOUS, Principal
-from millstream_server.protobuf import ProtobufObjects
-from millstream_server.protocols import LIVE
-from millstream_server.requests import (
-    Asked,
-    accepted,
-    asked,
-    parsed_body,
-)
+from millstream_server.rows.protobuf import ProtobufObjects
 from millstream_server.server import Server
+from millstream_server.wire.protocols import LIVE
 
 OBJECTS = (KSQL, JSON)
 QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)

@@ -27,7 +27,6 @@ FORBIDDEN = 40300
 FORBIDDEN_ON_KAFKA = 40301
 NOT_FOUND = 40400
 UNACCEPTABLE = 40600
-CONNECTOR_EXISTS = 40900
 TOO_LARGE = 41300
 TOO_SLOW = 40800
 ASSERT_FAILED = 41700
@@ -49,10 +48,15 @@ _OF_ENGINE = {
 RETRY_SECONDS = 1
 
 
+def status_of(code: int) -> int:
+    """The HTTP status of a code."""
+    return code // 100
+
+
 @dataclass(slots=True)
 class RefusedError(Exception):
     """A request that is answered with an error. `statement` is the text of the statement that was
-    refused, `entities` are the results of those before it; the status is `code // 100`."""
+    refused, `entities` are the results of those before it; `code` says the status too."""
 
     code: int
     message: str
@@ -66,7 +70,7 @@ class RefusedError(Exception):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        return self.code // 100
+        return status_of(self.code)
 
     def entity(self) -> dict[str, Any]:
         """The JSON object."""
@@ -96,7 +100,7 @@ def refusal(
                 code = BAD_STATEMENT
             case UnavailableError():
                 code = UNAVAILABLE
-    headers = {"retry-after": str(RETRY_SECONDS)} if code // 100 == 503 else {}
+    headers = {"retry-after": str(RETRY_SECONDS)} if status_of(code) == 503 else {}
     return RefusedError(code, str(error), statement, entities, headers)
 
 

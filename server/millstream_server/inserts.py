@@ -17,11 +17,11 @@ from millstream_parser import statements as s
 from millstream_server.answers import Streamed
 from millstream_server.endpoints import principal_of
 from millstream_server.failures import BAD_STATEMENT, MALFORMED, NEEDS_HTTP2, RefusedError, refusal
-from millstream_server.framing import DELIMITED, JSON
-from millstream_server.principal import Principal
+from millstream_server.guarding.principal import Principal
 from millstream_server.requests import Asked, accepted, settings_of
+from millstream_server.rows.framing import DELIMITED, JSON
+from millstream_server.rows.values import text_of
 from millstream_server.server import Server
-from millstream_server.values import text_of
 
 LINE_BYTES_MAX = 1 << 20
 ROWS_AT_ONCE = 1_000

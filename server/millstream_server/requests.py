@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millstream_server.failures import MALFORMED, TOO_LARGE, UNACCEPTABLE, RefusedError
-
-BODY_BYTES_MAX = 10 << 20
+from millstream_server.failures import MALFORMED, UNACCEPTABLE, RefusedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +25,6 @@ class Asked:
 
 def parsed_body(body: bytes) -> dict[str, Any]:
     """A JSON object; RefusedError for anything else."""
-    if len(body) > BODY_BYTES_MAX:
-        raise RefusedError(TOO_LARGE, f"A request has at most {BODY_BYTES_MAX} bytes")
     try:
         value = json.loads(body or b"null")
     except (ValueError, RecursionError) as error:

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from millstream_server import cluster, endpoints, inserts, state, websocket
 from millstream_server.answers import Reading, objects, refused
 from millstream_server.failures import UNACCEPTABLE, RefusedError, unexpected
-from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.openapi import document
+from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.server import Server
 
 Call = Callable[[Request, Server], Awaitable[Response]]

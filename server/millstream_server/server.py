@@ -25,10 +25,10 @@ from millstream_server.failures import (
     TERMINATED,
     RefusedError,
 )
-from millstream_server.guard import Guard, OpenDoor
-from millstream_server.lookups import Lookups
-from millstream_server.principal import Principal
-from millstream_server.requests import BODY_BYTES_MAX, Asked
+from millstream_server.guarding.guard import Guard, OpenDoor
+from millstream_server.guarding.principal import Principal
+from millstream_server.requests import Asked
+from millstream_server.rows.lookups import Lookups
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,7 +71,7 @@ class ServerSettings:
     push_queries_max: int = 1_000
     pull_queries_max: int = 1_000
     statements_max: int = 500
-    body_bytes_max: int = BODY_BYTES_MAX
+    body_bytes_max: int = 10 << 20
     body_seconds: float = 30.0
     websocket_seconds: float = 3_600.0
     command_timeout_ms: int = 5_000

@@ -27,7 +27,7 @@ from millstream_server.entities.described import (
 from millstream_server.entities.functions import described_function
 from millstream_server.entities.listed import listed
 from millstream_server.failures import QUERY_ELSEWHERE, TOO_LARGE, RefusedError, refusal
-from millstream_server.principal import Principal
+from millstream_server.guarding.principal import Principal
 from millstream_server.requests import Asked
 from millstream_server.server import Server
 

@@ -10,14 +10,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from millstream.model.errors import MillstreamError
 from millstream.service.results import Rows
-from millstream_server import queries
 from millstream_server.endpoints import started
 from millstream_server.entities.shapes import schema_object
 from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpected
-from millstream_server.principal import Principal
+from millstream_server.guarding.principal import Principal
 from millstream_server.requests import asked, parsed_body
+from millstream_server.rows import queries
+from millstream_server.rows.values import row_texts, text_of
 from millstream_server.server import Server
-from millstream_server.values import row_texts, text_of
 
 DONE, BAD_REQUEST, FAILED, NOT_READY = 1000, 1003, 1011, 1013
 REASON_BYTES_MAX = 123

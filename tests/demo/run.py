@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 import millstream
-from millstream_cli.local import outcome
-from millstream_cli.output import Output
-from millstream_cli.show import show
-from millstream_cli.tables import Look
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show
+from millstream_cli.screen.tables import Look
+from millstream_cli.sessions.local import outcome
 from tests.demo.check import differences
 
 SCRIPT = Path(__file__).with_name("flights.sql")

@@ -11,10 +11,10 @@ import pytest
 import millstream
 from millstream.model.errors import StatementError
 from millstream.service.text import parse_text
-from millstream_server.access import Access, authorise, matches, read_rules
-from millstream_server.needs import Kind, Need, Operation, Surroundings, needs_of
-from millstream_server.principal import ANONYMOUS, Principal
-from millstream_server.visible import Sight
+from millstream_server.guarding.access import Access, authorise, matches, read_rules
+from millstream_server.guarding.needs import Kind, Need, Operation, Surroundings, needs_of
+from millstream_server.guarding.principal import ANONYMOUS, Principal
+from millstream_server.guarding.visible import Sight
 from tests.server.authority import Line, Wanted, permitted
 
 SETUP = """

@@ -10,13 +10,13 @@ import pytest
 
 import millstream
 from millstream.model.errors import MillstreamError
-from millstream_server.access import Access, authorise
-from millstream_server.audit import Audit, Event, masked
-from millstream_server.auth import Authenticator, Rules
-from millstream_server.config import load_config
-from millstream_server.needs import Kind, Need, Operation
-from millstream_server.passwords import hashed, read_users
-from millstream_server.principal import Principal, Refusal
+from millstream_server.guarding.access import Access, authorise
+from millstream_server.guarding.audit import Audit, Event, masked
+from millstream_server.guarding.auth import Authenticator, Rules
+from millstream_server.guarding.needs import Kind, Need, Operation
+from millstream_server.guarding.passwords import hashed, read_users
+from millstream_server.guarding.principal import Principal, Refusal
+from millstream_server.starting.config import load_config
 from tests.server.keys import Clock, basic, bearer, claims, jwks, signed
 from tests.server.test_auth import CHEAP, tokens
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
-from millstream_server import auth, passwords
-from millstream_server.auth import Authenticator, Rules
-from millstream_server.certificates import read_subjects, subject_of
-from millstream_server.config import load_config
-from millstream_server.jwks import FRESH_S, Keys, KeySet, open_keys, read_keys
-from millstream_server.passwords import ScryptHash, Users, hashed, read_users
-from millstream_server.principal import ANONYMOUS, Principal, Refusal
-from millstream_server.tokens import TokenRefusedError, Tokens
-from millstream_server.wiring import authenticator
+from millstream_server.guarding import auth, passwords
+from millstream_server.guarding.auth import Authenticator, Rules
+from millstream_server.guarding.certificates import read_subjects, subject_of
+from millstream_server.guarding.jwks import FRESH_S, Keys, KeySet, open_keys, read_keys
+from millstream_server.guarding.passwords import ScryptHash, Users, hashed, read_users
+from millstream_server.guarding.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.guarding.tokens import TokenRefusedError, Tokens
+from millstream_server.starting.config import load_config
+from millstream_server.starting.wiring import authenticator
 from tests.server.forgeries import forged
 from tests.server.keys import (
     AUDIENCE,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from millstream.model.errors import StatementError
-from millstream_server.boot import check_boot
-from millstream_server.config import load_config
-from millstream_server.options import OPTIONS, Kind
-from millstream_server.secret import References, Secret, is_secret_key
+from millstream_server.starting.boot import check_boot
+from millstream_server.starting.config import load_config
+from millstream_server.starting.options import OPTIONS, ValueKind
+from millstream_server.starting.secret import References, Secret, is_secret_key
 
 KEYSTORE = {"ssl.keystore.location": "/etc/server.pem"}
 BASIC = {"authentication.method": "BASIC", "authentication.users.file": "/etc/users"}
@@ -101,7 +101,7 @@ def test_unknown_settings_are_warned_about_with_a_near_one() -> None:
 def test_no_limit_is_unlimited() -> None:
     config = load_config()
     for option in OPTIONS:
-        if option.kind in (Kind.COUNT, Kind.SIZE, Kind.SECONDS):
+        if option.kind in (ValueKind.COUNT, ValueKind.SIZE, ValueKind.SECONDS):
             value = config.values[option.name]
             assert isinstance(value, int | float) and 0 < value <= option.most < 1e15, option.name
             for bad in ("0", "-1", "inf", "nan", "1e400", "", "x", "9" * 15, "9" * 400):

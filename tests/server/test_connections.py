@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from millstream_server.connections import Speaks, Transport, spoken
+from millstream_server.wire.connections import Speaks, Transport, spoken
 from tests.server.conftest import PATIENCE_S, Door
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -11,8 +11,8 @@ from millstream.model import types as t
 from millstream.model.batch import DIFF
 from millstream.model.schema import Column, Role, Schema
 from millstream_server.failures import RefusedError
-from millstream_server.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
-from millstream_server.protobuf import ProtobufObjects, proto_schema
+from millstream_server.rows.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
+from millstream_server.rows.protobuf import ProtobufObjects, proto_schema
 
 SCHEMA = Schema((Column("ID", t.INTEGER, Role.KEY), Column("V", t.STRING)))
 ROWS = pa.table({"ID": pa.array([1, 2], pa.int32()), "V": ["a", None]})

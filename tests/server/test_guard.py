@@ -15,11 +15,11 @@ from millstream.service.execution import open_engine
 from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_parser import statements as s
-from millstream_server.access import Access
 from millstream_server.failures import FORBIDDEN_ON_KAFKA, UNAUTHENTICATED, RefusedError
-from millstream_server.guard import Scope
-from millstream_server.principal import Principal
-from millstream_server.visible import Sight
+from millstream_server.guarding.access import Access
+from millstream_server.guarding.guard import Scope
+from millstream_server.guarding.principal import Principal
+from millstream_server.guarding.visible import Sight
 from tests.served import served
 from tests.server.conftest import Door
 

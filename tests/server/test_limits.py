@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from millstream_server import limits
-from millstream_server.config import load_config
-from millstream_server.limits import Bounds, Limits, Quota, Work, quota
-from millstream_server.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.guarding import limits
+from millstream_server.guarding.limits import Limits, Quota, Work, WorkLimit
+from millstream_server.guarding.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.starting.config import load_config
+from millstream_server.starting.wiring import quota
 from tests.server.keys import Clock
 
 ALICE, BOB = Principal("alice"), Principal("bob")
@@ -22,7 +23,7 @@ def small(**flags: str) -> Quota:
 def replaced(work: Work, at_a_time: int) -> Quota:
     """The default quota with another bound for one kind of work."""
     found = small()
-    return replace(found, works={**found.works, work: Bounds(at_a_time, 1e6)})
+    return replace(found, works={**found.works, work: WorkLimit(at_a_time, 1e6)})
 
 
 def test_all_bounds_are_finite() -> None:

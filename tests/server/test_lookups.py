@@ -11,9 +11,9 @@ import pytest
 from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_server.failures import FORBIDDEN, RefusedError
-from millstream_server.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
-from millstream_server.guard import OpenDoor
-from millstream_server.principal import Principal
+from millstream_server.guarding.guard import OpenDoor
+from millstream_server.guarding.principal import Principal
+from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from tests.served import served
 from tests.server.conftest import Door
 

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
-from millstream_server.addresses import Address, read_address
-from millstream_server.config import load_config
-from millstream_server.listening import Tls, bind
-from millstream_server.startup import open_database
+from millstream_server.starting.addresses import Address, read_address
+from millstream_server.starting.config import load_config
+from millstream_server.starting.startup import open_database
+from millstream_server.wire.listening import Tls, bind
 from tests.certified import authority
 
 ANY = "http://127.0.0.1:0"

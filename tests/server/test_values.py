@@ -14,7 +14,7 @@ from millstream.model import types as t
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, Schema
 from millstream_server.entities.shapes import schema_object, sql_type_of
-from millstream_server.values import row_texts
+from millstream_server.rows.values import row_texts
 
 TIME = datetime.datetime(2024, 2, 29, 13, 5, 6, 789000)
 MAP, LIST = t.Map(t.STRING, t.DOUBLE), t.Array(t.TIMESTAMP)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -58,6 +58,12 @@ class ScalarFunction:
     check: Callable[[Sequence[Any]], None] | None = None
     """Looks at the arguments before any row does (None where one is not a constant) and raises
     ValueError for a call that could never work."""
+    kind: ClassVar[str] = "SCALAR"
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """All ways to call it."""
+        return tuple(variant.signature for variant in self.variants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,13 @@ class AggregateFunction:
     variants: tuple[AggregateVariant, ...]
     description: str
     examples: tuple[Example, ...] = ()
+    kind: ClassVar[str] = "AGGREGATE"
+    category: ClassVar[str] = "AGGREGATE"
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """All ways to call it."""
+        return tuple(variant.signature for variant in self.variants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,16 @@ class TableFunction:
     description: str
     examples: tuple[Example, ...] = ()
     python: tuple[Callable[..., pa.Array], ...] = ()
+    kind: ClassVar[str] = "TABLE"
+    category: ClassVar[str] = "TABLE"
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """All ways to call it."""
+        return tuple(text.strip() for text in self.signature.split(";"))
+
+
+Function = ScalarFunction | AggregateFunction | TableFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +158,16 @@ class Catalogue:
     aggregate: dict[str, AggregateFunction]
     table: dict[str, TableFunction]
 
-    def find(self, name: str) -> ScalarFunction | AggregateFunction | TableFunction | None:
+    def named(self) -> dict[str, Function]:
+        """All of them, of whatever kind."""
+        return {**self.scalar, **self.aggregate, **self.table}
+
+    def find(self, name: str) -> Function | None:
         """The function of a name in any case, of whatever kind."""
         upper = name.upper()
         return self.scalar.get(upper) or self.aggregate.get(upper) or self.table.get(upper)
 
-    def with_functions(
-        self, functions: Sequence[ScalarFunction | AggregateFunction | TableFunction]
-    ) -> Catalogue:
+    def with_functions(self, functions: Sequence[Function]) -> Catalogue:
         """A copy with these functions. Those of one name are one function with more signatures;
         ValueError for a name that is taken by a function of another kind or a built-in one."""
         scalar, aggregate, table = dict(self.scalar), dict(self.aggregate), dict(self.table)

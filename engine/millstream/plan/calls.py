@@ -173,7 +173,7 @@ def _table(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Type
             hint="They stand in the SELECT list of a query on a stream, outside of other table "
             "functions and aggregates.",
         )
-    signatures = [text.strip() for text in scope.catalogue.table[name].signature.split(";")]
+    signatures = list(scope.catalogue.table[name].signatures)
     inner = scope.inside_call()
     resolution, arguments = _resolved(name.lower(), signatures, trees, inner, typer)
     return TableCall(name, resolution.variant, arguments, resolution.result)

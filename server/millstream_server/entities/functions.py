@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.functions.function import (
-    AggregateFunction,
-    Catalogue,
-    ScalarFunction,
-    TableFunction,
-)
+from millstream.functions.function import Catalogue
 from millstream.functions.signatures import Parameter, parse_signature
 from millstream.model.errors import StatementError
 
@@ -18,26 +13,17 @@ Entity = dict[str, Any]
 
 def function_names(catalogue: Catalogue) -> list[Entity]:
     """All functions."""
-    found = [(name, "SCALAR", item.category) for name, item in catalogue.scalar.items()]
-    found += [(name, "AGGREGATE", "AGGREGATE") for name in catalogue.aggregate]
-    found += [(name, "TABLE", "TABLE") for name in catalogue.table]
     return [
-        {"name": name, "type": kind, "category": category} for name, kind, category in sorted(found)
+        {"name": name, "type": found.kind, "category": found.category}
+        for name, found in sorted(catalogue.named().items())
     ]
 
 
 def described_function(name: str, text: str, catalogue: Catalogue) -> Entity:
     """The entity of DESCRIBE FUNCTION; StatementError where there is none of the name."""
     found = catalogue.find(name)
-    match found:
-        case ScalarFunction():
-            kind, signatures = "SCALAR", [variant.signature for variant in found.variants]
-        case AggregateFunction():
-            kind, signatures = "AGGREGATE", [variant.signature for variant in found.variants]
-        case TableFunction():
-            kind, signatures = "TABLE", [part.strip() for part in found.signature.split(";")]
-        case None:
-            raise StatementError(f"Can't find any functions with the name '{name}'")
+    if found is None:
+        raise StatementError(f"Can't find any functions with the name '{name}'")
     return {
         "@type": "describe_function",
         "statementText": text,
@@ -46,8 +32,8 @@ def described_function(name: str, text: str, catalogue: Catalogue) -> Entity:
         "author": "Millstream",
         "version": "",
         "path": "internal",
-        "type": kind,
-        "functions": [_variation(signature, found.description) for signature in signatures],
+        "type": found.kind,
+        "functions": [_variation(one, found.description) for one in found.signatures],
         "warnings": [],
     }
 

@@ -11,7 +11,7 @@ from millstream.catalog.source import Source
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
-from millstream_server.visible import Sight
+from millstream_server.guarding.visible import Sight
 
 _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 

@@ -126,15 +126,21 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
     """A server over the folder, whose visits come from within the process; until it is ended."""
     import numpy as np
 
-    from millstream_server.listening import bind, serve
     from millstream_server.routes import application
-    from millstream_server.server import Server, ServerSettings
-    from millstream_server.startup import StartSettings, open_database
+    from millstream_server.server import Server
+    from millstream_server.starting.addresses import Address
+    from millstream_server.starting.config import load_config
+    from millstream_server.starting.startup import collect_rarely, open_database, server_settings
+    from millstream_server.wire.listening import bind, serve
 
-    properties = {"auto.offset.reset": "latest"}
-    settings = StartSettings(directory=str(folder), properties=properties)
-    listener = bind("http://127.0.0.1:0")
-    with open_database(settings) as database:
+    flags = {
+        "ksql.streams.state.dir": str(folder),
+        "ksql.max.push.queries": "1000",
+        "auto.offset.reset": "latest",
+    }
+    config, listener = load_config(flags=flags), bind(Address("127.0.0.1", 0, tls=False))
+    collect_rarely()
+    with open_database(config) as database:
         if "SEEN" not in database.engine.catalog.sources:
             database.execute(STREAM)
 
@@ -146,7 +152,7 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
                 time.sleep(max(0.0, due - time.monotonic()))
 
         threading.Thread(target=feed, daemon=True).start()
-        server = Server(database.engine, ServerSettings(properties=properties))
+        server = Server(database.engine, server_settings(config, listener))
         print(listener.url, file=sys.stderr, flush=True)
         asyncio.run(serve(application(server), [listener], asyncio.Event().wait))
 

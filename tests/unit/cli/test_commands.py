@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 import millstream
-from millstream_cli.commands import COMMANDS, find_command
-from millstream_cli.local import LocalSession
-from millstream_cli.output import Output
-from millstream_cli.shell import process
-from millstream_cli.terminal import Terminal
+from millstream_cli.prompt.commands import COMMANDS, find_command
+from millstream_cli.prompt.shell import process
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.output import Output
+from millstream_cli.sessions.local import LocalSession
 
 LONG = "x" * 60
 FILL = (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from millstream_cli.completion import candidates
-from millstream_cli.editing import coloured, command_candidates
-from millstream_cli.names import ColumnName, Names, SourceName, builtin_names, written
-from millstream_cli.place import place
+from millstream_cli.prompt.completion import candidates
+from millstream_cli.prompt.editing import coloured, command_candidates
+from millstream_cli.prompt.place import place
+from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names, written
 
 ORDERS = SourceName(
     "ORDERS", "STREAM", (ColumnName("CUSTOMER", "STRING", True), ColumnName("AMOUNT", "DOUBLE"))

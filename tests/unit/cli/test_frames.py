@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from millstream.model.errors import MillstreamError
-from millstream_cli import frames
+from millstream_cli.sessions import frames
 
 ANSWER = (
     '[{"header":{"queryId":"q1","schema":"`ID` INTEGER KEY, `a,``b` STRUCT<`F` DECIMAL(4, 2)>"}},\n'

@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
-from millstream_cli.http import Credentials
 from millstream_cli.main import main
-from millstream_cli.output import Output
-from millstream_cli.remote import RemoteSession
-from millstream_cli.results import Answer, Live, Outcome, QueryStatus, Said
-from millstream_cli.shell import process
-from millstream_cli.terminal import Terminal
+from millstream_cli.prompt.shell import process
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.output import Output
+from millstream_cli.sessions.http import Credentials
+from millstream_cli.sessions.remote import RemoteSession
+from millstream_cli.sessions.results import Answer, Live, Outcome, QueryStatus, Said
 from tests.shell.served import Served
 
 HEADER = {"header": {"queryId": "q1", "schema": "`K` STRING KEY, `N` BIGINT"}}

@@ -16,11 +16,11 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 import millstream
-from millstream_cli.entry import complete, parts
-from millstream_cli.local import LocalSession
-from millstream_cli.output import Output
-from millstream_cli.shell import run_shell
-from millstream_cli.terminal import Terminal
+from millstream_cli.prompt.entry import complete, parts
+from millstream_cli.prompt.shell import run_shell
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.output import Output
+from millstream_cli.sessions.local import LocalSession
 
 Run = Callable[[io.StringIO], int]
 CREATE = (

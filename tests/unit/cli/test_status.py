@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from millstream_cli.output import Output
-from millstream_cli.progress import wait
-from millstream_cli.results import QueryStatus, Status
-from millstream_cli.sizes import rows_in
-from millstream_cli.toolbar import Watch, toolbar
+from millstream_cli.prompt.toolbar import Watch, toolbar
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.progress import wait
+from millstream_cli.sessions.results import QueryStatus, Status
+from millstream_cli.sessions.sizes import rows_in
 
 
 def bar(*queries: QueryStatus, reachable: bool = True) -> str:

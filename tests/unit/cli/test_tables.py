@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 from rich.cells import cell_len
 
-from millstream_cli.cells import cell, clipped
-from millstream_cli.tables import Look, shared, stream_layout, table, vertical, wrapped
+from millstream_cli.screen.cells import cell, clipped
+from millstream_cli.screen.tables import Look, shared, stream_layout, table, vertical, wrapped
 
 
 def test_numbers_are_lined_up_at_their_end() -> None:

@@ -230,7 +230,7 @@ def test_those_who_ask_the_same_share_one_reading(scalable: Database) -> None:
     assert len(queries(scalable)) == 4
     for stream in (*streams, other):
         stream.close()
-    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.tails
+    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.shared_tails
 
 
 def test_a_slow_one_is_ended_alone(scalable: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.catalog.source import Source
-from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
@@ -185,10 +184,7 @@ def _queries_in_full(engine: Engine) -> Rows:
 
 
 def _functions(engine: Engine) -> Rows:
-    catalogue = engine.functions
-    listed = [(name, item.category) for name, item in catalogue.scalar.items()]
-    listed += [(name, "AGGREGATE") for name in catalogue.aggregate]
-    listed += [(name, "TABLE") for name in catalogue.table]
+    listed = [(name, found.category) for name, found in engine.functions.named().items()]
     return rows(("Function Name", "Category"), sorted(listed))
 
 
@@ -209,19 +205,12 @@ def _properties(session: Session) -> Rows:
 
 def _function(name: str, engine: Engine) -> Rows:
     found = engine.functions.find(name)
-    match found:
-        case ScalarFunction():
-            kind, signatures = "SCALAR", [variant.signature for variant in found.variants]
-        case AggregateFunction():
-            kind, signatures = "AGGREGATE", [variant.signature for variant in found.variants]
-        case TableFunction():
-            kind, signatures = "TABLE", [text.strip() for text in found.signature.split(";")]
-        case None:
-            raise StatementError(
-                f"Can't find any functions with the name '{name}'",
-                hint="SHOW FUNCTIONS lists all of them.",
-            )
-    facts = [("Name", found.name), ("Type", kind), ("Overview", found.description)]
-    facts += [("Variation", f"{found.name}({signature})") for signature in signatures]
+    if found is None:
+        raise StatementError(
+            f"Can't find any functions with the name '{name}'",
+            hint="SHOW FUNCTIONS lists all of them.",
+        )
+    facts = [("Name", found.name), ("Type", found.kind), ("Overview", found.description)]
+    facts += [("Variation", f"{found.name}({signature})") for signature in found.signatures]
     facts += [("Example", f"{example.expression} = {example.result}") for example in found.examples]
     return rows(("Property", "Value"), facts, f"Name: {found.name}")

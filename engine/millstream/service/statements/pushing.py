@@ -71,7 +71,7 @@ def _listen(
     that is started."""
     node, properties = planned.node.input, dict(session.properties)
     engine.pushing[stream.query_id] = stream
-    running = engine.tails.values() if shared else ()
+    running = engine.shared_tails.values() if shared else ()
     tail = next((t for t in running if t.runs(node, properties) and t.join(stream)), None)
     if tail is not None:
         stream.on_close = partial(_end, engine, stream, tail)
@@ -82,7 +82,7 @@ def _listen(
     tail = Tail(query_id, node, properties, topology, bytes_max, (stream,))
     stream.on_close = partial(_end, engine, stream, tail)
     if shared:
-        engine.tails[query_id] = tail
+        engine.shared_tails[query_id] = tail
     try:
         _start(engine, tail, session, planned.node.kind)
     except MillstreamError:
@@ -126,7 +126,7 @@ def _end(engine: Engine, stream: Stream, tail: Tail) -> None:
         engine.pushing.pop(stream.query_id, None)
         if not tail.leave(stream):
             return
-        engine.tails.pop(tail.query_id, None)
+        engine.shared_tails.pop(tail.query_id, None)
         if engine.closed:
             return
         try:

@@ -1,0 +1,1 @@
+"""What is typed: entries, commands, completion, the bar below."""

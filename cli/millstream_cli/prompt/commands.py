@@ -1,0 +1,196 @@
+"""The shell's own commands: what is typed at the prompt and is no SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from millstream.model.errors import MillstreamError, StatementError
+from millstream.service.text import read_text
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.screen.progress import wait
+from millstream_cli.screen.show import FORMS, show_error
+
+_WORD = re.compile(r"""'(?:[^']|'')*'|[^\s;']+|(?P<end>;\s*$)|(?P<other>\S)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its words, how its arguments are told, and how many there may be."""
+
+    words: str
+    arguments: str
+    about: str
+    least: int
+    most: int
+    run: Callable[[Terminal, list[str]], None]
+
+
+def find_command(text: str) -> tuple[Command, list[str]] | None:
+    """The command that a line is, with its arguments; None for SQL."""
+    found = list(_WORD.finditer(text.strip()))
+    if any(match["other"] for match in found):
+        return None
+    words = [match.group() for match in found if not match["end"]]
+    for command in COMMANDS:
+        wanted = command.words.split()
+        if [word.lower() for word in words[: len(wanted)]] == wanted:
+            return command, [_unquoted(word) for word in words[len(wanted) :]]
+    return None
+
+
+def run_command(terminal: Terminal, command: Command, arguments: list[str]) -> bool:
+    """Run a command, or say what is wrong with it and return False."""
+    try:
+        if not command.least <= len(arguments) <= command.most:
+            raise StatementError(
+                f"'{command.words}' takes other arguments.",
+                hint=f"{command.words} {command.arguments}".rstrip() + f": {command.about}",
+            )
+        command.run(terminal, arguments)
+    except MillstreamError as error:
+        show_error(error, terminal.errors)
+        return False
+    return True
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1].replace("''", "'") if word.startswith("'") else word
+
+
+def _help(terminal: Terminal, _arguments: list[str]) -> None:
+    terminal.out.line(_INTRODUCTION)
+    for command in COMMANDS:
+        usage = f"{command.words} {command.arguments}".rstrip()
+        terminal.out.line(f"  {usage:36} {command.about}")
+    terminal.out.line(_KEYS)
+
+
+_INTRODUCTION = """\
+Type SQL, ended by a semicolon, over as many lines as you like; \\G in place of the semicolon
+shows each value on a line of its own. These are commands of the shell, in any case:"""
+_KEYS = """\
+Keys: Tab completes, Ctrl-R searches what was typed, Alt-Enter begins a line anywhere.
+Ctrl-C ends a running query, Ctrl-D leaves. While a table changes: t shows its rows below each
+other or in place, q ends."""
+
+
+def _exit(terminal: Terminal, _arguments: list[str]) -> None:
+    terminal.leaving = True
+
+
+def _clear(terminal: Terminal, _arguments: list[str]) -> None:
+    terminal.out.screen.clear()
+
+
+def _history(terminal: Terminal, _arguments: list[str]) -> None:
+    for number, line in enumerate(terminal.history()):
+        terminal.out.line(f"{number:4d}: {line}")
+
+
+def _version(terminal: Terminal, _arguments: list[str]) -> None:
+    terminal.out.line(f"Version: {terminal.session.version()}")
+
+
+def _output(terminal: Terminal, arguments: list[str]) -> None:
+    if arguments:
+        form = _choice("output format", arguments[0], FORMS)
+        terminal.look = replace(terminal.look, form=form)
+    terminal.out.line(f"Output format: {terminal.look.form}")
+
+
+def _pipelining(terminal: Terminal, arguments: list[str]) -> None:
+    if arguments:
+        terminal.session.pipelining = _on(arguments[0])
+    terminal.out.line(f"Request pipelining: {'ON' if terminal.session.pipelining else 'OFF'}")
+
+
+def _run_script(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.execute(read_text(arguments[0], "script"))
+
+
+def _spool(terminal: Terminal, arguments: list[str]) -> None:
+    path = None if arguments[0].upper() == "OFF" else arguments[0]
+    if path is not None:
+        terminal.out.line(f"The session is spooled to {path}")
+    terminal.out.spool(path)
+
+
+def _server(terminal: Terminal, arguments: list[str]) -> None:
+    if arguments:
+        if terminal.connect is None:
+            raise StatementError("This shell cannot be connected to another server.")
+        session = terminal.connect(arguments[0])
+        terminal.session.close()
+        terminal.session = session
+    terminal.out.line(f"Server: {terminal.session.where}")
+
+
+def _wait(terminal: Terminal, arguments: list[str]) -> None:
+    wanted = arguments[0].upper() if arguments else None
+    try:
+        terminal.out.line(wait(terminal.session.status, terminal.out, wanted))
+    except KeyboardInterrupt:
+        terminal.out.line("No longer waiting.")
+
+
+def _wrap(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.look = replace(terminal.look, wrap=_on(arguments[0]))
+
+
+def _width(terminal: Terminal, arguments: list[str]) -> None:
+    if not arguments[0].isdecimal():
+        raise StatementError(f"A width is a whole number, 0 for automatic: {arguments[0]}")
+    terminal.look = replace(terminal.look, width=int(arguments[0]))
+
+
+def _live(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.look = replace(terminal.look, live=_on(arguments[0]))
+
+
+def _pager(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.look = replace(terminal.look, pager=_on(arguments[0]))
+
+
+def _editing(terminal: Terminal, arguments: list[str]) -> None:
+    terminal.vi = _choice("value", arguments[0], ("VI", "EMACS")) == "VI"
+
+
+def _on(word: str) -> bool:
+    return _choice("value", word, ("ON", "OFF")) == "ON"
+
+
+def _choice(what: str, word: str, allowed: Sequence[str]) -> str:
+    if word.upper() not in allowed:
+        raise StatementError(
+            f"Invalid {what}: '{word}'", hint=f"Valid are {', '.join(allowed)}, in any case."
+        )
+    return word.upper()
+
+
+COMMANDS = (
+    Command("help", "", "this text", 0, 0, _help),
+    Command("clear", "", "clear the screen", 0, 0, _clear),
+    Command("exit", "", "leave the shell", 0, 0, _exit),
+    Command("quit", "", "leave the shell", 0, 0, _exit),
+    Command("history", "", "list what was typed", 0, 0, _history),
+    Command("version", "", "the version of Millstream", 0, 0, _version),
+    Command(
+        "output", "[TABULAR|JSON|CSV|VERTICAL]", "show or set how results are printed", 0, 1,
+        _output,
+    ),
+    Command(
+        "request-pipelining", "[ON|OFF]", "whether a server waits for what was sent before", 0, 1,
+        _pipelining,
+    ),
+    Command("run script", "'<file>'", "run a file of statements", 1, 1, _run_script),
+    Command("spool", "'<file>'|OFF", "copy the session to a file, or end that", 1, 1, _spool),
+    Command("server", "[<url>]", "show the server, or go to another one", 0, 1, _server),
+    Command("wait", "[<query>]", "wait until queries have processed all there is", 0, 1, _wait),
+    Command("set cli wrap", "ON|OFF", "wrap the text of cells, or cut it", 1, 1, _wrap),
+    Command("set cli column-width", "<n>", "the width of columns, 0 for automatic", 1, 1, _width),
+    Command("set cli live", "ON|OFF", "tables of push queries change in place", 1, 1, _live),
+    Command("set cli pager", "ON|OFF", "show long results in $PAGER", 1, 1, _pager),
+    Command("set cli editing", "VI|EMACS", "the keys of the prompt", 1, 1, _editing),
+)  # fmt: skip

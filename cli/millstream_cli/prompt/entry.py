@@ -1,0 +1,59 @@
+"""What one entry at the prompt, or a script, consists of: statements and commands of the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream_cli.prompt.commands import find_command
+from millstream_parser.lexemes import Lexeme, Piece, lexemes
+
+
+def complete(text: str) -> bool:
+    """Whether Enter ends an entry: it is a command, is empty, or its last statement is ended by
+    `;` or `\\G` outside of quotes and comments."""
+    pieces = list(lexemes(text))
+    if any(not piece.closed and not piece.text.startswith("--") for piece in pieces):
+        return False
+    bare = [piece for piece in pieces if piece.piece is not Piece.COMMENT]
+    if not bare or ("\n" not in text.strip() and find_command(text) is not None):
+        return True
+    return bare[-1].text == ";" or _is_vertical(bare)
+
+
+def parts(text: str) -> Iterator[str]:
+    """A script in pieces that are run one after another: each command of the shell for itself,
+    and the statements between them, on the lines where they stand."""
+    begin, start = 0, None
+    for piece in lexemes(text):
+        if piece.piece is Piece.COMMENT:
+            continue
+        start = piece.start if start is None else start
+        if piece.text != ";":
+            continue
+        if find_command(text[start : piece.end]) is not None:
+            yield from _filled(text, begin, start)
+            yield text[start : piece.end]
+            begin = piece.end
+        start = None
+    rest = text[begin if start is None else start :]
+    if start is not None and find_command(rest) is not None:
+        yield from _filled(text, begin, start)
+        yield rest
+    else:
+        yield from _filled(text, begin, len(text))
+
+
+def _filled(text: str, begin: int, end: int) -> Iterator[str]:
+    """The statements of a range, moved to the line and column that they have in the whole."""
+    if any(p.piece is not Piece.COMMENT and p.text != ";" for p in lexemes(text[begin:end])):
+        before = text[:begin]
+        column = begin - (before.rfind("\n") + 1)
+        yield "\n" * before.count("\n") + " " * column + text[begin:end]
+
+
+def _is_vertical(pieces: list[Lexeme]) -> bool:
+    match pieces:
+        case (*_, Lexeme(text="\\"), Lexeme(text="G")):
+            return True
+        case _:
+            return False

@@ -1,0 +1,91 @@
+"""The interactive shell: a prompt, and what is done with each entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prompt_toolkit.application import get_app_or_none
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+from millstream.model.errors import MillstreamError
+from millstream_cli.options import VERSION
+from millstream_cli.prompt.commands import find_command, run_command
+from millstream_cli.prompt.editing import prompt_session
+from millstream_cli.prompt.entry import parts
+from millstream_cli.prompt.terminal import Terminal
+from millstream_cli.prompt.toolbar import Watch, toolbar
+from millstream_cli.screen.keys import quiet
+from millstream_cli.screen.show import show_error
+from millstream_cli.sessions.results import Status
+
+HISTORY = Path.home() / ".millstream-history"
+
+
+def run_shell(terminal: Terminal, history: Path = HISTORY) -> int:
+    """Read entries until the end of input; returns the exit code."""
+    out = terminal.out
+    _greet(terminal)
+    with Watch(lambda: terminal.session.status(), Status(terminal.session.where)) as watch:
+
+        def bar() -> StyleAndTextTuples:
+            app = get_app_or_none()
+            vi = app is not None and app.editing_mode is EditingMode.VI
+            return toolbar(watch.latest, terminal.look.form, vi)
+
+        session = prompt_session(terminal, history, bar)
+        terminal.history = session.history.get_strings
+        try:
+            while not terminal.leaving:
+                try:
+                    editing = EditingMode.VI if terminal.vi else EditingMode.EMACS
+                    entry = session.prompt(vi_mode=editing is EditingMode.VI)
+                    terminal.vi = session.app.editing_mode is EditingMode.VI
+                except KeyboardInterrupt:
+                    out.line("^C")
+                    continue
+                except EOFError:
+                    break
+                with quiet():
+                    process(terminal, entry)
+        finally:
+            out.spool(None)
+    out.line("Exiting Millstream.")
+    return 0
+
+
+def _greet(terminal: Terminal) -> None:
+    """Say what this is and where statements go; without a server there the shell starts as well."""
+    out = terminal.out
+    out.line(f"Millstream {VERSION}, {terminal.session.where}", "bold")
+    try:
+        version = terminal.session.version()
+        if version != VERSION:
+            out.line(f"The server's version is {version}.")
+    except MillstreamError as error:
+        show_error(error, out)
+    out.line("Type SQL ended by ';', 'help' for help, 'exit' to leave.")
+
+
+def process(terminal: Terminal, text: str) -> bool:
+    """Do what one entry says, up to the first statement that fails; whether none did."""
+    if not text.strip(" \n\t;"):
+        return True
+    terminal.echo(text.strip())
+    return run_parts(terminal, text)
+
+
+def run_parts(terminal: Terminal, text: str) -> bool:
+    """Run the statements and commands of a text, up to the first that fails; whether none did."""
+    whole = [text] if find_command(text) is not None else parts(text)
+    for part in whole:
+        match find_command(part):
+            case None:
+                done = terminal.execute(part)
+            case command, arguments:
+                done = run_command(terminal, command, arguments)
+        if not done:
+            return False
+        if terminal.leaving:
+            break
+    return True

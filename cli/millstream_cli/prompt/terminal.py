@@ -1,0 +1,54 @@
+"""One shell: its session, what it prints to, and its settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from millstream.model.errors import MillstreamError
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.progress import Bars
+from millstream_cli.screen.show import show, show_error
+from millstream_cli.screen.tables import Look
+from millstream_cli.sessions.results import Session
+
+PROMPT = "millstream> "
+_VERTICAL = re.compile(r"\\G\s*;?\s*$")
+
+
+@dataclass(slots=True)
+class Terminal:
+    """What one shell shows, and how."""
+
+    session: Session
+    out: Output
+    errors: Output
+    """The same as `out` where somebody looks."""
+    look: Look = field(default_factory=Look)
+    history: Callable[[], Sequence[str]] = tuple
+    """The lines typed so far, oldest first."""
+    connect: Callable[[str], Session] | None = None
+    """Opens a session with another server."""
+    vi: bool = False
+    leaving: bool = False
+
+    def execute(self, text: str) -> bool:
+        """Run statements, printing each result or what was wrong; Ctrl-C ends a query. Says
+        whether all went well. A text that ends in `\\G` is shown vertically."""
+        look = replace(self.look, form="VERTICAL") if _VERTICAL.search(text) else self.look
+        try:
+            with Bars(self.out) as bars:
+                for result in self.session.run(_VERTICAL.sub(";", text), bars.copying):
+                    bars.end()
+                    show(result, self.out, look)
+        except MillstreamError as error:
+            show_error(error, self.errors)
+            return False
+        except KeyboardInterrupt:
+            self.out.line("Query terminated")
+        return True
+
+    def echo(self, text: str) -> None:
+        """Put what was typed into the copy of the session."""
+        self.out.keep([PROMPT + text])

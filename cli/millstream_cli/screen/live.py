@@ -1,0 +1,203 @@
+"""A push query on the screen: rows below each other, or a table whose rows are replaced."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from rich.cells import set_cell_size
+from rich.console import Console, Group
+from rich.live import Live as Region
+from rich.text import Text
+
+from millstream.model.errors import MillstreamError
+from millstream_cli.screen.keys import Keys
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.tables import Layout, Look, stream_layout, table_layout
+from millstream_cli.sessions.results import Live, Row
+
+TICK_SECONDS = 0.2
+_BUFFERED = 64
+_FOOTER_LINES = 1
+
+
+@dataclass(slots=True)
+class Followed:
+    """What has come of a query so far. `latest`: the newest row of each key, in the order in
+    which the keys appeared; `fresh` are the keys of the last batch."""
+
+    live: Live
+    started: float = field(default_factory=time.monotonic)
+    count: int = 0
+    latest: dict[Row, Row] = field(default_factory=dict)
+    fresh: set[Row] = field(default_factory=set)
+    in_place: bool = False
+    ended: str = ""
+    """What to say about its end."""
+    interrupted: bool = False
+
+    def take(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Count rows, and put them in the place of those before."""
+        self.count += len(rows)
+        if self.live.key:
+            keyed = {tuple(map(_hashable, (row[i] for i in self.live.key))): row for row in rows}
+            self.latest.update(keyed)
+            self.fresh = set(keyed)
+        return rows
+
+    def enough(self, look: Look) -> bool:
+        """Whether a limit of the shell's own ends the query."""
+        if look.row_limit is not None and self.count >= look.row_limit:
+            self.ended = "Limit Reached"
+        elif look.timeout_ms is not None and self.seconds * 1000 >= look.timeout_ms:
+            self.ended = "Query terminated"
+        return bool(self.ended)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return time.monotonic() - self.started
+
+    def summary(self) -> str:
+        """How many rows in which time."""
+        noun = "row" if self.count == 1 else "rows"
+        return f"{self.count} {noun} in {self.seconds:.1f} s"
+
+
+def incoming(live: Live, followed: Followed, look: Look) -> Iterator[Sequence[Row] | None]:
+    """The batches of a query, and None now and then while there is none. Ends with the query or
+    at the look's limits; raises what ended it."""
+    inbox: queue.Queue[Sequence[Row] | Exception | None] = queue.Queue(_BUFFERED)
+    left = threading.Event()
+    thread = threading.Thread(target=_read, args=(live, inbox, left), daemon=True)
+    thread.start()
+    try:
+        while not followed.enough(look):
+            try:
+                item = inbox.get(timeout=TICK_SECONDS)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(item, Exception):
+                raise item
+            if item is None:
+                followed.ended = "Limit Reached" if live.limited else "Query Completed"
+                return
+            room = None if look.row_limit is None else look.row_limit - followed.count
+            yield followed.take(item[:room])
+    finally:
+        left.set()
+        live.close()
+
+
+def _read(
+    live: Live, inbox: queue.Queue[Sequence[Row] | Exception | None], left: threading.Event
+) -> None:
+    end: Exception | None = None
+    try:
+        for batch in live.batches:
+            if not _put(inbox, batch, left):
+                return
+    except MillstreamError as error:
+        end = error
+    except Exception as error:  # whatever it is, the one who waits has to hear of it
+        end = MillstreamError("The query ended", detail=str(error))
+    _put(inbox, end, left)
+
+
+def _put(
+    inbox: queue.Queue[Sequence[Row] | Exception | None],
+    item: Sequence[Row] | Exception | None,
+    left: threading.Event,
+) -> bool:
+    while not left.is_set():
+        try:
+            inbox.put(item, timeout=TICK_SECONDS)
+        except queue.Full:
+            continue
+        return True
+    return False
+
+
+def follow(live: Live, out: Output, look: Look) -> Followed:
+    """Show the rows until the query ends, or Ctrl-C or q ends it.
+
+    While it runs, t switches between rows below each other and rows in place.
+    """
+    followed = Followed(live, in_place=bool(live.key) and look.live and out.screen.is_terminal)
+    layout = stream_layout(live.columns, out.width, look)
+    if not followed.in_place:
+        out.lines(layout.head())
+    region = Region(
+        console=out.screen, auto_refresh=False, transient=True, vertical_overflow="crop"
+    )
+    with Keys.of_terminal() as keys, region:
+        try:
+            for batch in incoming(live, followed, look):
+                if batch is not None and not followed.in_place:
+                    out.lines([line for row in batch for line in layout.row(row)])
+                if not _obeyed(keys.pressed(), followed, out, look):
+                    break
+                region.update(_picture(followed, out.screen, look), refresh=True)
+        except KeyboardInterrupt:
+            followed.ended = "Query terminated"
+    if followed.in_place:
+        out.lines(_whole(followed, out.width, look))
+    return followed
+
+
+def _obeyed(pressed: str, followed: Followed, out: Output, look: Look) -> bool:
+    """Do what a key says; False to end the query."""
+    if "q" in pressed:
+        followed.ended = "Query terminated"
+        return False
+    if "t" in pressed and followed.live.key:
+        followed.in_place = not followed.in_place
+        if not followed.in_place:
+            out.lines(_whole(followed, out.width, look))
+    return True
+
+
+def _picture(followed: Followed, screen: Console, look: Look) -> Group:
+    """What is seen for a moment: the table where rows are replaced, and the line below it."""
+    toggle = "t rows below each other, " if followed.in_place else "t rows in place, "
+    keys = f"{toggle if followed.live.key else ''}Ctrl-C ends"
+    footer = set_cell_size(f" {followed.summary()}   {keys}", max(screen.width - 1, 1))
+    parts: list[Text] = []
+    if followed.in_place:
+        room = screen.height - _FOOTER_LINES - 5
+        keys_shown = list(followed.latest)
+        if len(keys_shown) > room:
+            keys_shown = [key for key in keys_shown if key in followed.fresh][-max(room, 1) :]
+        parts = _table(followed, keys_shown, screen, look)
+    return Group(*parts, Text(footer, style="reverse", no_wrap=True))
+
+
+def _table(followed: Followed, keys: Sequence[Row], screen: Console, look: Look) -> list[Text]:
+    layout = _layout(followed, screen.width, replace(look, wrap=False))
+    lines = [Text(line, style="bold", no_wrap=True) for line in layout.head()]
+    for key in keys:
+        style = "bold green" if key in followed.fresh else ""
+        for line in layout.row(followed.latest[key]):
+            lines.append(Text(line, style=style, no_wrap=True))
+    hidden = len(followed.latest) - len(keys)
+    if hidden:
+        lines.append(Text(f"  … {hidden} more", style="dim"))
+    return lines
+
+
+def _layout(followed: Followed, width: int, look: Look) -> Layout:
+    return table_layout(followed.live.columns, list(followed.latest.values()), width, look)
+
+
+def _whole(followed: Followed, width: int, look: Look) -> list[str]:
+    layout = _layout(followed, width, look)
+    rows = [line for row in followed.latest.values() for line in layout.row(row)]
+    return [*layout.head(), *rows, layout.rule] if rows else layout.head()
+
+
+def _hashable(value: object) -> object:
+    return repr(value) if isinstance(value, list | dict) else value

@@ -1,0 +1,1 @@
+"""Where statements go: an engine in this process, or a server."""

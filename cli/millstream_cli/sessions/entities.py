@@ -1,0 +1,244 @@
+"""What a server answers to statements, as sentences and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from millstream_cli.screen.cells import cell
+from millstream_cli.sessions.results import Answer, Outcome, Row, Said
+
+Entity = Mapping[str, Any]
+
+
+def outcomes(entity: Entity) -> Iterator[Outcome]:
+    """An entity as the shell shows it, its warnings behind it."""
+    kind = str(entity.get("@type", ""))
+    reader = _READERS.get(kind)
+    if kind in _SEVERAL:
+        field, inner = _SEVERAL[kind]
+        for item in entity.get(field) or ():
+            yield from outcomes({"@type": inner, inner: item})
+    elif reader is not None:
+        yield reader(entity)
+    elif kind in _LISTS:
+        field, columns = _LISTS[kind]
+        yield _listed(entity, entity.get(field) or [], columns)
+    elif kind in _SENTENCES:
+        yield Said(_SENTENCES[kind](entity), kind == "warning_entity", entity)
+    else:
+        yield _anything(entity)
+    for warning in entity.get("warnings") or ():
+        yield Said(str(warning.get("message")), warning=True)
+
+
+def type_text(schema: Mapping[str, Any] | None) -> str:
+    """A type as a statement writes it, of its description in JSON."""
+    match schema:
+        case {"type": "ARRAY", "memberSchema": member}:
+            return f"ARRAY<{type_text(member)}>"
+        case {"type": "MAP", "memberSchema": member}:
+            return f"MAP<STRING, {type_text(member)}>"
+        case {"type": "STRUCT", "fields": list(fields)}:
+            inner = ", ".join(f"{f['name']} {type_text(f.get('schema'))}" for f in fields)
+            return f"STRUCT<{inner}>"
+        case {"type": "DECIMAL", "parameters": {"precision": precision, "scale": scale}}:
+            return f"DECIMAL({precision}, {scale})"
+        case {"type": kind}:
+            return str(kind)
+        case _:
+            return str(schema or "")
+
+
+def _listed(entity: Entity, items: Sequence[Entity], columns: Mapping[str, str]) -> Answer:
+    rows = [tuple(_flat(item.get(name)) for name in columns.values()) for item in items]
+    footer = "For details: EXPLAIN <Query ID>;" if entity["@type"] == "queries" else ""
+    return Answer(list(columns), rows, footer=footer, entity=entity)
+
+
+def _flat(value: Any) -> Any:
+    match value:
+        case bool():
+            return cell(value)
+        case dict():
+            return ",".join(f"{name}:{count}" for name, count in value.items())
+        case list():
+            return ", ".join(str(item) for item in value)
+        case _:
+            return value
+
+
+_SOURCE = {
+    "Kafka Topic": "topic",
+    "Key Format": "keyFormat",
+    "Value Format": "valueFormat",
+    "Windowed": "isWindowed",
+}
+_LISTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "streams": ("streams", {"Stream Name": "name", **_SOURCE}),
+    "tables": ("tables", {"Table Name": "name", **_SOURCE}),
+    "queries": (
+        "queries",
+        {
+            "Query ID": "id",
+            "Query Type": "queryType",
+            "Status": "statusCount",
+            "Sink Name": "sinks",
+            "Sink Kafka Topic": "sinkKafkaTopics",
+            "Query String": "queryString",
+        },
+    ),
+    "function_names": ("functions", {"Function Name": "name", "Category": "category"}),
+    "variables": ("variables", {"Variable Name": "name", "Value": "value"}),
+    "connector_list": (
+        "connectors",
+        {"Connector Name": "name", "Type": "type", "Class": "className", "Status": "state"},
+    ),
+    "connector_plugins_list": (
+        "connectorsPlugins",
+        {"Class": "className", "Type": "type", "Version": "version"},
+    ),
+}
+"""Entity that is a list -> its field, and column -> field of an item."""
+_SENTENCES: Mapping[str, Callable[[Entity], str]] = {
+    "currentStatus": lambda e: str(e["commandStatus"]["message"]).split("\n")[0],
+    "warning_entity": lambda e: str(e["message"]),
+    "terminate_query": lambda e: f"Query terminated: {e['queryId']}",
+    "drop_connector": lambda e: f'Dropped connector "{e["connectorName"]}"',
+    "assert_topic": lambda e: (
+        f"Topic {e['topicName']} {'exists' if e.get('exists', True) else 'does not exist'}."
+    ),
+    "assert_schema": lambda e: (
+        f"Schema {e.get('subject') or e.get('id')} "
+        f"{'exists' if e.get('exists', True) else 'does not exist'}."
+    ),
+}
+
+
+def _topics(entity: Entity) -> Answer:
+    extended = entity["@type"] == "kafka_topics_extended"
+    columns = ["Kafka Topic", "Partitions", "Partition Replicas"]
+    rows: list[Row] = []
+    for topic in entity["topics"]:
+        replicas = topic.get("replicaInfo") or []
+        same = len(set(replicas)) == 1
+        shown = str(replicas[0]) if same else ", ".join(map(str, replicas))
+        more = (topic.get("consumerCount"), topic.get("consumerGroupCount"))
+        rows.append((topic["name"], len(replicas), shown, *(more if extended else ())))
+    return Answer(
+        columns + (["Consumers", "ConsumerGroups"] if extended else []), rows, entity=entity
+    )
+
+
+def _properties(entity: Entity) -> Answer:
+    given = set(entity.get("overwrittenProperties") or ())
+    defaults = set(entity.get("defaultProperties") or ())
+    rows = [
+        (
+            item["name"],
+            item.get("scope", ""),
+            "SESSION" if item["name"] in given else "" if item["name"] in defaults else "SERVER",
+            "NULL" if item.get("value") is None else str(item["value"]),
+        )
+        for item in entity["properties"]
+    ]
+    columns = ["Property", "Scope", "Default override", "Effective Value"]
+    return Answer(columns, rows, entity=entity)
+
+
+def _types(entity: Entity) -> Answer:
+    rows = [(name, type_text(schema)) for name, schema in sorted(entity["types"].items())]
+    return Answer(["Type Name", "Schema"], rows, entity=entity)
+
+
+def _source(entity: Entity) -> Answer:
+    source = entity["sourceDescription"]
+    fields = [(field["name"], _field_type(field, source)) for field in source["fields"]]
+    if not source.get("extended"):
+        return Answer(["Field", "Type"], fields, f"Name : {source['name']}", entity=entity)
+    partitions, replicas = source.get("partitions"), source.get("replication")
+    facts: list[Row] = [
+        ("Type", source.get("type")),
+        ("Timestamp field", source.get("timestamp") or "Not set - using <ROWTIME>"),
+        ("Key format", source.get("keyFormat")),
+        ("Value format", source.get("valueFormat")),
+        ("Kafka topic", f"{source['topic']} (partitions: {partitions}, replication: {replicas})"),
+        ("Statement", source.get("statement")),
+        *((f"Field {name}", kind) for name, kind in fields),
+        *(("Read by", query["id"]) for query in source.get("readQueries") or ()),
+        *(("Written by", query["id"]) for query in source.get("writeQueries") or ()),
+        ("Statistics", source.get("statistics")),
+    ]
+    return Answer(["Property", "Value"], facts, f"Name : {source['name']}", entity=entity)
+
+
+def _field_type(field: Mapping[str, Any], source: Mapping[str, Any]) -> str:
+    text = type_text(field.get("schema"))
+    match field.get("type"):
+        case "KEY":
+            return f"{text} ({'primary ' if source.get('type') == 'TABLE' else ''}key)"
+        case "HEADER":
+            key = field.get("headerKey")
+            return f"{text} (header('{key}'))" if key else f"{text} (headers)"
+        case _:
+            return text
+
+
+def _query(entity: Entity) -> Answer:
+    query = entity["queryDescription"]
+    names = {
+        "ID": "id",
+        "Query Type": "queryType",
+        "SQL": "statementText",
+        "Host Query Status": "ksqlHostQueryStatus",
+        "Sources": "sources",
+        "Sinks": "sinks",
+        "Execution plan": "executionPlan",
+        "Processing topology": "topology",
+        "Overridden Properties": "overriddenProperties",
+    }
+    facts = [(title, _flat(query.get(name))) for title, name in names.items() if query.get(name)]
+    facts += [(f"Field {f['name']}", type_text(f.get("schema"))) for f in query.get("fields") or ()]
+    facts += [("Error", error.get("errorMessage")) for error in query.get("queryErrors") or ()]
+    return Answer(["Property", "Value"], facts, entity=entity)
+
+
+def _function(entity: Entity) -> Answer:
+    facts: list[Row] = [
+        (title, entity.get(name))
+        for title, name in (
+            ("Author", "author"), ("Version", "version"),
+            ("Overview", "description"), ("Type", "type"),
+        )
+        if entity.get(name)
+    ]  # fmt: skip
+    for variant in entity.get("functions") or ():
+        arguments = ", ".join(
+            f"{a.get('name') or ''} {a.get('type')}".strip() for a in variant.get("arguments") or ()
+        )
+        facts.append(("Variation", f"{entity['name']}({arguments}) → {variant.get('returnType')}"))
+        if variant.get("description"):
+            facts.append(("", variant["description"]))
+    return Answer(["Property", "Value"], facts, f"Name : {entity['name']}", entity=entity)
+
+
+def _anything(entity: Entity) -> Answer:
+    """An entity that has no form of its own: its fields."""
+    rows = [(name, cell(value)) for name, value in entity.items() if name != "statementText"]
+    return Answer(["Property", "Value"], rows, entity=entity)
+
+
+_READERS: Mapping[str, Callable[[Entity], Outcome]] = {
+    "kafka_topics": _topics,
+    "kafka_topics_extended": _topics,
+    "properties": _properties,
+    "type_list": _types,
+    "sourceDescription": _source,
+    "queryDescription": _query,
+    "describe_function": _function,
+}
+_SEVERAL = {
+    "source_descriptions": ("sourceDescriptions", "sourceDescription"),
+    "query_descriptions": ("queryDescriptions", "queryDescription"),
+}
+"""Entity that holds several others -> its field, and what they are."""

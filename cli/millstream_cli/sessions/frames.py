@@ -1,0 +1,71 @@
+"""The framing of rows on the wire: `[{"header":…},`, `{"row":…},` …, `]`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream_cli.sessions.results import Row
+from millstream_parser.lexemes import Piece, lexemes
+
+
+def objects(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The objects of an array that comes in pieces, each as soon as it is there: a server may
+    write the comma behind an object or before the next one."""
+    decoder = json.JSONDecoder(parse_float=Decimal)
+    waiting = ""
+    for text in texts:
+        waiting += text
+        while waiting := waiting.lstrip(_BETWEEN):
+            try:
+                item, end = decoder.raw_decode(waiting)
+            except ValueError:
+                break
+            yield item
+            waiting = waiting[end:]
+    if waiting:
+        raise UnavailableError("The server's answer breaks off.", detail=waiting[:200])
+
+
+_BETWEEN = "[], \r\n\t"
+
+
+def header(objects: Iterator[dict[str, Any]]) -> tuple[str, list[str]]:
+    """The id and the columns of a query: what comes first. Raises what comes instead."""
+    first = next(objects, None)
+    if first is None:
+        raise StatementError("The server gave no rows and no columns.")
+    raise_error(first)
+    described = first["header"]
+    return str(described.get("queryId") or ""), column_names(described.get("schema", ""))
+
+
+def rows(objects: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    """The rows; ends at the final message. Raises an error that comes among them."""
+    for item in objects:
+        raise_error(item)
+        row = item.get("row")
+        if row is not None and not row.get("tombstone"):
+            yield tuple(row["columns"])
+
+
+def raise_error(item: dict[str, Any]) -> None:
+    """Raise the error that an object in place of a row may be."""
+    error = item.get("errorMessage") or (item if "error_code" in item else None)
+    if error is not None:
+        text = error.get("message") if isinstance(error, dict) else error
+        raise MillstreamError(str(text))
+
+
+def column_names(schema: str) -> list[str]:
+    """The columns of "`ID` INTEGER, `S` STRUCT<`F` INTEGER>"."""
+    found, depth, begins = [], 0, True
+    for piece in lexemes(schema):
+        if piece.piece is Piece.QUOTED and begins and depth == 0:
+            found.append(piece.text[1:-1].replace("``", "`"))
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece.text, 0)
+        begins = piece.text == ","
+    return found

@@ -1,0 +1,50 @@
+"""Which columns of a push query tell the rows of its table apart, from the text of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millstream.model.errors import MillstreamError
+from millstream.service.text import parse_text
+from millstream_cli.sessions.names import Names
+from millstream_parser import print_expression
+from millstream_parser.statements import Query, SelectStatement
+
+_BOUNDS = ("WINDOWSTART", "WINDOWEND")
+
+
+def key_positions(text: str, columns: Sequence[str], names: Names) -> tuple[int, ...]:
+    """The positions of the key's columns; none for a stream, and where some are left out."""
+    try:
+        [piece] = parse_text(text)
+    except (MillstreamError, ValueError):
+        return ()
+    if not isinstance(piece.statement, SelectStatement) or piece.statement.query is None:
+        return ()
+    query = piece.statement.query
+    wanted = _key(query, names)
+    if wanted is None:
+        return ()
+    shown = _shown(query, columns)
+    found = [shown[name] for name in wanted if name in shown]
+    return tuple(found) if len(found) == len(wanted) else ()
+
+
+def _key(query: Query, names: Names) -> list[str] | None:
+    """What a row's key is made of, as text; None where rows do not replace each other."""
+    source = names.sources.get(query.source.name)
+    if query.group_by:
+        windowed = query.window is not None or (source is not None and source.windowed)
+        return [*map(print_expression, query.group_by), *(_BOUNDS[:1] if windowed else ())]
+    if source is None or source.kind != "TABLE" or query.joins:
+        return None
+    key = [column.name for column in source.columns if column.key]
+    return [*key, *(_BOUNDS[:1] if source.windowed else ())]
+
+
+def _shown(query: Query, columns: Sequence[str]) -> dict[str, int]:
+    """Expression -> where the result has it; a column stands for itself by its name too."""
+    found = {name: index for index, name in enumerate(columns)}
+    if len(query.items) == len(columns):
+        found |= {print_expression(item.expression): i for i, item in enumerate(query.items)}
+    return found

@@ -1,0 +1,169 @@
+"""Statements executed by an engine in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from millstream.catalog.source import Source
+from millstream.model.schema import Role
+from millstream.service.database import Database
+from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
+from millstream.service.results import Done, Result, Rows, Stream
+from millstream_cli.sessions.interrupts import Interrupt, noted
+from millstream_cli.sessions.names import ColumnName, Names, SourceName, function_names
+from millstream_cli.sessions.results import (
+    Answer,
+    Live,
+    Outcome,
+    Progress,
+    QueryStatus,
+    Row,
+    Said,
+    Status,
+)
+from millstream_cli.sessions.sizes import rows_in
+from millstream_parser.lexemes import Piece, lexemes
+
+
+class LocalSession:
+    """A session of a database that is open in this process."""
+
+    def __init__(self, database: Database, where: str = "in memory") -> None:
+        self.database = database
+        self.where = where
+        self.pipelining = False
+        self._known: tuple[object, Names] | None = None
+
+    def run(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
+        """Execute statements one after another. Raises MillstreamError, and KeyboardInterrupt for
+        a Ctrl-C: a query ends at once, COPY behind a batch, and any other statement is completed.
+        """
+        results = self.database.each(text)
+        while True:
+            if _only_reads(text):
+                result = _read(results)
+                pressed = False
+            else:
+                with noted() as interrupt:
+                    self.database.session.copying = _copying(progress, interrupt)
+                    result = next(results, None)
+                pressed = interrupt.wanted
+            if result is None:
+                return
+            yield outcome(result)
+            if pressed:
+                raise KeyboardInterrupt
+
+    def define(self, name: str, value: str) -> None:
+        """Set a variable."""
+        self.database.session.variables[name] = value
+
+    def names(self) -> Names:
+        """What the catalog holds, and the functions of the user as well."""
+        engine = self.database.engine
+        catalog = engine.catalog
+        if self._known is None or self._known[0] is not catalog:
+            names = Names(
+                {source.name: _source(source) for source in catalog.sources.values()},
+                tuple(catalog.types),
+                tuple(sorted({source.topic for source in catalog.sources.values()})),
+                tuple(catalog.queries),
+                function_names(engine.functions),
+            )
+            self._known = (catalog, names)
+        return self._known[1]
+
+    def status(self) -> Status:
+        """What the persistent queries do."""
+        queries = self.database.metrics().queries
+        return Status(self.where, tuple(_status(q) for q in queries if q.type == PERSISTENT))
+
+    def version(self) -> str:
+        """The version of Millstream that is installed."""
+        return version("millstream")
+
+    def close(self) -> None:
+        """Commit and release everything."""
+        self.database.close()
+
+
+_READING = frozenset({"SELECT", "WITH", "PRINT", "SHOW", "LIST", "DESCRIBE", "EXPLAIN"})
+
+
+def _only_reads(text: str) -> bool:
+    """Whether no statement of a text changes anything."""
+    firsts, first = set(), True
+    for word in lexemes(text):
+        if word.piece is not Piece.COMMENT:
+            if first and word.text != ";":
+                firsts.add(word.upper)
+            first = word.text == ";"
+    return firsts <= _READING
+
+
+def _read(results: Iterator[Result]) -> Result | None:
+    try:
+        return next(results, None)
+    except RuntimeError as error:
+        # DuckDB looks for Ctrl-C itself, and ends its query with an error of its own.
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
+
+
+def _copying(progress: Progress | None, interrupt: Interrupt) -> Callable[[str, int], None]:
+    """What COPY tells after each batch, which is where it can be ended."""
+    totals: dict[str, int | None] = {}
+
+    def copying(path: str, rows: int) -> None:
+        if interrupt.wanted:
+            raise KeyboardInterrupt
+        if progress is not None:
+            if path not in totals:
+                totals[path] = rows_in(Path(path))
+            progress(rows, totals[path])
+
+    return copying
+
+
+def outcome(result: Result) -> Outcome:
+    """A result of the engine as the shell shows it."""
+    match result:
+        case Done(message):
+            return Said(message)
+        case Rows():
+            return Answer(
+                result.columns, list(result), result.title, query=result.schema is not None
+            )
+        case Stream() if not result.schema.columns:
+            return Live((), _batches(result), result.close)
+        case Stream():
+            key = tuple(result.columns.index(name) for name in result.key)
+            return Live(
+                result.columns, _batches(result), result.close, key, result.limit is not None
+            )
+
+
+def _batches(stream: Stream) -> Iterator[Sequence[Row]]:
+    for table in stream.batches():
+        columns = [column.to_pylist() for column in table.columns]
+        yield list(zip(*columns, strict=True))
+
+
+def _source(source: Source) -> SourceName:
+    columns = tuple(
+        ColumnName(column.name, str(column.type), column.role is Role.KEY)
+        for column in source.schema.columns
+    )
+    return SourceName(source.name, source.kind.value, columns, source.window is not None)
+
+
+def _status(query: QueryMetrics) -> QueryStatus:
+    replay = query.restoration
+    if replay is None:
+        return QueryStatus(query.query_id, query.state, query.lag)
+    return QueryStatus(
+        query.query_id, query.state, query.lag, replay.left, replay.total, replay.eta_seconds
+    )

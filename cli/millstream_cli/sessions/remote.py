@@ -1,0 +1,226 @@
+"""Statements sent to a server over the ksqlDB REST API."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.service.text import read_text, split_text, substituted
+from millstream_cli.sessions import frames
+from millstream_cli.sessions.config import Config
+from millstream_cli.sessions.entities import outcomes, type_text
+from millstream_cli.sessions.http import LINES, Credentials, RefusedError, Wire
+from millstream_cli.sessions.keyed import key_positions
+from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
+from millstream_cli.sessions.results import (
+    Answer,
+    Live,
+    Outcome,
+    Progress,
+    QueryStatus,
+    Row,
+    Said,
+    Status,
+)
+from millstream_cli.sessions.settings import Settings
+from millstream_parser.lexemes import Piece, lexemes
+
+_LAG = re.compile(r'^millstream_query_lag_records\{query="([^"]+)"\} (\d+)', re.MULTILINE)
+_NAMES = "LIST STREAMS EXTENDED; LIST TABLES EXTENDED; LIST TYPES; LIST TOPICS;"
+
+
+class RemoteSession:
+    """A session with a server; its properties and variables are kept here, and sent along."""
+
+    def __init__(self, wire: Wire, settings: Settings) -> None:
+        self.where = wire.url
+        self.wire = wire
+        self.settings = settings
+        self.pipelining = False
+        self._sequence = -1
+        self._names = Names(functions=builtin_names())
+        self._stale = True
+        self._tells_lags = True
+
+    @staticmethod
+    def connect(url: str, credentials: Credentials, config: Config | None = None) -> RemoteSession:
+        """A session with the server of a URL. It need not be there yet."""
+        chosen = config or Config()
+        if not url.startswith(("http://", "https://")):
+            raise StatementError(f"Not the URL of a server: {url}", hint="http://localhost:8088")
+        wire = Wire(url.rstrip("/"), credentials, chosen.connection)
+        return RemoteSession(wire, Settings(dict(chosen.properties)))
+
+    def run(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
+        """Execute statements one after another. Raises MillstreamError."""
+        waiting = ""
+        for part in list(split_text(text)):
+            statement = substituted(part.strip(), self.settings.variables) + ";"
+            words = _words(statement)
+            if words[:1] not in (["SELECT"], ["PRINT"], ["RUN"]) and not Settings.knows(words):
+                waiting += statement + "\n"
+                continue
+            yield from self._send(waiting)
+            waiting = ""
+            match words[0]:
+                case "SELECT":
+                    yield self._query(statement, "EMIT" in words)
+                case "PRINT":
+                    yield self._print(statement)
+                case "RUN":
+                    yield from self.run(read_text(_string(statement), "script"))
+                case _:
+                    yield self.settings.apply(statement, self._is_property)
+        yield from self._send(waiting)
+
+    def define(self, name: str, value: str) -> None:
+        """Set a variable."""
+        self.settings.variables[name] = value
+
+    def names(self) -> Names:
+        """What the server had when it was last asked."""
+        return self._names
+
+    def status(self) -> Status:
+        """What the persistent queries do; looks for new names too, where there may be some."""
+        if self._stale:
+            self._names = self._fetched()
+            self._stale = False
+        [entity] = self._post("SHOW QUERIES;")
+        lags = self._lags()
+        return Status(
+            self.where,
+            tuple(
+                QueryStatus(
+                    query["id"], str(query.get("state") or "RUNNING"), lags.get(query["id"])
+                )
+                for query in entity["queries"]
+                if query.get("queryType", "PERSISTENT") == "PERSISTENT"
+            ),
+        )
+
+    def version(self) -> str:
+        """The version that the server says it has."""
+        return str(self.wire.get("/info")["KsqlServerInfo"]["version"])
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _send(self, text: str) -> Iterator[Outcome]:
+        if not text:
+            return
+        self._stale = True
+        try:
+            entities = self._post(text)
+        except RefusedError as error:
+            for entity in error.entities:
+                yield from outcomes(entity)
+            raise
+        for entity in entities:
+            self._sequence = max(self._sequence, entity.get("commandSequenceNumber") or -1)
+            status = entity.get("commandStatus") or {}
+            if status.get("status") == "ERROR":
+                raise StatementError(str(status.get("message")))
+            yield from outcomes(entity)
+        if not entities:
+            yield Said(_silent(text))
+        self._stale = True
+
+    def _post(self, text: str) -> list[dict[str, Any]]:
+        body: dict[str, Any] = {"ksql": text, "streamsProperties": self.settings.properties}
+        if self._sequence >= 0 and not self.pipelining:
+            body["commandSequenceNumber"] = self._sequence
+        answer = self.wire.post("/ksql", body)
+        if not isinstance(answer, list):
+            raise UnavailableError(f"{self.where} does not answer as a ksqlDB server does")
+        return answer
+
+    def _query(self, statement: str, push: bool) -> Outcome:
+        body = {"ksql": statement, "streamsProperties": self.settings.properties}
+        reply = self.wire.open("/query", body, "application/vnd.ksql.v1+json")
+        objects = frames.objects(reply.pieces())
+        query_id, columns = frames.header(objects)
+        if not push:
+            with reply:
+                return Answer(columns, list(frames.rows(objects)), query=True)
+
+        def close() -> None:
+            reply.close()
+            self._close_query(query_id)
+
+        key = key_positions(statement, columns, self._names)
+        limited = "LIMIT" in _words(statement)
+        return Live(columns, _one_by_one(frames.rows(objects)), close, key, limited)
+
+    def _print(self, statement: str) -> Live:
+        body = {"sql": statement, "properties": self.settings.properties}
+        reply = self.wire.open("/query-stream", body, LINES)
+        lines = ((line,) for line in reply.lines())
+        return Live((), _one_by_one(lines), reply.close)
+
+    def _close_query(self, query_id: str) -> None:
+        try:
+            self.wire.post("/close-query", {"queryId": query_id})
+        except MillstreamError:
+            return  # It has ended by itself, or the server sees that nobody listens.
+
+    def _is_property(self, name: str) -> None:
+        self.wire.get(f"/is_valid_property/{quote(name, safe='')}")
+
+    def _lags(self) -> dict[str, int]:
+        """Query -> records not yet processed; empty where the server is of a kind that does not
+        tell."""
+        if not self._tells_lags:
+            return {}
+        try:
+            figures = self.wire.text("/metrics")
+        except MillstreamError:
+            self._tells_lags = False
+            return {}
+        return {query: int(lag) for query, lag in _LAG.findall(figures)}
+
+    def _fetched(self) -> Names:
+        found = self._post(_NAMES)
+        sources = itertools.chain(*(e.get("sourceDescriptions") or () for e in found))
+        types = itertools.chain(*(e.get("types") or () for e in found))
+        topics = itertools.chain(*(e.get("topics") or () for e in found))
+        return Names(
+            {source["name"]: _source(source) for source in sources},
+            tuple(types),
+            tuple(topic["name"] for topic in topics),
+            tuple(query["id"] for e in self._post("SHOW QUERIES;") for query in e["queries"]),
+            builtin_names(),
+        )
+
+
+def _silent(text: str) -> str:
+    """What to say of statements of which the server says nothing."""
+    rows = sum(_words(part)[:1] == ["INSERT"] for part in split_text(text))
+    return f"{rows} {'row' if rows == 1 else 'rows'} inserted" if rows else "Done"
+
+
+def _one_by_one(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:
+    return ([row] for row in rows)
+
+
+def _source(source: dict[str, Any]) -> SourceName:
+    columns = tuple(
+        ColumnName(field["name"], type_text(field.get("schema")), field.get("type") == "KEY")
+        for field in source["fields"]
+    )
+    return SourceName(source["name"], source["type"], columns, bool(source.get("windowType")))
+
+
+def _words(statement: str) -> list[str]:
+    return [word.upper for word in lexemes(statement) if word.piece is Piece.WORD]
+
+
+def _string(statement: str) -> str:
+    texts = [word.text for word in lexemes(statement) if word.piece is Piece.STRING]
+    if not texts:
+        raise StatementError("RUN SCRIPT takes a file.", hint="RUN SCRIPT '<file>';")
+    return texts[0][1:-1].replace("''", "'")

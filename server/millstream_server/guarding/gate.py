@@ -1,0 +1,118 @@
+"""The guard of a server that is started: who, what, how much, and what is written down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container
+from dataclasses import dataclass
+
+from millstream.catalog.catalog import Catalog
+from millstream.model.errors import MillstreamError
+from millstream.service.engine import Engine
+from millstream.service.session import Session
+from millstream.service.text import Piece
+from millstream_server.failures import RefusedError, refusal
+from millstream_server.guarding.access import Access, authorise
+from millstream_server.guarding.audit import Audit, Event
+from millstream_server.guarding.auth import Authenticator
+from millstream_server.guarding.endpoint_needs import endpoint_needs, endpoint_work
+from millstream_server.guarding.guard import Scope
+from millstream_server.guarding.limits import Limits
+from millstream_server.guarding.needs import Surroundings, needs_of
+from millstream_server.guarding.origins import Origins
+from millstream_server.guarding.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.guarding.visible import Sight
+from millstream_server.wire.connections import PEER
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Implements `Guard`."""
+
+    engine: Engine
+    authenticator: Authenticator
+    access: Access
+    limits: Limits
+    audit: Audit
+    origins: Origins
+    functions: frozenset[str] = frozenset()
+    """The names of those that users brought along."""
+
+    async def authenticate(self, scope: Scope) -> Principal:
+        """See `Guard`. Passwords and signatures are checked beside the loop."""
+        address = (scope.get("client") or ("",))[0]
+        refused = self.origins.refusal(scope["headers"])
+        if refused is not None:
+            raise self._refused(refused, path=scope["path"], address=address)
+        if not self.authenticator.on:
+            return ANONYMOUS
+        found = await asyncio.to_thread(
+            self.authenticator.authenticate,
+            scope["headers"],
+            scope.get(PEER),
+            path=scope["path"],
+            address=address,
+        )
+        if isinstance(found, Refusal):
+            raise self._refused(found, path=scope["path"], address=address)
+        return found
+
+    def enter(self, principal: Principal, path: str) -> None:
+        """See `Guard`. A path that needs no authentication needs nothing else."""
+        free = principal is ANONYMOUS and self.authenticator.on
+        refused = None if free else authorise(self.access, principal, endpoint_needs(path))
+        refused = refused or self.limits.admit(principal, endpoint_work(path))
+        if refused is not None:
+            raise self._refused(refused, principal, path=path)
+
+    def leave(self, principal: Principal, path: str) -> None:
+        """See `Guard`."""
+        self.limits.release(principal, endpoint_work(path))
+
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+        """See `Guard`."""
+        around = Surroundings(
+            self.engine.catalog,
+            _Topics(self.engine),
+            self.functions,
+            session.properties,
+        )
+        try:
+            needs = needs_of(statement.statement, around, statement.text)
+        except MillstreamError as error:
+            raise refusal(error, statement.text) from error
+        refused = authorise(self.access, principal, needs)
+        if refused is not None:
+            raise self._refused(refused, principal, statement=statement.text)
+
+    def record(self, principal: Principal, statement: Piece) -> None:
+        """See `Guard`."""
+        if self.authenticator.on:
+            self.audit.event(Event.STATEMENT, principal, statement=statement.text)
+
+    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
+        """See `Guard`."""
+        return Sight(catalog, self.access, principal)
+
+    def _refused(
+        self,
+        refused: Refusal,
+        principal: Principal | None = None,
+        *,
+        statement: str | None = None,
+        **fields: str,
+    ) -> RefusedError:
+        told = fields if statement is None else {**fields, "statement": statement}
+        self.audit.refused(refused, principal, **told)
+        message = " ".join(filter(None, (refused.message, refused.hint)))
+        return RefusedError(refused.error_code, message, statement, headers=dict(refused.headers))
+
+
+class _Topics(Container[str]):
+    """The names of the topics there are, asked for one at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._log = engine.log
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._log.topic(name) is not None

@@ -1,0 +1,63 @@
+"""Where authentication, authorisation and limits plug in; without them everybody may do all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from millstream.catalog.catalog import Catalog
+from millstream.service.session import Session
+from millstream.service.text import Piece
+from millstream_server.guarding.access import Access
+from millstream_server.guarding.principal import ANONYMOUS, Principal
+from millstream_server.guarding.visible import Sight
+
+Scope = Mapping[str, Any]
+"""A connection as ASGI describes it."""
+
+
+class Guard(Protocol):
+    """Asked before anything is done; each raises `RefusedError` to say no. `authorise` is called
+    where it may wait, the others in the thread of the event loop."""
+
+    async def authenticate(self, scope: Scope) -> Principal:
+        """Who asks for this path; called for each request, before its body is read."""
+
+    def enter(self, principal: Principal, path: str) -> None:
+        """A request begins: it may be one too many, or to an endpoint that is not for them."""
+
+    def leave(self, principal: Principal, path: str) -> None:
+        """A request that was let in is over."""
+
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+        """Whether they may execute the statement."""
+
+    def record(self, principal: Principal, statement: Piece) -> None:
+        """A statement is about to be executed."""
+
+    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
+        """What of the catalog they may see."""
+
+
+class OpenDoor:
+    """Everybody may do everything."""
+
+    async def authenticate(self, scope: Scope) -> Principal:
+        """See `Guard`."""
+        return ANONYMOUS
+
+    def enter(self, principal: Principal, path: str) -> None:
+        """See `Guard`."""
+
+    def leave(self, principal: Principal, path: str) -> None:
+        """See `Guard`."""
+
+    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+        """See `Guard`."""
+
+    def record(self, principal: Principal, statement: Piece) -> None:
+        """See `Guard`."""
+
+    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
+        """See `Guard`."""
+        return Sight(catalog, Access(open=True), principal)

@@ -1,0 +1,1 @@
+"""SELECT and PRINT: how they are executed, and how their rows are framed."""

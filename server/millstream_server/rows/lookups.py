@@ -1,0 +1,189 @@
+"""Pull queries by key: prepared once for all keys, answered together where they come at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from millstream.catalog.catalog import Catalog
+from millstream.model.errors import MillstreamError
+from millstream.model.schema import Schema
+from millstream.query.conditions import Value
+from millstream.query.keyed import key_asked
+from millstream.service.engine import Engine
+from millstream.service.execution import check_running
+from millstream.service.session import Session
+from millstream.service.statements.keyed import KeyedPull, keyed_pull, keyed_rows
+from millstream.service.text import Piece, parse_text
+from millstream_server.failures import RefusedError, refusal
+from millstream_server.guarding.guard import Guard
+from millstream_server.guarding.principal import Principal
+from millstream_server.rows.values import row_texts
+
+SHAPES_MAX = 1_000
+"""So many queries are kept prepared; then all are forgotten."""
+TOGETHER_MAX = 200
+GATHER_S = 0.002
+"""So long those who ask again wait for others: a statement costs more than the keys in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is known of the texts with one beginning: `pull` is None where they are not pull queries
+    by key. `heads` is for what answers in each media type begin with."""
+
+    catalog: Catalog
+    pull: KeyedPull | None
+    heads: dict[str, bytes] = field(default_factory=dict)
+
+    def holds(self, engine: Engine) -> bool:
+        """Whether it is so now."""
+        known = engine.catalog is self.catalog
+        return known and (self.pull is None or self.pull.holds(engine))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows of those who asked at the same time, and each of them as JSON."""
+
+    rows: pa.Table
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer: some rows of a batch, by their places."""
+
+    schema: Schema
+    heads: dict[str, bytes]
+    batch: Batch
+    places: Sequence[int]
+
+    def texts(self) -> list[str]:
+        """Its rows as JSON arrays."""
+        return [self.batch.texts[place] for place in self.places]
+
+    def table(self) -> pa.Table:
+        """Its rows."""
+        return self.batch.rows.take(pa.array(self.places, pa.int64()))
+
+
+Answer = tuple[Batch, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One who asks for a key."""
+
+    piece: Piece
+    key: Value
+    principal: Principal
+    session: Session
+    answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
+
+
+class Lookups:
+    """Used in the thread of the event loop alone."""
+
+    def __init__(self, engine: Engine, guard: Guard, threads: int) -> None:
+        self._engine = engine
+        self._guard = guard
+        self._threads = ThreadPoolExecutor(threads, "millstream-lookup")
+        self._known: dict[str, Shape] = {}
+        self._waiting: dict[KeyedPull, list[Waiting]] = {}
+        self._answering: set[asyncio.Future[None]] = set()
+
+    async def find(self, text: str, principal: Principal, session: Session) -> Found | None:
+        """The answer to a pull query by key; None for any other statement, also one that is wrong.
+        RefusedError where it may not be asked."""
+        split = key_asked(text)
+        if split is None:
+            return None
+        begins, key = split
+        shape = await self._shape(begins, text)
+        pull = shape.pull
+        if pull is None:
+            return None
+        asking = Waiting(Piece(pull.statement, text, text), key, principal, session)
+        batch, places = await self._answered(pull, asking)
+        return Found(pull.plan.schema, shape.heads, batch, places)
+
+    async def _shape(self, begins: str, text: str) -> Shape:
+        known = self._known.get(begins)
+        if known is not None and known.holds(self._engine):
+            return known
+        catalog = self._engine.catalog
+        loop = asyncio.get_running_loop()
+        pull = await loop.run_in_executor(self._threads, self._learned, text)
+        if len(self._known) >= SHAPES_MAX:
+            self._known.clear()
+        found = self._known[begins] = Shape(catalog, pull)
+        return found
+
+    def _learned(self, text: str) -> KeyedPull | None:
+        try:
+            (piece,) = parse_text(text, test_statements=False)
+            return keyed_pull(piece.statement, piece.script, self._engine)
+        except MillstreamError:
+            return None
+
+    async def _answered(self, pull: KeyedPull, asking: Waiting) -> Answer:
+        others = self._waiting.get(pull)
+        if others is not None:
+            others.append(asking)
+        else:
+            self._waiting[pull] = [asking]
+            self._answering.add(task := asyncio.ensure_future(self._answer(pull)))
+            task.add_done_callback(self._answering.discard)
+        return await asking.answer
+
+    async def _answer(self, pull: KeyedPull) -> None:
+        """Answer until nobody waits: those who come meanwhile are answered together, next time."""
+        loop = asyncio.get_running_loop()
+        while waiting := self._waiting[pull]:
+            taken, self._waiting[pull] = waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
+            answers: Sequence[Answer | Exception]
+            try:
+                answers = await loop.run_in_executor(self._threads, self._rows, pull, taken)
+            except MillstreamError as error:
+                answers = [refusal(error, one.piece.text) for one in taken]
+            except Exception as error:
+                answers = [error] * len(taken)
+            for one, answer in zip(taken, answers, strict=True):
+                if not one.answer.done():
+                    _settle(one.answer, answer)
+            await asyncio.sleep(GATHER_S)
+        del self._waiting[pull]
+
+    def _rows(self, pull: KeyedPull, waiting: Sequence[Waiting]) -> list[Answer | RefusedError]:
+        """Their answers; in a thread, as it may wait."""
+        check_running(self._engine)
+        refused = [self._refused(one) for one in waiting]
+        keys = [one.key for one, error in zip(waiting, refused, strict=True) if error is None]
+        rows, places = keyed_rows(pull, keys, self._engine)
+        batch = Batch(rows, list(row_texts(rows, pull.plan.schema)))
+        each = iter(places)
+        return [(batch, next(each)) if error is None else error for error in refused]
+
+    def _refused(self, asking: Waiting) -> RefusedError | None:
+        try:
+            self._guard.authorise(asking.principal, asking.piece, asking.session)
+            self._guard.record(asking.principal, asking.piece)
+        except RefusedError as error:
+            return error
+        return None
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _settle(future: asyncio.Future[Answer], answer: Answer | Exception) -> None:
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -1,0 +1,200 @@
+"""SELECT and PRINT: from the text of a request to rows that flow to a client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from millstream.model.errors import MillstreamError
+from millstream.model.schema import Schema, SourceKind
+from millstream.service.execution import execute_piece
+from millstream.service.results import Rows, Stream
+from millstream.service.text import Piece
+from millstream_parser import statements as s
+from millstream_server.entities.shapes import schema_of
+from millstream_server.failures import (
+    BAD_STATEMENT,
+    MALFORMED,
+    TOO_MANY_QUERIES,
+    RefusedError,
+    refusal,
+    unexpected,
+)
+from millstream_server.guarding.principal import Principal
+from millstream_server.requests import Asked
+from millstream_server.rows.framing import Framing, Texts
+from millstream_server.rows.lookups import Found
+from millstream_server.server import Server
+from millstream_server.statements import pieces_of
+
+ROWS_AT_ONCE = 1_000
+"""Of a finished answer, so many rows are put into text at a time."""
+LIMIT_REACHED = "Limit Reached"
+COMPLETED = "Query Completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query that has been accepted. `pull`: its rows are those of a table, once."""
+
+    piece: Piece
+    result: Rows | Stream
+    schema: Schema
+    pull: bool
+    limit: int | None = None
+
+    @property
+    def query_id(self) -> str | None:
+        """The name by which it can be ended."""
+        return self.result.query_id if isinstance(self.result, Stream) else None
+
+    @property
+    def prints(self) -> bool:
+        """Whether it gives lines of text."""
+        return isinstance(self.piece.statement, s.PrintTopic)
+
+
+def query_of(server: Server, asked: Asked) -> Piece:
+    """The one query of a request; RefusedError for anything else."""
+    pieces = pieces_of(asked, server.session(asked))
+    if len(pieces) != 1:
+        raise RefusedError(
+            MALFORMED, f"Expected exactly one KSQL statement; found {len(pieces)} instead"
+        )
+    piece = pieces[0]
+    if not isinstance(piece.statement, s.SelectStatement | s.PrintTopic):
+        raise RefusedError(
+            BAD_STATEMENT,
+            f"Statement type `{type(piece.statement).__name__}' not supported for this resource:"
+            " give it to /ksql",
+            piece.text,
+        )
+    return piece
+
+
+def pulls(piece: Piece) -> bool:
+    """Whether a query ends by itself, and is answered at once."""
+    query = getattr(piece.statement, "query", None)
+    printed = isinstance(piece.statement, s.PrintTopic)
+    return not printed and (query is None or query.emit is None)
+
+
+def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> Answer:
+    """Execute a query up to its first row. May wait: call it in a thread."""
+    session = server.session(asked)
+    server.guard.authorise(principal, piece, session)
+    server.guard.record(principal, piece)
+    statement = piece.statement
+    if len(server.engine.pushing) >= server.settings.push_queries_max:
+        raise RefusedError(
+            TOO_MANY_QUERIES,
+            "Not executing statement(s) as doing so would cause the number of active push queries"
+            f" to exceed the configured limit of {server.settings.push_queries_max}",
+            piece.text,
+        )
+    try:
+        result = execute_piece(server.engine, piece, session)
+    except MillstreamError as error:
+        raise refusal(error, piece.text) from error
+    if isinstance(result, Stream):
+        server.owners[result.query_id] = principal.name
+        return Answer(piece, result, result.schema, pull=False, limit=result.limit)
+    if not isinstance(result, Rows):
+        raise RefusedError(BAD_STATEMENT, "The statement gives no rows", piece.text)
+    limit = getattr(getattr(statement, "query", None), "limit", None)
+    schema = result.schema or schema_of(result.table)
+    return Answer(piece, result, schema, _of_table(server, piece), limit)
+
+
+def whole(found: Found, framing: Framing) -> bytes:
+    """The body of the answer to a pull query by key."""
+    if not isinstance(framing, Texts):
+        header = framing.header(None, found.schema)
+        return header + framing.rows(found.table()) + framing.end(None)
+    header = found.heads.get(framing.media_type, b"")
+    if not header:
+        header = found.heads[framing.media_type] = framing.header(None, found.schema)
+    return header + framing.framed(found.texts()) + framing.end(None)
+
+
+def _of_table(server: Server, piece: Piece) -> bool:
+    """Whether a pull query asks a table; of a stream it is a push query that ends by itself."""
+    query = getattr(piece.statement, "query", None)
+    source = server.engine.catalog.sources.get(query.source.name) if query else None
+    return source is None or source.kind is SourceKind.TABLE
+
+
+async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGenerator[bytes, None]:
+    """The body. The query is ended when this is closed."""
+    result = answer.result
+    try:
+        yield framing.header(answer.query_id, answer.schema)
+        if isinstance(result, Rows):
+            for start_row in range(0, result.table.num_rows, ROWS_AT_ONCE):
+                yield framing.rows(result.table.slice(start_row, ROWS_AT_ONCE))
+                await asyncio.sleep(0)
+        else:
+            async for table in changes(result):
+                for start_row in range(0, table.num_rows, ROWS_AT_ONCE):
+                    yield framing.rows(table.slice(start_row, ROWS_AT_ONCE))
+        yield framing.end(final_message(answer))
+    except MillstreamError as error:
+        yield framing.failed(refusal(error, answer.piece.text))
+    except Exception as error:
+        yield framing.failed(unexpected(error))
+        raise
+    finally:
+        await ended(server, answer)
+
+
+async def lines(server: Server, answer: Answer) -> AsyncGenerator[bytes, None]:
+    """The body of PRINT. A record is waited for in a thread, so that its client is alone in it."""
+    assert isinstance(answer.result, Stream)
+    try:
+        while (table := await server.run_printing(answer.result.next_change)) is not None:
+            yield "".join(f"{line}\n" for line in table.column(0).to_pylist()).encode()
+    except MillstreamError as error:
+        yield f"{error}\n".encode()
+    finally:
+        await ended(server, answer)
+
+
+async def ended(server: Server, answer: Answer) -> None:
+    """End a query, wherever it is."""
+    if isinstance(answer.result, Stream):
+        with contextlib.suppress(RuntimeError):
+            server.owners.pop(answer.result.query_id, None)
+            await asyncio.shield(server.run(answer.result.close))
+
+
+def final_message(answer: Answer) -> str | None:
+    """Why there are no more rows."""
+    if answer.pull:
+        return None
+    given = answer.result.delivered if isinstance(answer.result, Stream) else len(answer.result)
+    return LIMIT_REACHED if answer.limit is not None and given >= answer.limit else COMPLETED
+
+
+async def changes(stream: Stream) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a push query as they come; nothing but its buffer waits meanwhile."""
+    loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):
+            # The loop may have ended before the engine.
+            loop.call_soon_threadsafe(arrived.set)
+
+    stream.on_put = tell
+    while True:
+        arrived.clear()
+        if not stream.ready:
+            await arrived.wait()
+            continue
+        table = stream.next_change()
+        if table is None:
+            return
+        yield table

@@ -1,0 +1,1 @@
+"""From files, environment and flags to a server that runs."""

@@ -1,0 +1,93 @@
+"""Every setting of the server, as a table: name, kind, default, meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class ValueKind(Enum):
+    """How the text of a setting is read."""
+
+    TEXT = "text"
+    LIST = "texts with commas between"
+    COUNT = "a whole number of at least 1"
+    SIZE = "a number of bytes, or of KiB, MiB or GiB (64MiB)"
+    SECONDS = "a number of seconds above 0"
+    SECRET = "text, or a reference such as ${env:NAME}"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting. `most` is the largest value of a number: every limit is finite."""
+
+    name: str
+    kind: ValueKind
+    default: str
+    meaning: str
+    most: float = 0
+
+
+_T, _L, _C = ValueKind.TEXT, ValueKind.LIST, ValueKind.COUNT
+_B, _S, _X = ValueKind.SIZE, ValueKind.SECONDS, ValueKind.SECRET
+
+OPTIONS: tuple[Option, ...] = (
+    Option("listeners", _L, "http://127.0.0.1:8088", "URLs to listen on."),
+    Option("ksql.service.id", _T, "default_", "The service: instances that share a command topic."),
+    Option("ksql.streams.state.dir", _T, "", "Folder of the database's file; empty: memory."),
+    Option("bootstrap.servers", _T, "", "Brokers; empty: the records lie in the database's file."),
+    Option("ksql.queries.file", _T, "", "A script that is all the server runs."),
+    # --- other instances of the service, on Kafka
+    Option("ksql.internal.listener", _T, "", "host:port where other instances ask; TLS as below."),
+    Option("ksql.advertised.listener", _T, "", "host:port where they find it, if another one."),
+    Option("millstream.instances.token", _X, "", "By which instances know each other."),
+    Option("millstream.instance.id", _T, "", "A name that the instance keeps over restarts."),
+    # --- who may come in
+    Option("authentication.method", _L, "NONE", "NONE, or any of BASIC, BEARER, MTLS."),
+    Option("authentication.realm", _T, "millstream", "What a browser's prompt shows."),
+    Option("authentication.roles", _L, "**", "Roles that may come in; ** for any principal."),
+    Option("authentication.skip.paths", _L, "", "Paths (globs) that need no authentication."),
+    Option("authentication.users.file", _T, "", "Users, password hashes and roles; mode 0600."),
+    Option("authentication.subjects.file", _T, "", "Subjects of client certificates and roles."),
+    Option("authentication.jwt.keys", _T, "", "A JWKS file, or its https URL."),
+    Option("authentication.jwt.issuer", _T, "", "The `iss` of acceptable tokens."),
+    Option("authentication.jwt.audience", _T, "", "The `aud` of acceptable tokens."),
+    Option("authentication.jwt.algorithms", _L, "", "Pins keys that name none: kid=ALG, …."),
+    Option("authentication.jwt.roles.claim", _T, "roles", "The claim that lists the roles."),
+    Option(
+        "authorization.rules.file", _T, "", "Who may do what; empty: admins all, others nothing."
+    ),
+    Option("authorization.admin.roles", _L, "admin", "Roles that may do everything."),
+    # --- transport
+    Option("ssl.keystore.location", _T, "", "PEM file: the server's key and certificates."),
+    Option("ssl.keystore.type", _T, "PEM", "PEM."),
+    Option("ssl.key.location", _T, "", "PEM file: the key, where the keystore has none."),
+    Option("ssl.key.password", _X, "", "Of the key in the keystore."),
+    Option("ssl.truststore.location", _T, "", "PEM file: who signed the clients' certificates."),
+    Option("ssl.client.authentication", _T, "NONE", "NONE, REQUESTED or REQUIRED."),
+    Option(
+        "access.control.allow.origin", _L, "", "Origins of pages that may call; none: CORS off."
+    ),
+    Option("millstream.hosts", _L, "", "Names in Host that are answered; empty: any."),
+    Option("millstream.audit.file", _T, "", "File of the audit log; empty: standard error."),
+    # --- limits
+    Option("ksql.max.push.queries", _C, "100", "Push queries at a time.", 100_000),
+    Option("ksql.query.pull.max.concurrent.requests", _C, "64", "Pull queries at a time.", 10_000),
+    Option("ksql.query.pull.max.qps", _C, "10000", "Pull queries per second, each principal.", 1e6),
+    Option("ksql.query.pull.coordinator.queue.capacity", _C, "256", "Those that wait.", 100_000),
+    Option("millstream.request.max.rate", _C, "10000", "Requests a second, each principal.", 1e6),
+    Option("millstream.principal.max.concurrent", _C, "256", "Requests at a time, each.", 10_000),
+    Option("millstream.statement.max.rate", _C, "50", "DDL a second, each principal.", 1e6),
+    Option("millstream.connections.max", _C, "1000", "Connections at a time.", 100_000),
+    Option("millstream.result.max.rows", _C, "1000000", "Rows of an answer.", 1e9),
+    Option("millstream.result.max.bytes", _B, "64MiB", "Bytes of an answer.", 16 << 30),
+    Option("millstream.request.deadline.seconds", _S, "30", "What a request may take.", 3600),
+    Option("millstream.body.max.bytes", _B, "1MiB", "Bytes of a request.", 64 << 20),
+    Option("millstream.body.deadline.seconds", _S, "30", "Until a request has come.", 3600),
+    Option("millstream.headers.max.bytes", _B, "16KiB", "Bytes of its headers.", 1 << 20),
+    Option("ksql.idle.connection.timeout.seconds", _S, "60", "Until a connection ends.", 86_400),
+    Option("ksql.websocket.connection.max.timeout.ms", _C, "3600000", "A websocket's life.", 864e5),
+    Option("millstream.statements.max", _C, "500", "Statements of a request.", 10_000),
+    Option("millstream.memory.max.bytes", _B, "1GiB", "What DuckDB may use.", 1 << 44),
+)
+BY_NAME = {option.name: option for option in OPTIONS}

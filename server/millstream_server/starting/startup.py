@@ -1,0 +1,171 @@
+"""Starting a server: from its configuration to listeners that answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import millstream
+from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.service.database import Database
+from millstream_server.guarding.audit import Event
+from millstream_server.routes import application
+from millstream_server.server import Server, ServerSettings
+from millstream_server.starting.boot import check_boot
+from millstream_server.starting.config import ServerConfig
+from millstream_server.starting.secret import Secret
+from millstream_server.starting.wiring import answer_bounds, audit, gate, pulls_at_a_time
+from millstream_server.wire.connections import Transport
+from millstream_server.wire.listening import Listener, Tls, bind, serve
+
+STATE_FILE = "millstream.db"
+PUSH_BUFFER_BYTES = 1 << 20
+_LOG = logging.getLogger("millstream.server")
+
+
+def tls_of(config: ServerConfig) -> Tls | None:
+    """The certificate of https listeners; None where there is none."""
+    certificate = config.text("ssl.keystore.location")
+    if not certificate:
+        return None
+    clients = config.text("ssl.client.authentication").upper()
+    return Tls(
+        certificate,
+        config.text("ssl.key.location") or certificate,
+        config.secret("ssl.key.password").reveal(),
+        config.text("ssl.truststore.location") if clients != "NONE" else "",
+        clients == "REQUIRED",
+    )
+
+
+def open_database(config: ServerConfig) -> Database:
+    """Open what the server serves: a file in its folder, or Kafka with the state there."""
+    path, folder = ":memory:", config.text("ksql.streams.state.dir")
+    if folder:
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = str(Path(folder) / STATE_FILE)
+    kafka = config.text("bootstrap.servers")
+    return millstream.connect(
+        path,
+        kafka=kafka or None,
+        service_id=config.text("ksql.service.id").rstrip("_") or "default",
+        kafka_settings=_revealed(config) if kafka else None,
+        sharing=_sharing(config) if kafka else None,
+        settings=EngineSettings(
+            push_buffer_bytes=PUSH_BUFFER_BYTES,
+            memory_limit=f"{config.count('millstream.memory.max.bytes')}B",
+        ),
+        properties=dict(config.properties),
+        queries_file=config.text("ksql.queries.file") or None,
+    )
+
+
+def _revealed(config: ServerConfig) -> dict[str, str]:
+    return {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in config.kafka.items()
+    }
+
+
+def _sharing(config: ServerConfig) -> InstanceSettings:
+    """How this server goes along with the others of its service."""
+    given = InstanceSettings(
+        instance_id=config.text("millstream.instance.id"),
+        standby_replicas=int(config.properties.get("num.standby.replicas", "0")),
+        advertised=config.text("ksql.advertised.listener"),
+        token=config.secret("millstream.instances.token").reveal(),
+    )
+    listen = config.text("ksql.internal.listener")
+    if not listen:
+        return given
+    tls = tls_of(config)
+    return replace(
+        given,
+        listen=listen,
+        certificate=tls.certificate if tls else "",
+        key=tls.key if tls else "",
+        authorities=config.text("ssl.truststore.location"),
+    )
+
+
+def collect_rarely() -> None:
+    """Look for garbage less often. By Python's own thresholds a server that answers thousands of
+    queries a second does it all the time, and each look at the old objects holds all of them up."""
+    gc.set_threshold(100_000, 50, 100)
+
+
+def run_server(
+    config: ServerConfig, *, told: Callable[[Sequence[str]], None] = lambda urls: None
+) -> None:
+    """Serve until SIGINT or SIGTERM. `told` is called with the addresses once they are bound.
+
+    Raises StatementError for a configuration that is refused, MillstreamError where the database,
+    an address or a file cannot be had.
+    """
+    addresses, tls = check_boot(config), tls_of(config)
+    context = None if tls is None else tls.context()
+    for warning in config.warnings:
+        _LOG.warning("%s", warning)
+    with ExitStack() as stack:
+        listeners = [bind(address) for address in addresses]
+        for listener in listeners:
+            stack.callback(listener.bound.close)
+        log = audit(config, stack)
+        engine = stack.enter_context(open_database(config)).engine
+        settings = server_settings(config, listeners[0])
+        server = Server(engine, settings, gate(config, engine, log))
+        urls = [listener.url for listener in listeners]
+        log.event(Event.STARTED, listeners=urls)
+        told(urls)
+        collect_rarely()
+        asyncio.run(_serve(server, listeners, config, context))
+        log.event(Event.STOPPED)
+
+
+def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
+    """How the server of a configuration answers."""
+    host, port = listener.address
+    return ServerSettings(
+        config.text("ksql.service.id"),
+        config.text("bootstrap.servers") or "embedded",
+        f"{host}:{port}",
+        config.properties,
+        answer_bounds(config),
+        push_queries_max=config.count("ksql.max.push.queries"),
+        pull_queries_max=pulls_at_a_time(config),
+        statements_max=config.count("millstream.statements.max"),
+        body_bytes_max=config.count("millstream.body.max.bytes"),
+        body_seconds=config.seconds("millstream.body.deadline.seconds"),
+        websocket_seconds=config.count("ksql.websocket.connection.max.timeout.ms") / 1000,
+    )
+
+
+async def _serve(
+    server: Server,
+    listeners: Sequence[Listener],
+    config: ServerConfig,
+    tls: ssl.SSLContext | None,
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+
+    async def stopped() -> None:
+        await stop.wait()
+        server.close()
+
+    transport = Transport(
+        config.count("millstream.connections.max"),
+        config.count("millstream.headers.max.bytes"),
+        config.seconds("ksql.idle.connection.timeout.seconds"),
+    )
+    app = application(server, config.texts("access.control.allow.origin"))
+    await serve(app, listeners, stopped, tls, transport)

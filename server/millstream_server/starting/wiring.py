@@ -1,0 +1,151 @@
+"""From a configuration to what guards the server."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.functions.function import Catalogue
+from millstream.model.errors import StatementError
+from millstream.service.engine import Engine
+from millstream.service.session import Bounds
+from millstream_server.guarding.access import Access, read_rules
+from millstream_server.guarding.audit import Audit
+from millstream_server.guarding.auth import Authenticator, Rules
+from millstream_server.guarding.certificates import read_subjects
+from millstream_server.guarding.gate import Gate
+from millstream_server.guarding.jwks import ALGORITHMS, open_keys
+from millstream_server.guarding.limits import Limits, Quota, Work, WorkLimit
+from millstream_server.guarding.origins import Origins
+from millstream_server.guarding.passwords import read_users
+from millstream_server.guarding.tokens import Tokens
+from millstream_server.starting.boot import methods
+from millstream_server.starting.config import ServerConfig
+from millstream_server.starting.secret import read_private, read_settings
+
+
+def authenticator(
+    config: ServerConfig,
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
+    now: Callable[[], float] = time.time,
+) -> Authenticator:
+    """What tells principals apart, with the files read. Raises StatementError for a file that
+    is wrong or open to others, UnavailableError where signing keys cannot be had."""
+    chosen = methods(config)
+    users = tokens = subjects = None
+    if "BASIC" in chosen:
+        users = read_users(read_private(config.text("authentication.users.file")))
+    if "BEARER" in chosen:
+        keys = open_keys(config.text("authentication.jwt.keys"), _pins(config), monotonic)
+        tokens = Tokens(
+            keys,
+            config.text("authentication.jwt.issuer"),
+            config.text("authentication.jwt.audience"),
+            now,
+            config.text("authentication.jwt.roles.claim"),
+        )
+    if "MTLS" in chosen:
+        subjects = read_subjects(read_settings(config.text("authentication.subjects.file")))
+    rules = Rules(
+        config.texts("authentication.roles"),
+        config.texts("authentication.skip.paths"),
+        config.text("authentication.realm"),
+    )
+    return Authenticator(rules, monotonic, users=users, tokens=tokens, subjects=subjects)
+
+
+def access(config: ServerConfig, internal: str) -> Access:
+    """The rules in force; `internal`: what the names of the engine's own topics begin with.
+
+    Without authentication everybody may do everything; with it, what the rules' file allows,
+    and where there is none, the administrators alone.
+    """
+    path = config.text("authorization.rules.file")
+    rules = read_rules(read_settings(path)) if path else ()
+    admins = frozenset(config.texts("authorization.admin.roles"))
+    return Access(rules, admins, internal, open=not methods(config))
+
+
+def audit(config: ServerConfig, files: ExitStack) -> Audit:
+    """The audit log, in its file or on standard error; `files` closes it. StatementError where
+    the file cannot be had."""
+    path = config.text("millstream.audit.file")
+    if not path:
+        return Audit(sys.stderr.write, time.time)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StatementError(
+            f"Cannot write the audit log to '{path}': {error.strerror}.", code="E-CONFIG"
+        ) from error
+    files.callback(os.close, descriptor)
+    return Audit(lambda line: os.write(descriptor, line.encode("ascii")), time.time)
+
+
+def gate(config: ServerConfig, engine: Engine, log: Audit) -> Gate:
+    """What guards a server. Raises StatementError, UnavailableError as `authenticator` does."""
+    return Gate(
+        engine,
+        authenticator(config),
+        access(config, engine.settings.internal_prefix),
+        Limits(quota(config), time.monotonic),
+        log,
+        Origins(
+            frozenset(config.texts("access.control.allow.origin")),
+            frozenset(config.texts("millstream.hosts")),
+        ),
+        _functions_of_users(engine.functions),
+    )
+
+
+def quota(config: ServerConfig) -> Quota:
+    """The bounds of a configuration."""
+    requests = float(config.count("millstream.request.max.rate"))
+    statements = float(config.count("millstream.statement.max.rate"))
+    connections = config.count("millstream.connections.max")
+    queries = pulls_at_a_time(config) + config.count("ksql.max.push.queries")
+    works = {
+        Work.QUERY: WorkLimit(queries, float(config.count("ksql.query.pull.max.qps"))),
+        Work.STATEMENT: WorkLimit(connections, statements),
+        Work.INSERT: WorkLimit(connections, requests),
+        Work.OTHER: WorkLimit(connections, requests),
+    }
+    return Quota(works, config.count("millstream.principal.max.concurrent"), requests)
+
+
+def pulls_at_a_time(config: ServerConfig) -> int:
+    """How many pull queries may run or wait to."""
+    waiting = config.count("ksql.query.pull.coordinator.queue.capacity")
+    return config.count("ksql.query.pull.max.concurrent.requests") + waiting
+
+
+def _functions_of_users(known: Catalogue) -> frozenset[str]:
+    return frozenset(known.named().keys() - builtin_catalogue().named().keys())
+
+
+def answer_bounds(config: ServerConfig) -> Bounds:
+    """The bounds that each session of the server is given."""
+    return Bounds(
+        config.count("millstream.result.max.rows"),
+        config.count("millstream.result.max.bytes"),
+        int(config.seconds("millstream.request.deadline.seconds") * 1000),
+    )
+
+
+def _pins(config: ServerConfig) -> dict[str, str]:
+    pins = {}
+    for entry in config.texts("authentication.jwt.algorithms"):
+        kid, _, algorithm = entry.partition("=")
+        if algorithm not in ALGORITHMS:
+            raise StatementError(
+                f"authentication.jwt.algorithms has '{entry}'.",
+                hint=f"Write kid=ALG, …; ALG is one of {', '.join(ALGORITHMS)}.",
+                code="E-CONFIG",
+            )
+        pins[kid] = algorithm
+    return pins
