@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import queue
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
+from millstream.service.history.watch import StageProgress
 
 _SIGNALS_SECONDS = 0.5
 
@@ -195,4 +197,72 @@ class Stream:
         return taken
 
 
-Result = Done | Rows | Stream
+class History:
+    """The rows of a query over history, as they are read: iterate, or take all of them at once.
+
+    `close()`, from any thread, ends the query; what `progress` tells says how far it is.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        batches: Generator[pa.Table],
+        cancel: Callable[[], None],
+        progress: Callable[[], Sequence[StageProgress]],
+    ) -> None:
+        self.schema = schema
+        self.columns = list(schema.names)
+        self.progress = progress
+        """How far each stage of the query is."""
+        self._batches = batches
+        self._cancel = cancel
+        self._reading = threading.Lock()
+        self._table: pa.Table | None = None
+
+    def next_batch(self) -> pa.Table | None:
+        """The next rows, waited for; None at the end, and when the query was closed."""
+        with self._reading:
+            return next(self._batches, None)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Rows as Arrow tables, once; ends the query when left."""
+        try:
+            while (table := self.next_batch()) is not None:
+                yield table
+        finally:
+            self.close()
+
+    def arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        if self._table is None:
+            found = list(self.batches())
+            self._table = pa.concat_tables(found, promote_options="default") if found else None
+        return pa.table({c: [] for c in self.columns}) if self._table is None else self._table
+
+    def df(self) -> Any:
+        """All rows as a pandas DataFrame (needs pandas)."""
+        return self.arrow().to_pandas()
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples."""
+        return list(self)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for table in [self._table] if self._table is not None else self.batches():
+            columns = [column.to_pylist() for column in table.columns]
+            yield from zip(*columns, strict=True)
+
+    def close(self) -> None:
+        """End the query; idempotent."""
+        self._cancel()
+        with self._reading:
+            self._batches.close()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+Result = Done | Rows | Stream | History

@@ -1,0 +1,93 @@
+"""Queries over what was: of a stream's records, and of a table as it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.model.batch import DIFF
+from millstream.model.errors import StatementError
+from millstream.model.schema import Schema, SourceKind
+from millstream.service.engine import Engine
+from millstream.service.failures import reason
+from millstream.service.history.planning import Past, plan_past, whole
+from millstream.service.history.running import rows_of
+from millstream.service.history.spool import Spool
+from millstream.service.history.watch import CancelledError, Watch
+from millstream.service.instances.gathering import pull_schema
+from millstream.service.results import History
+from millstream.service.session import Session
+from millstream_parser import statements as s
+
+BATCH_ROWS = 50_000
+Batches = Generator[pa.Table, None, None]
+
+
+def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> History:
+    """The answer to a query of the dialect whose FROM is a stream: what a persistent query would
+    have made of the range."""
+    past = plan_past(query, engine, session, script)
+    watch = Watch()
+    if past.kind is SourceKind.STREAM and not past.order:
+        rows = _streamed(past, query.limit, engine, watch)
+    else:
+        rows = _sorted(past, query.limit, engine, watch)
+    return History(past.schema, _guarded(rows, watch), watch.cancel, watch.stages)
+
+
+def _streamed(past: Past, limit: int | None, engine: Engine, watch: Watch) -> Batches:
+    left = limit
+    if left == 0:
+        return
+    for rows in rows_of(past, engine, watch):
+        kept = rows.filter(pc.equal(rows[DIFF], 1)).select(list(past.columns))
+        kept = kept.rename_columns(list(past.schema.names))
+        if left is not None:
+            kept = kept.slice(0, left)
+            left -= kept.num_rows
+        if kept.num_rows:
+            yield kept
+        if left == 0:
+            return
+
+
+def _sorted(past: Past, limit: int | None, engine: Engine, watch: Watch) -> Batches:
+    with _cursor(engine, watch) as cursor:
+        spool = Spool(past, cursor)
+        spool.take(rows_of(past, engine, watch))
+        yield from _read(cursor, spool.answer(limit), past.schema)
+
+
+@contextmanager
+def _cursor(engine: Engine, watch: Watch) -> Iterator[duckdb.DuckDBPyConnection]:
+    cursor = engine.store.cursor()
+    watch.on_cancel = cursor.interrupt
+    try:
+        yield cursor
+    finally:
+        watch.on_cancel = None
+        cursor.close()
+
+
+def _read(cursor: duckdb.DuckDBPyConnection, text: str, schema: Schema) -> Batches:
+    names = list(schema.names)
+    for batch in cursor.sql(text).to_arrow_reader(BATCH_ROWS):
+        yield pa.Table.from_batches([batch]).rename_columns(names)
+
+
+def _guarded(rows: Batches, watch: Watch) -> Batches:
+    """The same rows; what DuckDB says is translated, and a query that was ended ends."""
+    try:
+        watch.check()
+        yield from rows
+    except CancelledError:
+        return
+    except duckdb.Error as error:
+        if not watch.cancelled.is_set():
+            raise StatementError("The query failed.", detail=reason(error)) from error
+    finally:
+        rows.close()
