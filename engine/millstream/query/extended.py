@@ -6,25 +6,49 @@ that runs is printed from the tree: what a user types never reaches DuckDB as te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
+from millstream_parser.statements import Range, Span
 
 UNREADABLE = "E-SYNTAX"
 """The code of the error for a text that is no SQL."""
 
 
-def extended_sql(text: str, relation: Callable[[str], str]) -> str:
+_MARK = "FOR VERSION AS OF"
+"""What stands for a range where sqlglot reads a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of a query whose ranges of history are replaced by marks, and what they say."""
+
+    text: str
+    ranges: tuple[Range, ...] = ()
+
+    @staticmethod
+    def of(text: str, start: int, ranges: Sequence[tuple[Span, Range]]) -> Written:
+        """`text` begins at character `start` of the script that the spans refer to."""
+        for number, (span, _) in reversed(list(enumerate(ranges))):
+            mark = f"{_MARK} {number}"
+            text = f"{text[: span.start - start]}{mark}{text[span.end - start :]}"
+        return Written(text, tuple(ranged for _, ranged in ranges))
+
+
+def extended_sql(written: Written, relation: Callable[[str, Range | None], str]) -> str:
     """The DuckDB query of a pull query beyond the dialect.
 
-    `relation` gives the subquery (without parentheses) of a stream or table by its name, or
-    raises StatementError. Raises StatementError for whatever is not on the lists.
+    `relation` gives the subquery (without parentheses) of a stream or table by its name and the
+    range of its history, or raises StatementError. Raises StatementError for whatever is not on
+    the lists.
     """
-    tree = _parsed(text)
+    tree = _parsed(written.text)
+    ranges = _ranges(tree, written.ranges)
     for node in list(tree.walk()):
         _check(node)
     for table in list(tree.find_all(exp.Table)):
@@ -37,10 +61,45 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
             this=exp.to_identifier(table.name, quoted=True)
         )
         subquery = exp.Subquery(
-            this=_parsed(relation(name)), alias=given, joins=table.args.get("joins")
+            this=_parsed(relation(name, ranges.get(id(table)))),
+            alias=given,
+            joins=table.args.get("joins"),
         )
         table.replace(subquery)
     return str(tree.sql(dialect="duckdb"))
+
+
+def mentioned(written: Written) -> frozenset[str] | None:
+    """The names in a query, in upper case and as they are, its columns among them; None where it
+    may mean all columns of a source."""
+    tree = _parsed(written.text)
+    stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
+    if next(stars, None) is not None:
+        return None
+    names = {found.name for found in tree.find_all(exp.Identifier)}
+    return frozenset(names | {name.upper() for name in names})
+
+
+def names_in(written: Written) -> frozenset[str]:
+    """The names of all that a query reads, streams and tables among them."""
+    tables = _parsed(written.text).find_all(exp.Table)
+    quoted = ((table.name, getattr(table.this, "quoted", False)) for table in tables)
+    return frozenset(name if as_it_is else name.upper() for name, as_it_is in quoted)
+
+
+def _ranges(tree: exp.Expr, given: Sequence[Range]) -> dict[int, Range]:
+    """The ranges by the tables they stand behind; their marks are taken out of the tree."""
+    found: dict[int, Range] = {}
+    for table in tree.find_all(exp.Table):
+        mark = table.args.get("version")
+        if mark is None:
+            continue
+        number = getattr(mark.args.get("expression"), "name", "")
+        if not number.isdigit() or int(number) >= len(given):
+            raise StatementError("FOR VERSION is not allowed in a pull query")
+        found[id(table)] = given[int(number)]
+        table.set("version", None)
+    return found
 
 
 def _common(table: exp.Expr) -> Iterator[str]:

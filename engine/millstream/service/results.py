@@ -17,6 +17,7 @@ from millstream.model.schema import Schema
 from millstream.service.history.watch import StageProgress
 
 _SIGNALS_SECONDS = 0.5
+_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +206,16 @@ class History:
 
     def __init__(
         self,
-        schema: Schema,
+        schema: Schema | None,
+        empty: pa.Table,
         batches: Generator[pa.Table],
         cancel: Callable[[], None],
         progress: Callable[[], Sequence[StageProgress]],
     ) -> None:
+        """`empty`: no rows, in the columns of the answer."""
         self.schema = schema
-        self.columns = list(schema.names)
+        self.empty = empty
+        self.columns = list(empty.column_names)
         self.progress = progress
         """How far each stage of the query is."""
         self._batches = batches
@@ -236,8 +240,8 @@ class History:
         """All rows as an Arrow table."""
         if self._table is None:
             found = list(self.batches())
-            self._table = pa.concat_tables(found, promote_options="default") if found else None
-        return pa.table({c: [] for c in self.columns}) if self._table is None else self._table
+            self._table = pa.concat_tables(found) if found else self.empty
+        return self._table
 
     def df(self) -> Any:
         """All rows as a pandas DataFrame (needs pandas)."""
@@ -255,8 +259,12 @@ class History:
     def close(self) -> None:
         """End the query; idempotent."""
         self._cancel()
-        with self._reading:
+        while not self._reading.acquire(timeout=_AGAIN_SECONDS):
+            self._cancel()
+        try:
             self._batches.close()
+        finally:
+            self._reading.release()
 
     def __enter__(self) -> History:
         return self

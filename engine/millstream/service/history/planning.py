@@ -116,9 +116,7 @@ def ranges_of(query: s.Query, engine: Engine) -> dict[str, s.Range | None]:
 def _without_ranges(query: s.Query) -> s.Query:
     joins = tuple(replace(j, source=replace(j.source, range=None)) for j in query.joins)
     source = replace(query.source, range=None)
-    return replace(
-        query, source=source, joins=joins, emit="CHANGES", order_by=(), limit=None
-    )
+    return replace(query, source=source, joins=joins, emit="CHANGES", order_by=(), limit=None)
 
 
 def _planned(query: s.Query, engine: Engine, session: Session, script: str) -> Planned:
@@ -221,9 +219,7 @@ def _times(source: Source) -> DecodeSpec:
 
 def whole(name: str, ranged: s.Range | None, columns: tuple[str, ...]) -> s.Query:
     """A query for some columns of a source."""
-    items = tuple(
-        s.SelectItem(_column(column), column) for column in columns
-    )
+    items = tuple(s.SelectItem(_column(column), column) for column in columns)
     return s.Query(items, s.AliasedSource(name, range=ranged))
 
 

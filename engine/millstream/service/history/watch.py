@@ -52,11 +52,11 @@ class Watch:
             raise CancelledError
 
     def cancel(self) -> None:
-        """End the query; idempotent."""
-        if not self.cancelled.is_set():
-            self.cancelled.set()
-            if self.on_cancel is not None:
-                self.on_cancel()
+        """End the query; idempotent. What ends a statement between two of them is lost: whoever
+        waits for the end calls again."""
+        self.cancelled.set()
+        if self.on_cancel is not None:
+            self.on_cancel()
 
 
 @dataclass(frozen=True, slots=True)

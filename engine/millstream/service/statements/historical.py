@@ -11,11 +11,16 @@ import pyarrow.compute as pc
 
 from millstream.model.batch import DIFF
 from millstream.model.errors import StatementError
+from millstream.model.physical import arrow_type
 from millstream.model.schema import Schema, SourceKind
+from millstream.operators.udfs import register_expressions
+from millstream.query.extended import Written
+from millstream.query.pull import plan_pull
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.history.planning import Past, plan_past, whole
 from millstream.service.history.running import rows_of
+from millstream.service.history.relations import BATCH_ROWS, Relations
 from millstream.service.history.spool import Spool
 from millstream.service.history.watch import CancelledError, Watch
 from millstream.service.instances.gathering import pull_schema
@@ -23,7 +28,6 @@ from millstream.service.results import History
 from millstream.service.session import Session
 from millstream_parser import statements as s
 
-BATCH_ROWS = 50_000
 Batches = Generator[pa.Table, None, None]
 
 
@@ -36,7 +40,60 @@ def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> 
         rows = _streamed(past, query.limit, engine, watch)
     else:
         rows = _sorted(past, query.limit, engine, watch)
-    return History(past.schema, _guarded(rows, watch), watch.cancel, watch.stages)
+    return History(
+        past.schema, _empty(past.schema), _guarded(rows, watch), watch.cancel, watch.stages
+    )
+
+
+def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> History:
+    """The answer to a pull query on a table as it stood, or as a range of records made it."""
+    source = engine.catalog.source(query.source.name)
+    schema = pull_schema(source)
+    alias = query.source.alias or source.name
+    types = dict(engine.catalog.types)
+    plan = plan_pull(query, schema, alias, engine.functions, types, script)
+    past = plan_past(whole(source.name, query.source.range, schema.names), engine, session, script)
+    watch = Watch()
+
+    def rows() -> Batches:
+        with _cursor(engine, watch) as cursor:
+            register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
+            spool = Spool(past, cursor)
+            spool.take(rows_of(past, engine, watch))
+            yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)
+
+    return History(
+        plan.schema, _empty(plan.schema), _guarded(rows(), watch), watch.cancel, watch.stages
+    )
+
+
+def beyond(written: Written, engine: Engine, session: Session) -> History:
+    """The answer to a query beyond the dialect of which some source is a stream, or is looked at
+    in a range of its history."""
+    watch = Watch()
+    cursor = engine.store.cursor()
+    try:
+        relations = Relations(written, cursor, engine, session)
+        empty = relations.empty()
+    except duckdb.Error as error:
+        cursor.close()
+        raise StatementError("The pull query failed.", detail=reason(error)) from error
+    except BaseException:
+        cursor.close()
+        raise
+
+    def rows() -> Batches:
+        watch.on_cancel = cursor.interrupt
+        try:
+            for past, spool in relations.spools:
+                spool.take(rows_of(past, engine, watch))
+            watch.check()
+            yield from relations.answer()
+        finally:
+            watch.on_cancel = None
+            cursor.close()
+
+    return History(None, empty, _guarded(rows(), watch), watch.cancel, watch.stages)
 
 
 def _streamed(past: Past, limit: int | None, engine: Engine, watch: Watch) -> Batches:
@@ -77,6 +134,11 @@ def _read(cursor: duckdb.DuckDBPyConnection, text: str, schema: Schema) -> Batch
     names = list(schema.names)
     for batch in cursor.sql(text).to_arrow_reader(BATCH_ROWS):
         yield pa.Table.from_batches([batch]).rename_columns(names)
+
+
+def _empty(schema: Schema) -> pa.Table:
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in schema.columns]
+    return pa.schema(fields).empty_table()
 
 
 def _guarded(rows: Batches, watch: Watch) -> Batches:
