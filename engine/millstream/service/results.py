@@ -247,9 +247,19 @@ class History:
         """All rows as a pandas DataFrame (needs pandas)."""
         return self.arrow().to_pandas()
 
+    def pl(self) -> Any:
+        """All rows as a polars DataFrame (needs polars)."""
+        import polars
+
+        return polars.from_arrow(self.arrow())
+
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples."""
         return list(self)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row, or None when there is none; the others are not read."""
+        return next(iter(self), None)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for table in [self._table] if self._table is not None else self.batches():

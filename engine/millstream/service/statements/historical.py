@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import duckdb
@@ -19,8 +19,8 @@ from millstream.query.pull import plan_pull
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.history.planning import Past, plan_past, whole
-from millstream.service.history.running import rows_of
 from millstream.service.history.relations import BATCH_ROWS, Relations
+from millstream.service.history.running import rows_of
 from millstream.service.history.spool import Spool
 from millstream.service.history.watch import CancelledError, Watch
 from millstream.service.instances.gathering import pull_schema

@@ -34,8 +34,8 @@ LIMITS = "ksql.query.pull.limit.clause.enabled"
 SCANS = "ksql.query.pull.table.scan.enabled"
 RANGES = "ksql.query.pull.range.scan.enabled"
 Answer = Rows | History
-_OF_STREAMS = ("WINDOW", "PARTITION BY")
-"""Clauses that have a meaning for streams alone."""
+_OF_STREAMS = ("WINDOW",)
+"""Clauses that only a stream can have."""
 _PUSH_INSTEAD = "Add EMIT CHANGES if you intended to issue a push query."
 CATCH_UP_MS_MAX = 1_000
 """How long a pull query waits for the tables to reflect what its own session inserted."""
