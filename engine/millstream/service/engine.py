@@ -15,6 +15,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
+from millstream.history.session import SparkSettings
 from millstream.log.log import Topic, TopicPartition, WatchedLog, Writer
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
@@ -24,6 +25,7 @@ from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
 from millstream.service.command_log.ledger import Ledger, World
+from millstream.service.history.on_spark import OnSpark
 from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -128,6 +130,7 @@ class Engine:
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
+        self.on_spark = OnSpark(SparkSettings(settings.spark_master, options=settings.spark_options))
         self.files: Mapping[str, str] = {}
         """Where the log and the state lie, as far as these are files."""
         self.opened_at = ticks()
@@ -257,6 +260,7 @@ class Engine:
     def _release(self) -> None:
         for leave in self.on_close:
             leave()
+        self.on_spark.close()
         if self.restoring is not None:
             self.restoring.close()
         self.commands.close()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
+from millstream.history.from_kafka import FromKafka
 from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import AS_THE_CLUSTER, Topic
@@ -74,6 +75,7 @@ def open_kafka_engine(
         log.close()
         raise
     engine.files = {} if state == MEMORY else {"state": state}
+    engine.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine
 
 

@@ -29,12 +29,25 @@ class Watch:
 
     cancelled: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] | None = None
-    """Ends what runs elsewhere."""
+    """Interrupts DuckDB."""
     _stages: dict[str, StageProgress] = field(default_factory=dict)
+    _elsewhere: Callable[[], tuple[StageProgress, ...]] | None = None
+    _end_elsewhere: Callable[[], None] | None = None
 
     def stages(self) -> tuple[StageProgress, ...]:
         """How far each stage is."""
-        return tuple(self._stages.values())
+        elsewhere = self._elsewhere
+        return tuple(self._stages.values()) if elsewhere is None else elsewhere()
+
+    def follow(
+        self, stages: Callable[[], tuple[StageProgress, ...]], end: Callable[[], None]
+    ) -> None:
+        """The query runs in another process: how far it is there, and how to end it."""
+        self._elsewhere, self._end_elsewhere = stages, end
+
+    def unfollow(self) -> None:
+        """It does not any more."""
+        self._elsewhere = self._end_elsewhere = None
 
     def show(self, name: str, done: int, total: int) -> None:
         """A stage is so far."""
@@ -55,8 +68,9 @@ class Watch:
         """End the query; idempotent. What ends a statement between two of them is lost: whoever
         waits for the end calls again."""
         self.cancelled.set()
-        if self.on_cancel is not None:
-            self.on_cancel()
+        for end in (self.on_cancel, self._end_elsewhere):
+            if end is not None:
+                end()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.model.batch import DIFF
-from millstream.model.errors import StatementError
+from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Schema, SourceKind
 from millstream.operators.udfs import register_expressions
@@ -37,9 +37,9 @@ def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> 
     past = plan_past(query, engine, session, script)
     watch = Watch()
     if past.kind is SourceKind.STREAM and not past.order:
-        rows = _streamed(past, query.limit, engine, watch)
+        rows = _streamed(past, query.limit, engine, session, watch)
     else:
-        rows = _sorted(past, query.limit, engine, watch)
+        rows = _sorted(past, query.limit, engine, session, watch)
     return History(
         past.schema, _empty(past.schema), _guarded(rows, watch), watch.cancel, watch.stages
     )
@@ -59,7 +59,7 @@ def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> H
         with _cursor(engine, watch) as cursor:
             register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
             spool = Spool(past, cursor)
-            spool.take(rows_of(past, engine, watch))
+            spool.take(rows_of(past, engine, session, watch))
             yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)
 
     return History(
@@ -86,7 +86,7 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
         watch.on_cancel = cursor.interrupt
         try:
             for past, spool in relations.spools:
-                spool.take(rows_of(past, engine, watch))
+                spool.take(rows_of(past, engine, session, watch))
             watch.check()
             yield from relations.answer()
         finally:
@@ -96,11 +96,11 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
     return History(None, empty, _guarded(rows(), watch), watch.cancel, watch.stages)
 
 
-def _streamed(past: Past, limit: int | None, engine: Engine, watch: Watch) -> Batches:
+def _streamed(past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch) -> Batches:
     left = limit
     if left == 0:
         return
-    for rows in rows_of(past, engine, watch):
+    for rows in rows_of(past, engine, session, watch, lazily=limit is not None):
         kept = rows.filter(pc.equal(rows[DIFF], 1)).select(list(past.columns))
         kept = kept.rename_columns(list(past.schema.names))
         if left is not None:
@@ -112,10 +112,10 @@ def _streamed(past: Past, limit: int | None, engine: Engine, watch: Watch) -> Ba
             return
 
 
-def _sorted(past: Past, limit: int | None, engine: Engine, watch: Watch) -> Batches:
+def _sorted(past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch) -> Batches:
     with _cursor(engine, watch) as cursor:
         spool = Spool(past, cursor)
-        spool.take(rows_of(past, engine, watch))
+        spool.take(rows_of(past, engine, session, watch))
         yield from _read(cursor, spool.answer(limit), past.schema)
 
 
@@ -148,6 +148,9 @@ def _guarded(rows: Batches, watch: Watch) -> Batches:
         yield from rows
     except CancelledError:
         return
+    except MillstreamError:
+        if not watch.cancelled.is_set():
+            raise
     except duckdb.Error as error:
         if not watch.cancelled.is_set():
             raise StatementError("The query failed.", detail=reason(error)) from error
