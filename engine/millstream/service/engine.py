@@ -130,7 +130,9 @@ class Engine:
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
-        self.on_spark = OnSpark(SparkSettings(settings.spark_master, options=settings.spark_options))
+        self.on_spark = OnSpark(
+            SparkSettings(settings.spark_master, options=settings.spark_options)
+        )
         self.files: Mapping[str, str] = {}
         """Where the log and the state lie, as far as these are files."""
         self.opened_at = ticks()

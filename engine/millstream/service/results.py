@@ -216,6 +216,8 @@ class History:
         self.schema = schema
         self.empty = empty
         self.columns = list(empty.column_names)
+        self.delivered = 0
+        """How many rows were handed over."""
         self.progress = progress
         """How far each stage of the query is."""
         self._batches = batches
@@ -226,7 +228,9 @@ class History:
     def next_batch(self) -> pa.Table | None:
         """The next rows, waited for; None at the end, and when the query was closed."""
         with self._reading:
-            return next(self._batches, None)
+            table = next(self._batches, None)
+        self.delivered += 0 if table is None else table.num_rows
+        return table
 
     def batches(self) -> Iterator[pa.Table]:
         """Rows as Arrow tables, once; ends the query when left."""
@@ -265,6 +269,10 @@ class History:
         for table in [self._table] if self._table is not None else self.batches():
             columns = [column.to_pylist() for column in table.columns]
             yield from zip(*columns, strict=True)
+
+    def cancel(self) -> None:
+        """Tell the query to end, without waiting for that; idempotent."""
+        self._cancel()
 
     def close(self) -> None:
         """End the query; idempotent."""

@@ -96,7 +96,9 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
     return History(None, empty, _guarded(rows(), watch), watch.cancel, watch.stages)
 
 
-def _streamed(past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch) -> Batches:
+def _streamed(
+    past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch
+) -> Batches:
     left = limit
     if left == 0:
         return
@@ -112,7 +114,9 @@ def _streamed(past: Past, limit: int | None, engine: Engine, session: Session, w
             return
 
 
-def _sorted(past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch) -> Batches:
+def _sorted(
+    past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch
+) -> Batches:
     with _cursor(engine, watch) as cursor:
         spool = Spool(past, cursor)
         spool.take(rows_of(past, engine, session, watch))
