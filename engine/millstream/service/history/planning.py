@@ -177,9 +177,28 @@ def _reach(
     for source in planned.sources:
         found = extent_of(source, ranges[source.topic], engine)
         splits |= found.splits
-        spec = _times(source) if source.timestamp is not None else None
-        timed[source.topic] = Timed(found.bounds, spec)
+        timed[source.topic] = _timed(source, found, ranges[source.topic], engine)
     return splits, timed
+
+
+def _timed(source: Source, found: Extent, ranged: s.Range | None, engine: Engine) -> Timed:
+    ends = engine.log.end_offsets(found.splits)
+    return Timed(
+        found.bounds,
+        _times(source) if source.timestamp is not None else None,
+        compacted=ranged is not None
+        and source.kind is SourceKind.TABLE
+        and _may_be_compacted(source, found, engine),
+        cut=any(split.end < ends.get(place, 0) for place, split in found.splits.items()),
+    )
+
+
+def _may_be_compacted(source: Source, found: Extent, engine: Engine) -> bool:
+    topic = engine.log.topic(source.topic)
+    config = topic.config if topic is not None else {}
+    since = engine.clock() - int(config.get("min.compaction.lag.ms", "0"))
+    recent = found.bounds.end is not None and found.bounds.end > since
+    return "compact" in config.get("cleanup.policy", "") and not recent
 
 
 def extent_of(source: Source, ranged: s.Range | None, engine: Engine) -> Extent:
