@@ -26,6 +26,7 @@ from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
 from millstream.service.command_log.ledger import Ledger, World
 from millstream.service.history.on_spark import OnSpark
+from millstream.service.history.watch import Watch
 from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -113,6 +114,8 @@ class Engine:
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
         self.pushes = 0
+        self.reading: set[Watch] = set()
+        """The queries over history whose rows are being read."""
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
         self.queries_file = ""
@@ -227,6 +230,8 @@ class Engine:
         if self.follower is not None:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
+        for watch in list(self.reading):
+            watch.cancel()
         for stream in list(self.pushing.values()):
             stream.close()
         self.sampler.stop()

@@ -23,7 +23,7 @@ class StageProgress:
     total: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Watch:
     """Written by the thread that reads, asked and cancelled from any other."""
 

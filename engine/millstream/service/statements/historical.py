@@ -41,7 +41,7 @@ def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> 
     else:
         rows = _sorted(past, query.limit, engine, session, watch)
     return History(
-        past.schema, _empty(past.schema), _guarded(rows, watch), watch.cancel, watch.stages
+        past.schema, _empty(past.schema), _guarded(rows, watch, engine), watch.cancel, watch.stages
     )
 
 
@@ -63,7 +63,11 @@ def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> H
             yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)
 
     return History(
-        plan.schema, _empty(plan.schema), _guarded(rows(), watch), watch.cancel, watch.stages
+        plan.schema,
+        _empty(plan.schema),
+        _guarded(rows(), watch, engine),
+        watch.cancel,
+        watch.stages,
     )
 
 
@@ -93,7 +97,7 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
             watch.on_cancel = None
             cursor.close()
 
-    return History(None, empty, _guarded(rows(), watch), watch.cancel, watch.stages)
+    return History(None, empty, _guarded(rows(), watch, engine), watch.cancel, watch.stages)
 
 
 def _streamed(
@@ -145,8 +149,9 @@ def _empty(schema: Schema) -> pa.Table:
     return pa.schema(fields).empty_table()
 
 
-def _guarded(rows: Batches, watch: Watch) -> Batches:
+def _guarded(rows: Batches, watch: Watch, engine: Engine) -> Batches:
     """The same rows; what DuckDB says is translated, and a query that was ended ends."""
+    engine.reading.add(watch)
     try:
         watch.check()
         yield from rows
@@ -159,4 +164,5 @@ def _guarded(rows: Batches, watch: Watch) -> Batches:
         if not watch.cancelled.is_set():
             raise StatementError("The query failed.", detail=reason(error)) from error
     finally:
+        engine.reading.discard(watch)
         rows.close()

@@ -61,11 +61,12 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
             hint=_PUSH_INSTEAD,
         )
     source = engine.catalog.source(query.source.name)
-    if source.kind is SourceKind.TABLE and query.source.range is not None:
-        return historical.of_table(query, piece.script, engine, session)
-    plan = _planned(query, source, piece, engine)
+    if query.source.range is None:
+        plan = _planned(query, source, piece, engine)
+        if source.kind is SourceKind.TABLE:
+            return _of_table(query, source, plan, engine, session)
     if source.kind is SourceKind.TABLE:
-        return _of_table(query, source, plan, engine, session)
+        return historical.of_table(query, piece.script, engine, session)
     if not session.flag("ksql.query.pull.stream.enabled"):
         raise StatementError("Pull queries on streams are disabled.")
     return historical.of_stream(query, piece.script, engine, session)
