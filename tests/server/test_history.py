@@ -46,7 +46,8 @@ def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:
     shop.engine.writer.append([Appended("orders", 0, batch, batch.num_rows)])
     client = shop.client()
     with client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply:
-        next(reply.iter_bytes())
+        lines = reply.iter_lines()
+        assert "columnNames" in next(lines) and next(lines)
         (watch,) = shop.engine.reading
     client.close()
     assert watch.cancelled.wait(PATIENCE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 import duckdb
 import pyarrow as pa
@@ -40,6 +41,8 @@ class Relations:
         self._session = session
         self._mentioned = mentioned(written)
         self._gathering = Gathering(engine, session, cursor)
+        self._present = False
+        """Whether a table is among them as it is now."""
         self._texts: dict[tuple[str, Range | None], str] = {}
         self._limit = int(session.property(TIMEOUT))
 
@@ -52,17 +55,29 @@ class Relations:
         """The rows of the answer, once the spools are full."""
         try:
             with bounded(self._cursor, self._limit):
-                found = self._gathering.answered(lambda: extended_sql(self._written, self._text))
+                found = self._gathered() if self._present else self._begun()
         except duckdb.InterruptException as error:
             raise timed_out(self._limit) from error
-        yield from (
-            found.slice(start, BATCH_ROWS) for start in range(0, found.num_rows, BATCH_ROWS)
-        )
+        yield from found
+
+    def _gathered(self) -> Iterator[pa.Table]:
+        """The answer of one moment of the tables that are kept."""
+        found = self._gathering.answered(lambda: extended_sql(self._written, self._text))
+        starts = range(0, found.num_rows, BATCH_ROWS)
+        return (found.slice(start, BATCH_ROWS) for start in starts)
+
+    def _begun(self) -> Iterator[pa.Table]:
+        """The answer as it is computed, which has begun."""
+        query = self._cursor.sql(extended_sql(self._written, self._text))
+        batches = iter(query.to_arrow_reader(BATCH_ROWS))
+        first = list(islice(batches, 1))
+        return (pa.Table.from_batches([batch]) for batch in chain(first, batches))
 
     def _shape(self, name: str, ranged: Range | None) -> str:
         source = self._engine.catalog.source(name)
         if not _kept(source, ranged):
             return self._text(name, ranged)
+        self._present = True
         names = physical_names(pull_schema(source).names)
         types = [kind for _, kind in columns_of(source)]
         listed = [

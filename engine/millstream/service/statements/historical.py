@@ -40,9 +40,7 @@ def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> 
         rows = _streamed(past, query.limit, engine, session, watch)
     else:
         rows = _sorted(past, query.limit, engine, session, watch)
-    return History(
-        past.schema, _empty(past.schema), _guarded(rows, watch, engine), watch.cancel, watch.stages
-    )
+    return _history(past.schema, _empty(past.schema), rows, watch, engine)
 
 
 def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> History:
@@ -62,13 +60,7 @@ def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> H
             spool.take(rows_of(past, engine, session, watch))
             yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)
 
-    return History(
-        plan.schema,
-        _empty(plan.schema),
-        _guarded(rows(), watch, engine),
-        watch.cancel,
-        watch.stages,
-    )
+    return _history(plan.schema, _empty(plan.schema), rows(), watch, engine)
 
 
 def beyond(written: Written, engine: Engine, session: Session) -> History:
@@ -97,7 +89,7 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
             watch.on_cancel = None
             cursor.close()
 
-    return History(None, empty, _guarded(rows(), watch, engine), watch.cancel, watch.stages)
+    return _history(None, empty, rows(), watch, engine)
 
 
 def _streamed(
@@ -142,6 +134,12 @@ def _read(cursor: duckdb.DuckDBPyConnection, text: str, schema: Schema) -> Batch
     names = list(schema.names)
     for batch in cursor.sql(text).to_arrow_reader(BATCH_ROWS):
         yield pa.Table.from_batches([batch]).rename_columns(names)
+
+
+def _history(
+    schema: Schema | None, empty: pa.Table, rows: Batches, watch: Watch, engine: Engine
+) -> History:
+    return History(schema, empty, _guarded(rows, watch, engine), watch.cancel, watch.stages)
 
 
 def _empty(schema: Schema) -> pa.Table:
