@@ -22,6 +22,8 @@ from tests.simulation.world import QUERY, Host, Mutant, Verdict, World
 
 SWITCH = 0.1
 """How often the other side of a process goes on in the middle of what one does."""
+OTHER_STANDBYS = 0.02
+"""How often a process is told to stand by for other tasks."""
 REST_STEPS = 5000
 
 
@@ -199,7 +201,7 @@ class FollowingWorld(World):
         host.sides.append(side)
         restoration = host.restoration
         if restoration is not None and side == "restore":
-            if self.hit("other standbys"):
+            if not self.calm and self.rnd.random() < OTHER_STANDBYS:
                 restoration.standby(QUERY, self.standbys())
             restoration.step(self.now)
             if restoration._queries[QUERY].failed:

@@ -55,7 +55,6 @@ RATES = {
     "jump": 0.01,
     "rebalance": 0.05,
     "throw out": 0.02,
-    "other standbys": 0.05,
 }
 """The highest chance of each fault, per place where it can strike."""
 CALM_TURNS = 4000

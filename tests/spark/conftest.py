@@ -8,7 +8,6 @@ import pytest
 
 from millstream.history.session import Spark, SparkSettings
 from tests.spark.java import missing
-from tests.spark.on_spark import QUICK
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +16,8 @@ def spark() -> Iterator[Spark]:
     why = missing()
     if why:
         pytest.skip(why)
+    from tests.spark.on_spark import QUICK
+
     made = Spark(SparkSettings("local[2]", options=QUICK))
     yield made
     made.close()

@@ -112,12 +112,9 @@ def steady(plan: Pull, schema: Schema, before: Sequence[str]) -> Pull:
 
 def _of_where(tree: exp.Expression, error: StatementError) -> StatementError:
     """The error of a condition, with all of the condition."""
-    statement = "\n".join(
-        part for part in (error.detail, f"Statement: {print_expression(tree)}") if part
-    )
     return StatementError(
-        f"Error in WHERE expression: {error.message}",
-        detail=statement,
+        f"Error in WHERE expression: {error.message}\nStatement: {print_expression(tree)}",
+        detail=error.detail,
         hint=error.hint,
         span=error.span,
     )

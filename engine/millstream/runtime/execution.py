@@ -236,13 +236,18 @@ class Execution(Generic[Batch]):
             return self._committed(now)
         self.stages.begin_snapshots(self.log)
         positions = self.positions()
-        if self.outbox.transact(records, positions) is not Outcome.COMMITTED:
+        if self._transact(records, positions) is not Outcome.COMMITTED:
             self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
             return True
         self.committed = positions
         self.metrics.records_out += self.stages.settle(flushed)
         self._forget_consumed()
         return self._committed(now)
+
+    def _transact(
+        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        return self.outbox.transact(flushed, positions)
 
     def _committed(self, now: int) -> bool:
         self.outbox.pending.clear()
