@@ -76,12 +76,48 @@ _UNIT_MS = {
 }
 
 
+Moment = str | int
+"""A time: text as ROWTIME compares with, or milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """AS OF TIMESTAMP: what there was up to a time, this time included."""
+
+    time: Moment
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """BETWEEN OFFSETS … AND …, both included: one for all partitions, or one for each of them."""
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """FROM TIMESTAMP … TO …: the end is not included."""
+
+    begin: Moment
+    end: Moment
+    span: Span | None = field(default=None, compare=False)
+
+
+Range = AsOf | OffsetRange | TimeRange
+"""A part of a source's history."""
+
+
 @dataclass(frozen=True, slots=True)
 class AliasedSource:
-    """A source in FROM or JOIN; `alias` is None where none was given."""
+    """A source in FROM or JOIN; `alias` is None where none was given. `range`: a query of its own
+    without EMIT may look at a part of the source's history."""
 
     name: str
     alias: str | None = None
+    range: Range | None = None
     span: Span | None = field(default=None, compare=False)
 
 
@@ -148,10 +184,12 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
     """A query of its own: push with `emit`, else pull. `extended` holds the DuckDB-style text of a
-    pull query that goes beyond the dialect (joins, subqueries, …), None otherwise."""
+    pull query that goes beyond the dialect (joins, subqueries, …), None otherwise; `ranges` are
+    those in it, with the place of each in the script."""
 
     query: Query | None
     extended: str | None = None
+    ranges: tuple[tuple[Span, Range], ...] = field(default=(), compare=False)
     span: Span | None = field(default=None, compare=False)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
+from millstream.history.session import SparkSettings
 from millstream.log.lasting import LastingWriter
 from millstream.log.log import Topic, TopicPartition, WatchedLog
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
@@ -25,6 +26,8 @@ from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
 from millstream.service.command_log.ledger import Ledger, World
+from millstream.service.history.on_spark import OnSpark
+from millstream.service.history.watch import Watch
 from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -114,6 +117,8 @@ class Engine:
         self.pushing: dict[str, Stream] = {}
         self.tails: dict[str, Tail] = {}  # those that push queries share
         self.pushes = 0
+        self.reading: set[Watch] = set()
+        """The queries over history whose rows are being read."""
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
         self.queries_file = ""
@@ -131,6 +136,9 @@ class Engine:
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
+        self.on_spark = OnSpark(
+            SparkSettings(settings.spark_master, options=settings.spark_options)
+        )
         self.files: Mapping[str, str] = {}
         """Where the log and the state lie, as far as these are files."""
         self.opened_at = ticks()
@@ -231,6 +239,8 @@ class Engine:
         if self.follower is not None:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
+        for watch in list(self.reading):
+            watch.cancel()
         for stream in list(self.pushing.values()):
             stream.close()
         self.sampler.stop()
@@ -266,6 +276,7 @@ class Engine:
     def _release(self) -> None:
         for leave in self.on_close:
             leave()
+        self.on_spark.close()
         if self.restoring is not None:
             self.restoring.close()
         self.commands.close()
