@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from .history import AsOf, Moment, OffsetRange, Range, TimeRange
 from .names import quote, quote_string
 from .print_expressions import print_expression
 from .statements import (
     AliasedSource,
-    AsOf,
     Duration,
     Join,
-    Moment,
-    OffsetRange,
     Query,
-    Range,
     SelectItem,
-    TimeRange,
     WindowClause,
 )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .cursor import Cursor
 from .failure import SyntaxFailure
-from .statements import AsOf, Moment, OffsetRange, Range, Span, TimeRange
+from .history import AsOf, Moment, OffsetRange, Range, TimeRange
+from .span import Span
 from .tokens import Kind
 
 _BEFORE_A_SOURCE = frozenset({"FROM", "JOIN", ",", "("})

@@ -12,16 +12,8 @@ from enum import Enum
 
 from sqlglot import exp
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where in the script: 1-based line and column, 0-based half-open character range."""
-
-    line: int
-    column: int
-    start: int
-    end: int
-
+from .history import Range
+from .span import Span as Span
 
 Tree = exp.Expression
 """A tree of an expression."""
@@ -74,40 +66,6 @@ _UNIT_MS = {
     "SECONDS": 1_000,
     "MILLISECONDS": 1,
 }
-
-
-Moment = str | int
-"""A time: text as ROWTIME compares with, or milliseconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True)
-class AsOf:
-    """AS OF TIMESTAMP: what there was up to a time, this time included."""
-
-    time: Moment
-    span: Span | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """BETWEEN OFFSETS … AND …, both included: one for all partitions, or one for each of them."""
-
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-    span: Span | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeRange:
-    """FROM TIMESTAMP … TO …: the end is not included."""
-
-    begin: Moment
-    end: Moment
-    span: Span | None = field(default=None, compare=False)
-
-
-Range = AsOf | OffsetRange | TimeRange
-"""A part of a source's history."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:
     with client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply:
         lines = reply.iter_lines()
         assert "columnNames" in next(lines) and next(lines)
-        (watch,) = shop.engine.reading
+        (watch,) = shop.engine.history.reading
     client.close()
     assert watch.cancelled.wait(PATIENCE_S)
 

@@ -62,4 +62,4 @@ def test_stages_and_cancelling(db: Database) -> None:
     assert found.next_batch() is not None
     assert all(stage.total for stage in found.progress())
     found.close()
-    assert found.next_batch() is None and not db.engine.reading
+    assert found.next_batch() is None and not db.engine.history.reading

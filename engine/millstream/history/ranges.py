@@ -9,7 +9,7 @@ from millstream.history.splits import Split
 from millstream.log.log import Log, Topic, TopicPartition
 from millstream.model.errors import Span, StatementError
 from millstream.plan.instants import epoch_millis
-from millstream_parser.statements import AsOf, Moment, OffsetRange, Range, TimeRange
+from millstream_parser.history import AsOf, Moment, OffsetRange, Range, TimeRange
 
 GONE = "E-HISTORY-GONE"
 """The range begins before the first record that is still there."""

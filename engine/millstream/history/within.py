@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.formats.codec import OFFSET, DecodeSpec, decode
+from millstream.formats.codec import OFFSET, DecodeSpec
+from millstream.formats.timing import Timing, timing
 from millstream.history.ranges import Bounds
 from millstream.history.reading import Piece, Source
 from millstream.history.splits import Split
-from millstream.model.batch import PART, ROWTIME
+from millstream.model.batch import ROWTIME
 from millstream.model.errors import StatementError
 
 COMPACTED = "E-HISTORY-COMPACTED"
@@ -53,31 +54,28 @@ class Within:
 
 
 def _within(pieces: Iterator[Piece], split: Split, timed: Timed) -> Iterator[Piece]:
-    con = duckdb.connect(config={"threads": 1})
     at, holes, beyond = split.start, False, timed.cut
-    try:
+    told = nullcontext() if timed.spec is None else timing(timed.spec, split.topic)
+    with told as tell:
         for records, following in pieces:
-            kept, later = _chosen(con, records, split, timed)
+            kept, later = _chosen(records, split.partition, timed.bounds, tell)
             holes |= records.num_rows < following - at
             beyond |= later
             if timed.compacted and holes and beyond:
                 raise _compacted(split)
             at = following
             yield kept, following
-    finally:
-        con.close()
 
 
 def _chosen(
-    con: duckdb.DuckDBPyConnection, records: pa.Table, split: Split, timed: Timed
+    records: pa.Table, partition: int, bounds: Bounds, tell: Timing | None
 ) -> tuple[pa.Table, bool]:
     """The records that lie within the bounds, and whether any lies beyond them."""
-    bounds = timed.bounds
-    if timed.spec is None:
+    if tell is None:
         times = records["timestamp"]
         kept = records.filter(_inside(times, bounds))
     else:
-        usable = event_times(con, records, timed.spec, split)
+        usable = tell(records, partition)
         times = usable[ROWTIME]
         inside = usable.filter(_inside(times, bounds))[OFFSET].combine_chunks()
         kept = records.filter(pc.is_in(records["offset"], inside))
@@ -93,14 +91,6 @@ def _compacted(split: Split) -> StatementError:
         " all records are kept.",
         code=COMPACTED,
     )
-
-
-def event_times(
-    con: duckdb.DuckDBPyConnection, records: pa.Table, spec: DecodeSpec, split: Split
-) -> pa.Table:
-    """`$offset` and `$rowtime` of the usable records; `spec` asks for no columns."""
-    part = pa.array([split.partition] * records.num_rows, pa.int32())
-    return decode(con, records.append_column(PART, part), spec, split.topic).table
 
 
 def _inside(times: pa.ChunkedArray, bounds: Bounds) -> pa.ChunkedArray:

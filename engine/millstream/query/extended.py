@@ -15,7 +15,8 @@ from sqlglot.errors import SqlglotError
 from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
 from millstream.query.growth import bounded_growth
-from millstream_parser.statements import AliasedSource, Query, Range, SelectStatement
+from millstream_parser.history import Range
+from millstream_parser.statements import AliasedSource, Query, SelectStatement
 
 UNREADABLE = "E-SYNTAX"
 """The code of the error for a text that is no SQL."""

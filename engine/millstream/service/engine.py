@@ -15,7 +15,6 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.history.session import SparkSettings
 from millstream.log.lasting import LastingWriter
 from millstream.log.log import Topic, TopicPartition, WatchedLog
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
@@ -26,8 +25,7 @@ from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
 from millstream.service.command_log.ledger import Ledger, World
-from millstream.service.history.on_spark import OnSpark
-from millstream.service.history.watch import Watch
+from millstream.service.history.historical import Historical
 from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -92,11 +90,7 @@ class Engine:
         self.catalog = Catalog()
         self.functions = functions
         self.processing_log = ProcessingLog()
-        runtime = RuntimeSettings(
-            commit_interval_ms=settings.commit_interval_ms,
-            max_batch_records=settings.max_batch_records,
-            stopwatch=ticks,
-        )
+        runtime = _runtime_settings(settings, ticks)
         self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
         self.instance: Instance[pa.Table] = Instance(
             log, runtime, self.processing_log.add, self.restoring
@@ -117,8 +111,6 @@ class Engine:
         self.pushing: dict[str, Stream] = {}
         self.tails: dict[str, Tail] = {}  # those that push queries share
         self.pushes = 0
-        self.reading: set[Watch] = set()
-        """The queries over history whose rows are being read."""
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
         self.queries_file = ""
@@ -136,9 +128,7 @@ class Engine:
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
-        self.on_spark = OnSpark(
-            SparkSettings(settings.spark_master, options=settings.spark_options)
-        )
+        self.history = Historical(settings)
         self.files: Mapping[str, str] = {}
         """Where the log and the state lie, as far as these are files."""
         self.opened_at = ticks()
@@ -239,8 +229,7 @@ class Engine:
         if self.follower is not None:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
-        for watch in list(self.reading):
-            watch.cancel()
+        self.history.cancel()
         for stream in list(self.pushing.values()):
             stream.close()
         self.sampler.stop()
@@ -276,7 +265,7 @@ class Engine:
     def _release(self) -> None:
         for leave in self.on_close:
             leave()
-        self.on_spark.close()
+        self.history.close()
         if self.restoring is not None:
             self.restoring.close()
         self.commands.close()
@@ -284,6 +273,14 @@ class Engine:
         self.log.maintain()
         self.log.close()
         self.store.close()
+
+
+def _runtime_settings(settings: EngineSettings, ticks: Callable[[], int]) -> RuntimeSettings:
+    return RuntimeSettings(
+        commit_interval_ms=settings.commit_interval_ms,
+        max_batch_records=settings.max_batch_records,
+        stopwatch=ticks,
+    )
 
 
 def with_functions(catalogue: Catalogue, functions: Sequence[UserFunction]) -> Catalogue:

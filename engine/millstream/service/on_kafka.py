@@ -76,7 +76,7 @@ def open_kafka_engine(
         joined.append(join_service(engine, sharing))
         failed.pop_all()
     engine.files = {} if state == MEMORY else {"state": state}
-    engine.on_spark.kafka = FromKafka(servers, dict(client or {}))
+    engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine
 
 

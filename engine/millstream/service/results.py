@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.history.progress import StageProgress
 from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
-from millstream.service.history.watch import StageProgress
 
 _SIGNALS_SECONDS = 0.5
 _AGAIN_SECONDS = 0.05

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import millstream
 from millstream import Database, History
-from millstream.service.history.watch import StageProgress
+from millstream.history.progress import StageProgress
 from millstream_cli import historical
 from millstream_cli.local import LocalSession
 from millstream_cli.output import Output

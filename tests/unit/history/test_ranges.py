@@ -15,7 +15,7 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import StatementError
-from millstream_parser.statements import AsOf, OffsetRange, Range, TimeRange
+from millstream_parser.history import AsOf, OffsetRange, Range, TimeRange
 
 NOW = 1_000
 TOPIC = Topic("t", 2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from millstream_parser import SyntaxFailure, parse, print_statement
-from millstream_parser.statements import AsOf, OffsetRange, Query, Range, SelectStatement, TimeRange
+from millstream_parser.history import AsOf, OffsetRange, Range, TimeRange
+from millstream_parser.statements import Query, SelectStatement
 
 
 def query(text: str) -> Query:

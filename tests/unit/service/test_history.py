@@ -210,6 +210,13 @@ REFUSED = [
     ("SELECT * FROM trips AS OF TIMESTAMP 'noon';", "Failed to parse", "yyyy"),
     ("SELECT nothing FROM trips AS OF TIMESTAMP 5;", "NOTHING", ""),
     ("SELECT * FROM busy WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY zone;", "WINDOW", ""),
+    ("SELECT * FROM trips AS OF TIMESTAMP 5 PARTITION BY zone;", "PARTITION BY", "EMIT CHANGES"),
+    (
+        "SELECT zone, COUNT(*) FROM trips AS OF TIMESTAMP 5 WINDOW TUMBLING (SIZE 1 SECOND)"
+        " GROUP BY zone PARTITION BY zone;",
+        "PARTITION BY",
+        "EMIT CHANGES",
+    ),
     ("SELECT DISTINCT * FROM trips FOR VERSION AS OF 0;", "FOR VERSION", ""),
 ]
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue
 from millstream.history.from_kafka import FromKafka
+from millstream.history.progress import spark_stages
 from millstream.history.reading import Source
 from millstream.history.sealed import seal
 from millstream.history.session import Spark, SparkSettings
@@ -22,10 +22,7 @@ from millstream.history.splits import Run, Split
 from millstream.history.task import Produced
 from millstream.history.within import Timed, Within
 from millstream.log.log import Log
-from millstream.service.history.watch import StageProgress, Watch
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+from millstream.service.history.watch import Watch
 
 SEALED = ".sealed"
 """Behind the name of a database file: the folder of its log as Parquet."""
@@ -62,7 +59,7 @@ class OnSpark:
             source = Within(self._source(run.splits.values(), log), timed)
             group = f"millstream-{uuid4().hex}"
             watch.follow(
-                partial(_stages, session.sparkContext, group),
+                partial(spark_stages, session.sparkContext, group),
                 partial(session.sparkContext.cancelJobGroup, group),
             )
             try:
@@ -97,17 +94,3 @@ class OnSpark:
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
         return Path(self._temporary.name)
-
-
-def _stages(context: SparkContext, group: str) -> tuple[StageProgress, ...]:
-    """How many tasks of each stage of a job are done."""
-    tracker: Any = context.statusTracker()
-    found = []
-    for job in sorted(tracker.getJobIdsForGroup(group)):
-        seen = tracker.getJobInfo(job)
-        for number in sorted(seen.stageIds) if seen is not None else ():
-            stage = tracker.getStageInfo(number)
-            if stage is not None and stage.numTasks:
-                done = min(stage.numCompletedTasks, stage.numTasks)
-                found.append(StageProgress(f"stage {number}", done, stage.numTasks))
-    return tuple(found)

@@ -14,13 +14,14 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.query.extended import Written, extended_sql, mentioned
+from millstream.query.past import whole
 from millstream.service.bounded import TIMEOUT, within
 from millstream.service.engine import Engine
-from millstream.service.history.planning import Past, plan_past, whole
+from millstream.service.history.planning import Past, plan_past
 from millstream.service.history.spool import Spool
 from millstream.service.instances.gathering import Gathering, columns_of, pull_schema
 from millstream.service.session import Session
-from millstream_parser.statements import Range
+from millstream_parser.history import Range
 
 BATCH_ROWS = 50_000
 

@@ -31,7 +31,7 @@ def rows_of(
     to the processing log. `lazily`: not all of them may be wanted."""
     query_id = past.run.topology.query_id
     if on_spark(past, engine, session):
-        produced = engine.on_spark.produced(
+        produced = engine.history.on_spark.produced(
             past.run, past.timed, engine.log, engine.functions, watch, lazily=lazily
         )
         return _rows(produced, query_id, engine)

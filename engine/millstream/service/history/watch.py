@@ -6,21 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from millstream.history.progress import StageProgress
 from millstream.history.reading import Piece, Source
 from millstream.history.splits import Split
 
 
 class CancelledError(Exception):
     """Whoever asked does not want the answer any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageProgress:
-    """`done` of `total` records or tasks."""
-
-    name: str
-    done: int
-    total: int
 
 
 @dataclass(slots=True, eq=False)

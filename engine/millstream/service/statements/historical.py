@@ -15,11 +15,12 @@ from millstream.model.physical import arrow_type
 from millstream.model.schema import Schema, SourceKind
 from millstream.operators.udfs import register_expressions
 from millstream.query.extended import Written
+from millstream.query.past import whole
 from millstream.query.pull import plan_pull, steady
 from millstream.service.bounded import TIMED_OUT, Patience, check_size
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.history.planning import Past, plan_past, whole
+from millstream.service.history.planning import Past, plan_past
 from millstream.service.history.relations import BATCH_ROWS, Relations
 from millstream.service.history.running import rows_of
 from millstream.service.history.spool import Spool
@@ -158,7 +159,7 @@ def _empty(schema: Schema) -> pa.Table:
 def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Batches:
     """The same rows, as far as they keep to the bounds; what DuckDB says is translated, and a query
     that was ended ends."""
-    engine.reading.add(watch)
+    engine.history.reading.add(watch)
     try:
         watch.check()
         yield from _bounded(rows, watch, bounds)
@@ -171,7 +172,7 @@ def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Bat
         if not watch.cancelled.is_set():
             raise StatementError("The query failed.", detail=reason(error)) from error
     finally:
-        engine.reading.discard(watch)
+        engine.history.reading.discard(watch)
         rows.close()
 
 

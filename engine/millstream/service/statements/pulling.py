@@ -27,6 +27,7 @@ from millstream.service.session import Session
 from millstream.service.statements import historical
 from millstream.service.text import Piece, parse_text
 from millstream_parser import statements as s
+from millstream_parser.history import Range
 
 EXTENDED = "millstream.query.pull.extended.enabled"
 LIMITS = "ksql.query.pull.limit.clause.enabled"
@@ -138,8 +139,8 @@ def _further(
 def beyond_pull(query: s.Query) -> str | None:
     """A clause that no pull query of the dialect has."""
     clauses = {
-        "WINDOW": query.window is not None,
         "PARTITION BY": bool(query.partition_by),
+        "WINDOW": query.window is not None,
         "JOIN": bool(query.joins),
         "GROUP BY": bool(query.group_by),
         "HAVING": query.having is not None,
@@ -182,7 +183,7 @@ def _extended(
         cursor.close()
 
 
-def _relation(name: str, _: s.Range | None, *, gathering: Gathering) -> str:
+def _relation(name: str, _: Range | None, *, gathering: Gathering) -> str:
     """A SELECT of what a table holds now."""
     source = gathering.engine.catalog.source(name)
     columns = ", ".join(map(identifier, physical_names(pull_schema(source).names)))
