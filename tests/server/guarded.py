@@ -19,16 +19,6 @@ from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
-<<<<<<< HEAD
-from millstream_server.addresses import Address
-from millstream_server.audit import Audit
-from millstream_server.config import load_config
-from millstream_server.listening import bind
-from millstream_server.passwords import hashed
-from millstream_server.startup import server_settings, tls_of
-from millstream_server.wiring import gate
-from tests.certified import Authority, authority
-=======
 from millstream_server.guarding.audit import Audit
 from millstream_server.guarding.passwords import hashed
 from millstream_server.starting.addresses import Address
@@ -36,7 +26,7 @@ from millstream_server.starting.config import load_config
 from millstream_server.starting.startup import server_settings, tls_of
 from millstream_server.starting.wiring import gate
 from millstream_server.wire.listening import bind
->>>>>>> db954acb21cc684dbadf5d85e88566013c5ae20e
+from tests.certified import Authority, authority
 from tests.served import served
 from tests.server.keys import AUDIENCE, ISSUER, claims, jwks, signed
 from tests.server.test_auth import CHEAP
