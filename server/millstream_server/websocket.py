@@ -106,8 +106,8 @@ async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str,
         for text in row_texts(answer.result.table, answer.schema):
             yield f'{{"row":{{"columns":{text}}}}}'
         return
-    async for table in queries.arriving(server, answer.result):
-        for text in row_texts(table, answer.schema):
+    async for change in queries.arriving(server, answer.result):
+        for text in row_texts(change.rows, answer.schema):
             yield f'{{"row":{{"columns":{text}}}}}'
 
 

@@ -10,9 +10,11 @@ import pyarrow as pa
 from millstream.model import types as t
 from millstream.model.batch import DIFF
 from millstream.model.schema import Column, Role, Schema
+from millstream.service.results import Change
 from millstream_server.failures import RefusedError
 from millstream_server.rows.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
 from millstream_server.rows.protobuf import ProtobufObjects, proto_schema
+from millstream_server.rows.queries import framed
 
 SCHEMA = Schema((Column("ID", t.INTEGER, Role.KEY), Column("V", t.STRING)))
 ROWS = pa.table({"ID": pa.array([1, 2], pa.int32()), "V": ["a", None]})
@@ -103,3 +105,19 @@ def test_protobuf_definitions_nest() -> None:
         "  message ConnectDefault2 {\n    confluent.type.Decimal D = 1;\n  }\n"
         "}\n"
     )
+
+
+def test_rows_are_framed_once_for_those_who_share_them() -> None:
+    change = Change(ROWS)
+    ones, others = Delimited(), Delimited()
+    for framing in (ones, others):
+        framing.header("q1", SCHEMA)
+    assert framed(ones, change, 0) is framed(others, change, 0)
+    assert framed(ones, change, 1) == b"[2,null]\n"
+    objects = Objects(pull=False)
+    objects.header("q1", SCHEMA)
+    assert framed(objects, change, 0).startswith(b'{"row":{"columns":[1,"a"]}}')
+    for arrow in (ArrowStream(), ArrowStream()):
+        begin = arrow.header("q1", SCHEMA)
+        sent = begin + framed(arrow, change, 0) + arrow.end(None)
+        assert pa.ipc.open_stream(sent).read_all().num_rows == 2

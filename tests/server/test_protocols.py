@@ -34,6 +34,12 @@ def test_a_target_may_be_a_whole_url(door: Door) -> None:
     assert client.getresponse().status == 200
 
 
+def test_the_pattern_of_a_path_is_a_path_like_others(door: Door) -> None:
+    answer = door.http.get("/status/{type}/{entity}/{action}")
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 40400)
+    assert door.http.get("/is_valid_property/{property}").status_code == 400
+
+
 def test_rows_sent_with_an_upgrade_are_answered_without_it(shop: Door) -> None:
     client = connection(shop)
     headers = {"connection": "upgrade, http2-settings", "upgrade": "h2c", "http2-settings": ""}

@@ -84,6 +84,16 @@ class Rows:
         return int(self.table.num_rows)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Rows that have come for the clients of a push query: the columns of the query, and `$diff`
+    where rows may be deletions. `texts` is for what they are on the wire, by media type and first
+    row: made for one client, it serves all."""
+
+    rows: pa.Table
+    texts: dict[tuple[str, int], bytes] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Stream:
     """A running push query: iterate for rows, `close()` (or leave a `with`) to end it.
@@ -97,12 +107,13 @@ class Stream:
     columns: list[str]
     on_close: Callable[[], None]
     limit: int | None = None
-    buffer: queue.Queue[pa.Table | MillstreamError | None] = field(default_factory=queue.Queue)
+    buffer: queue.Queue[Change | MillstreamError | None] = field(default_factory=queue.Queue)
     """Whoever puts rows in keeps to the bounds."""
     idle: Callable[[], bool] | None = None
     """Without an engine thread: runs the engine until it is idle; False when nothing came."""
     on_put: Callable[[], None] | None = None
-    """Called by whoever has put something into the buffer, for readers that do not wait in it."""
+    """Called by whoever has put something into the buffer, for a reader that does not wait in it:
+    set it before looking whether something is `ready`."""
     key: tuple[str, ...] = ()
     """The columns that tell the rows of a table apart: a row replaces the one before."""
     closed: bool = False
@@ -115,10 +126,10 @@ class Stream:
         """The size of the rows that wait to be read. One thread writes each of the counters."""
         return self.bytes_in - self.bytes_out
 
-    def put(self, rows: pa.Table) -> None:
-        """Add rows for the client: `columns`, and `$diff` where rows may be deletions."""
-        self.bytes_in += rows.nbytes
-        self._put(rows)
+    def put(self, change: Change) -> None:
+        """Add rows for the client."""
+        self.bytes_in += change.rows.nbytes
+        self._put(change)
 
     def batches(self) -> Iterator[pa.Table]:
         """Rows as Arrow tables, one per batch the engine produced."""
@@ -129,12 +140,12 @@ class Stream:
         """The same with `$diff` behind the columns of a table's rows: less than 1 for the deletion
         of a key, whose other columns are NULL."""
         try:
-            while (table := self.next_change()) is not None:
-                yield table
+            while (change := self.next_change()) is not None:
+                yield change.rows
         finally:
             self.close()
 
-    def next_change(self) -> pa.Table | None:
+    def next_change(self) -> Change | None:
         """The next rows, waited for; None at the end."""
         if self._satisfied():
             return None
@@ -143,7 +154,7 @@ class Stream:
             raise item
         if item is None:
             return None
-        self.bytes_out += item.nbytes
+        self.bytes_out += item.rows.nbytes
         return self._limited(item)
 
     @property
@@ -173,15 +184,17 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put(self, item: pa.Table | MillstreamError | None) -> None:
+    def _put(self, item: Change | MillstreamError | None) -> None:
         self.buffer.put_nowait(item)
-        if self.on_put is not None:
-            self.on_put()
+        # The reader may take it away at any moment.
+        on_put = self.on_put
+        if on_put is not None:
+            on_put()
 
     def _satisfied(self) -> bool:
         return self.limit is not None and self.delivered >= self.limit
 
-    def _next(self) -> pa.Table | MillstreamError | None:
+    def _next(self) -> Change | MillstreamError | None:
         while self.idle is None:
             # A signal that arrives just before a wait without end would not be seen (CPython).
             with contextlib.suppress(queue.Empty):
@@ -191,11 +204,11 @@ class Stream:
                 return None
         return self.buffer.get_nowait()
 
-    def _limited(self, table: pa.Table) -> pa.Table:
-        room = table.num_rows if self.limit is None else self.limit - self.delivered
-        taken = table.slice(0, min(room, table.num_rows))
-        self.delivered += taken.num_rows
-        return taken
+    def _limited(self, change: Change) -> Change:
+        count = change.rows.num_rows
+        room = count if self.limit is None else self.limit - self.delivered
+        self.delivered += min(room, count)
+        return change if count <= room else Change(change.rows.slice(0, room))
 
 
 class History:

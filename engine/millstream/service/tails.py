@@ -14,7 +14,7 @@ from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
 from millstream.plan.nodes import Node
-from millstream.service.results import Stream
+from millstream.service.results import Change, Stream
 from millstream.topology.topology import Topology
 
 BUFFER_BATCHES_MAX = 1024
@@ -68,15 +68,16 @@ class Tail:
             for output in outputs:
                 if not output.count:
                     continue
-                rows = _for_clients(output.batch, self.node.schema.names, kind)
+                change = Change(_for_clients(output.batch, self.node.schema.names, kind))
                 for stream in self.streams:
                     if not stream.closed:
-                        self._put(stream, rows)
+                        self._put(stream, change)
 
-    def _put(self, stream: Stream, rows: pa.Table) -> None:
-        full = stream.buffered_bytes + rows.nbytes > self.bytes_max and not stream.buffer.empty()
+    def _put(self, stream: Stream, change: Change) -> None:
+        buffered = stream.buffered_bytes + change.rows.nbytes
+        full = buffered > self.bytes_max and not stream.buffer.empty()
         if not full and stream.buffer.qsize() < BUFFER_BATCHES_MAX:
-            stream.put(rows)
+            stream.put(change)
             return
         error = UnavailableError(
             f"push query {stream.query_id} was ended: its client reads too slowly",

@@ -33,17 +33,24 @@ GATHER_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is known of the texts with one beginning: `pull` is None where they are not pull queries
-    by key. `heads` is for what answers in each media type begin with."""
+    """What is known of the texts with one beginning: `pull` gives None where they are not pull
+    queries by key, and is waited for by all who ask before it is known. `heads` is for what answers
+    in each media type begin with."""
 
     catalog: Catalog
-    pull: KeyedPull | None
+    pull: asyncio.Future[KeyedPull | None]
     heads: dict[str, bytes] = field(default_factory=dict)
 
     def holds(self, engine: Engine) -> bool:
         """Whether it is so now."""
-        known = engine.catalog is self.catalog
-        return known and (self.pull is None or self.pull.holds(engine))
+        if engine.catalog is not self.catalog:
+            return False
+        if not self.pull.done():
+            return True
+        if self.pull.cancelled() or self.pull.exception() is not None:
+            return False
+        pull = self.pull.result()
+        return pull is None or pull.holds(engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +111,23 @@ class Lookups:
         if split is None:
             return None
         begins, key = split
-        shape = await self._shape(begins, text)
-        pull = shape.pull
+        shape = self._shape(begins, text)
+        pull = await asyncio.shield(shape.pull)
         if pull is None:
             return None
         asking = Waiting(Piece(pull.statement, text, text), key, principal, session)
         batch, places = await self._answered(pull, asking)
         return Found(pull.plan.schema, shape.heads, batch, places)
 
-    async def _shape(self, begins: str, text: str) -> Shape:
+    def _shape(self, begins: str, text: str) -> Shape:
         known = self._known.get(begins)
         if known is not None and known.holds(self._engine):
             return known
-        catalog = self._engine.catalog
-        loop = asyncio.get_running_loop()
-        pull = await loop.run_in_executor(self._threads, self._learned, text)
         if len(self._known) >= SHAPES_MAX:
             self._known.clear()
-        found = self._known[begins] = Shape(catalog, pull)
+        loop = asyncio.get_running_loop()
+        pull = loop.run_in_executor(self._threads, self._learned, text)
+        found = self._known[begins] = Shape(self._engine.catalog, pull)
         return found
 
     def _learned(self, text: str) -> KeyedPull | None:

@@ -7,12 +7,10 @@ import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
 from millstream.service.execution import execute_piece
-from millstream.service.results import History, Rows, Stream
+from millstream.service.results import Change, History, Rows, Stream
 from millstream.service.text import Piece
 from millstream_parser import statements as s
 from millstream_server.entities.shapes import schema_of
@@ -139,9 +137,9 @@ async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGener
                 yield framing.rows(result.table.slice(start_row, ROWS_AT_ONCE))
                 await asyncio.sleep(0)
         else:
-            async for table in arriving(server, result):
-                for start_row in range(0, table.num_rows, ROWS_AT_ONCE):
-                    yield framing.rows(table.slice(start_row, ROWS_AT_ONCE))
+            async for change in arriving(server, result):
+                for start_row in range(0, change.rows.num_rows, ROWS_AT_ONCE):
+                    yield framed(framing, change, start_row)
         yield framing.end(final_message(answer))
     except MillstreamError as error:
         yield framing.failed(refusal(error, answer.piece.text))
@@ -152,12 +150,23 @@ async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGener
         await ended(server, answer)
 
 
+def framed(framing: Framing, change: Change, start: int) -> bytes:
+    """Some rows of a change, in a framing; once for all clients who ask for the same."""
+    key = framing.media_type, start
+    found = change.texts.get(key)
+    if found is None:
+        found = framing.rows(change.rows.slice(start, ROWS_AT_ONCE))
+        if isinstance(framing, Texts):
+            change.texts[key] = found
+    return found
+
+
 async def lines(server: Server, answer: Answer) -> AsyncGenerator[bytes, None]:
     """The body of PRINT. A record is waited for in a thread, so that its client is alone in it."""
     assert isinstance(answer.result, Stream)
     try:
-        while (table := await server.run_printing(answer.result.next_change)) is not None:
-            yield "".join(f"{line}\n" for line in table.column(0).to_pylist()).encode()
+        while (change := await server.run_printing(answer.result.next_change)) is not None:
+            yield "".join(f"{line}\n" for line in change.rows.column(0).to_pylist()).encode()
     except MillstreamError as error:
         yield f"{error}\n".encode()
     finally:
@@ -190,18 +199,19 @@ def final_message(answer: Answer) -> str | None:
     return LIMIT_REACHED if answer.limit is not None and given >= answer.limit else COMPLETED
 
 
-async def arriving(server: Server, result: Stream | History) -> AsyncGenerator[pa.Table, None]:
+async def arriving(server: Server, result: Stream | History) -> AsyncGenerator[Change, None]:
     """The rows of a query as they come."""
     if isinstance(result, Stream):
-        async for table in changes(result):
-            yield table
+        async for change in changes(result):
+            yield change
         return
     while (table := await server.run_printing(result.next_batch)) is not None:
-        yield table
+        yield Change(table)
 
 
-async def changes(stream: Stream) -> AsyncGenerator[pa.Table, None]:
-    """The rows of a push query as they come; nothing but its buffer waits meanwhile."""
+async def changes(stream: Stream) -> AsyncGenerator[Change, None]:
+    """The rows of a push query as they come; nothing but its buffer waits meanwhile. The loop is
+    told of them only while it waits for some."""
     loop, arrived = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
@@ -209,13 +219,13 @@ async def changes(stream: Stream) -> AsyncGenerator[pa.Table, None]:
             # The loop may have ended before the engine.
             loop.call_soon_threadsafe(arrived.set)
 
-    stream.on_put = tell
     while True:
-        arrived.clear()
-        if not stream.ready:
+        stream.on_put = tell
+        while not stream.ready:
             await arrived.wait()
-            continue
-        table = stream.next_change()
-        if table is None:
+            arrived.clear()
+        stream.on_put = None
+        change = stream.next_change()
+        if change is None:
             return
-        yield table
+        yield change

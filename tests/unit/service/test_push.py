@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 import millstream
 from millstream import Database, History, MillstreamError, Rows, Stream
+from millstream.model.schema import Schema
 from millstream.model.settings import EngineSettings
 from millstream.service import tails
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
+from millstream.service.results import Change
 from millstream.service.session import Session
 
 
@@ -231,6 +234,25 @@ def test_those_who_ask_the_same_share_one_reading(scalable: Database) -> None:
     for stream in (*streams, other):
         stream.close()
     assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.shared_tails
+
+
+def test_those_who_share_rows_have_the_same_object(scalable: Database) -> None:
+    first, second = push(scalable, SCALABLE), push(scalable, SCALABLE)
+    scalable.execute("INSERT INTO orders VALUES ('x', 'ham', 60);")
+    rows = first.next_change()
+    assert rows is not None and rows is second.next_change()
+    first.close()
+    second.close()
+
+
+def test_a_limit_cuts_rows_that_others_share() -> None:
+    shared = Change(pa.table({"n": [1, 2, 3]}))
+    streams = [Stream("q", Schema(()), ["n"], lambda: None, limit=limit) for limit in (2, 3)]
+    for stream in streams:
+        stream.put(shared)
+    short, whole = (stream.next_change() for stream in streams)
+    assert short is not None and short.rows.num_rows == 2
+    assert whole is shared and shared.rows.num_rows == 3
 
 
 def test_a_slow_one_is_ended_alone(scalable: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from millstream.model.errors import StatementError
 from millstream.model.schema import Schema, WindowedKey
 from millstream.service.engine import Engine
-from millstream.service.results import Stream
+from millstream.service.results import Change, Stream
 from millstream_parser.statements import PrintTopic
 
 READ_MAX = 1_000
@@ -60,7 +60,7 @@ def _more(stream: Stream, printer: _Printer, arrived: threading.Event, engine: E
         arrived.clear()
         lines = printer.lines()
         if lines:
-            stream.put(pa.table({"record": pa.array(lines, pa.string())}))
+            stream.put(Change(pa.table({"record": pa.array(lines, pa.string())})))
         if printer.finished:
             stream.buffer.put_nowait(None)
         elif not lines and engine.driver.threaded:
