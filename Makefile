@@ -124,8 +124,8 @@ $(VENV)/.spark: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
 	@touch $@
 
-spark: $(VENV)/.spark  ## Bounded runs on Spark against the live engine, and a cluster: CASES=dir [SHARE=0..1] [RANDOM=n]
-	@$(BIN)/python -m tests.spark.run --cases '$(CASES)' --share $(SHARE) --queries $(RANDOM)
+spark: $(VENV)/.spark  ## Bounded runs on Spark against the live engine, and a cluster: CASES=dir [SHARE=0..1] [RANDOM=n] [SMALL=1]
+	@$(BIN)/python -m tests.spark.run --cases '$(CASES)' --share $(SHARE) --queries $(RANDOM) $(if $(SMALL),--small)
 
 bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL: EVENTS=n
 	@$(BIN)/python -m tests.bench.spark --records $(EVENTS)
