@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import millstream
-from millstream import Rows
+from millstream import History, Rows
 from tests.docs import DOCS, FILES
 
 ROOT = DOCS.parent
@@ -45,7 +45,7 @@ def test_five_minutes(folder: Path) -> None:
         *_, _ = db.each(blocks("sql")[1])
         db.wait()
         last = db.execute(blocks("sql")[1].strip().splitlines()[-1])
-        assert isinstance(last, Rows)
+        assert isinstance(last, Rows | History)
         assert list(last) == [("ann", 2, 19.5), ("bob", 1, 3.0)]
     (python,) = blocks("python")
     out = io.StringIO()
@@ -67,7 +67,7 @@ def test_other_statements_of_the_readme(folder: Path) -> None:
             break
         query = blocks("sql")[0].partition("CREATE TABLE spending")[2]
         shown = db.execute(f"EXPLAIN (PROGRAM) CREATE TABLE other{query}")
-        assert isinstance(shown, Rows) and "SELECT" in next(iter(shown))[1]
+        assert isinstance(shown, Rows | History) and "SELECT" in next(iter(shown))[1]
 
 
 @pytest.mark.parametrize("name", FILES)

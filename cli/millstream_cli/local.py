@@ -10,7 +10,8 @@ from millstream.catalog.source import Source
 from millstream.model.schema import Role
 from millstream.service.database import Database
 from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
-from millstream.service.results import Done, Result, Rows, Stream
+from millstream.service.results import Done, History, Result, Rows, Stream
+from millstream_cli.historical import shown
 from millstream_cli.interrupts import Interrupt, noted
 from millstream_cli.names import ColumnName, Names, SourceName, function_names
 from millstream_cli.results import Answer, Live, Outcome, Progress, QueryStatus, Row, Said, Status
@@ -43,7 +44,7 @@ class LocalSession:
                 pressed = interrupt.wanted
             if result is None:
                 return
-            yield outcome(result)
+            yield outcome(result, progress)
             if pressed:
                 raise KeyboardInterrupt
 
@@ -119,7 +120,7 @@ def _copying(progress: Progress | None, interrupt: Interrupt) -> Callable[[str, 
     return copying
 
 
-def outcome(result: Result) -> Outcome:
+def outcome(result: Result, progress: Progress | None = None) -> Outcome:
     """A result of the engine as the shell shows it."""
     match result:
         case Done(message):
@@ -128,6 +129,8 @@ def outcome(result: Result) -> Outcome:
             return Answer(
                 result.columns, list(result), result.title, query=result.schema is not None
             )
+        case History():
+            return shown(result, progress)
         case Stream() if not result.schema.columns:
             return Live((), _batches(result), result.close)
         case Stream():

@@ -34,9 +34,9 @@ class Bars:
     shown: Progress | None = None
     tasks: dict[str, TaskID] = field(default_factory=dict)
 
-    def copying(self, rows: int, total: int | None) -> None:
-        """So many rows of a file are loaded."""
-        self.update("rows", rows, total)
+    def done(self, done: int, total: int | None, name: str = "rows") -> None:
+        """A statement has done so much."""
+        self.update(name, done, total)
 
     def update(self, name: str, done: int, total: int | None) -> None:
         """Move the bar of this name, which is made where it is missing."""

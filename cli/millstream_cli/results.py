@@ -77,8 +77,11 @@ class Status:
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
 
-Progress = Callable[[int, int | None], None]
-"""Told how many rows a long statement has done, and of how many, if that is known."""
+class Progress(Protocol):
+    """Told how much a long statement has done of what, and of how much, if that is known."""
+
+    def __call__(self, done: int, total: int | None, name: str = "rows") -> None:
+        """See above."""
 
 
 class Session(Protocol):

@@ -39,7 +39,7 @@ class Terminal:
         look = replace(self.look, form="VERTICAL") if _VERTICAL.search(text) else self.look
         try:
             with Bars(self.out) as bars:
-                for result in self.session.run(_VERTICAL.sub(";", text), bars.copying):
+                for result in self.session.run(_VERTICAL.sub(";", text), bars.done):
                     bars.end()
                     show(result, self.out, look)
         except MillstreamError as error:

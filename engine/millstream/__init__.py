@@ -21,7 +21,7 @@ from millstream.model.errors import (
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database, connect
 from millstream.service.metrics.prometheus import exposition
-from millstream.service.results import Done, Rows, Stream
+from millstream.service.results import Done, History, Rows, Stream
 
 __version__ = "0.1.0"
 
@@ -32,6 +32,7 @@ __all__ = [
     "Done",
     "EngineSettings",
     "FencedError",
+    "History",
     "InstanceSettings",
     "MillstreamError",
     "RecordError",

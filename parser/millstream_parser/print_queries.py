@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .names import quote
+from .history import AsOf, Moment, OffsetRange, Range, TimeRange
+from .names import quote, quote_string
 from .print_expressions import print_expression
-from .statements import AliasedSource, Duration, Join, Query, SelectItem, WindowClause
+from .statements import (
+    AliasedSource,
+    Duration,
+    Join,
+    Query,
+    SelectItem,
+    WindowClause,
+)
 
 
 def print_query(query: Query) -> str:
@@ -50,7 +58,26 @@ def _item(item: SelectItem) -> str:
 
 def _source(source: AliasedSource) -> str:
     alias = "" if source.alias is None else f" {quote(source.alias)}"
-    return f"{quote(source.name)}{alias}"
+    ranged = "" if source.range is None else f" {_range(source.range)}"
+    return f"{quote(source.name)}{ranged}{alias}"
+
+
+def _range(ranged: Range) -> str:
+    match ranged:
+        case AsOf(time):
+            return f"AS OF TIMESTAMP {_moment(time)}"
+        case OffsetRange(first, last):
+            return f"BETWEEN OFFSETS {_offsets(first)} AND {_offsets(last)}"
+        case TimeRange(begin, end):
+            return f"FROM TIMESTAMP {_moment(begin)} TO {_moment(end)}"
+
+
+def _moment(time: Moment) -> str:
+    return quote_string(time) if isinstance(time, str) else str(time)
+
+
+def _offsets(offsets: tuple[int, ...]) -> str:
+    return str(offsets[0]) if len(offsets) == 1 else f"({', '.join(map(str, offsets))})"
 
 
 def _join(join: Join) -> str:

@@ -11,6 +11,7 @@ from .expressions import expression, value_expression
 from .failure import SyntaxFailure
 from .names import identifier
 from .primaries import primary
+from .ranges import history_range
 from .statements import AliasedSource, Duration, Join, Query, SelectItem, WindowClause, Within
 from .tokens import Kind
 
@@ -115,8 +116,9 @@ def _alias(cursor: Cursor) -> str | None:
 def _aliased(cursor: Cursor) -> AliasedSource:
     start = cursor.at
     name = cursor.name()
+    ranged = history_range(cursor)
     alias = _alias(cursor)
-    return AliasedSource(name, alias, cursor.span_from(start))
+    return AliasedSource(name, alias, ranged, cursor.span_from(start))
 
 
 def _join_kind(cursor: Cursor) -> str | None:

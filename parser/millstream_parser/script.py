@@ -16,6 +16,7 @@ from .expressions import expression
 from .failure import SyntaxFailure
 from .inspection import assertion, describe, is_query_id, print_topic, show
 from .queries import query, starts_query
+from .ranges import cut_ranges
 from .statements import Explain, SelectStatement, Span, Statement
 from .tokens import Kind, Lines, tokenize
 from .types import data_type
@@ -108,7 +109,7 @@ def statement(cursor: Cursor) -> Statement:
 def _select(cursor: Cursor) -> SelectStatement:
     start = cursor.at
     body = query(cursor)
-    return SelectStatement(body, None, cursor.span_from(start))
+    return SelectStatement(body, span=cursor.span_from(start))
 
 
 def _extended(cursor: Cursor) -> Statement:
@@ -130,9 +131,11 @@ def _extended(cursor: Cursor) -> Statement:
             return found
     except SyntaxFailure:
         pass  # More than the dialect: the pull engine reads it, and says what is wrong with it.
+    cursor.at = start
+    ranges = cut_ranges(cursor, end)
     cursor.at = end
     text = cursor.text[cursor.tokens[start].start : cursor.tokens[end - 1].end]
-    return SelectStatement(None, text, cursor.span_from(start))
+    return SelectStatement(None, text, ranges, cursor.span_from(start))
 
 
 def _explain(cursor: Cursor) -> Explain:

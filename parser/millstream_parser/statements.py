@@ -12,16 +12,8 @@ from enum import Enum
 
 from sqlglot import exp
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where in the script: 1-based line and column, 0-based half-open character range."""
-
-    line: int
-    column: int
-    start: int
-    end: int
-
+from .history import Range
+from .span import Span as Span
 
 Tree = exp.Expression
 """A tree of an expression."""
@@ -78,10 +70,12 @@ _UNIT_MS = {
 
 @dataclass(frozen=True, slots=True)
 class AliasedSource:
-    """A source in FROM or JOIN; `alias` is None where none was given."""
+    """A source in FROM or JOIN; `alias` is None where none was given. `range`: a query of its own
+    without EMIT may look at a part of the source's history."""
 
     name: str
     alias: str | None = None
+    range: Range | None = None
     span: Span | None = field(default=None, compare=False)
 
 
@@ -148,10 +142,12 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
     """A query of its own: push with `emit`, else pull. `extended` holds the DuckDB-style text of a
-    pull query that goes beyond the dialect (joins, subqueries, …), None otherwise."""
+    pull query that goes beyond the dialect (joins, subqueries, …), None otherwise; `ranges` are
+    those in it, with the place of each in the script."""
 
     query: Query | None
     extended: str | None = None
+    ranges: tuple[tuple[Span, Range], ...] = field(default=(), compare=False)
     span: Span | None = field(default=None, compare=False)
 
 

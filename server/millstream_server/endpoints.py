@@ -7,6 +7,7 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from millstream.service.results import History
 from millstream.service.text import Piece
 from millstream_server import queries, statements
 from millstream_server.answers import Streamed, objects
@@ -119,15 +120,19 @@ async def started(server: Server, wanted: Asked, principal: Principal) -> querie
     piece = await server.run(queries.query_of, server, wanted)
     if not queries.pulls(piece):
         return await _begun(server, wanted, piece, principal)
-    if server.pulling >= server.settings.pull_queries_max:
+    running = server.pulling + len(server.reading)
+    if running >= server.settings.pull_queries_max:
         raise RefusedError(
             TOO_MANY,
-            f"There are {server.pulling} pull queries already; try again later",
+            f"There are {running} pull queries already; try again later",
             headers={"retry-after": "1"},
         )
     server.pulling += 1
     try:
-        return await _begun(server, wanted, piece, principal)
+        answer = await _begun(server, wanted, piece, principal)
+        if isinstance(answer.result, History):
+            server.reading.add(answer.result)
+        return answer
     finally:
         server.pulling -= 1
 

@@ -13,8 +13,9 @@ from enum import Enum
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.properties import Form, read_properties
+from millstream.model.errors import StatementError
 from millstream.plan.sinks import NewSource, sink_topic_name
-from millstream.query.extended import sources_of
+from millstream.query.extended import Written, sources_in, sources_of
 from millstream_parser import statements as s
 from millstream_parser.calls import functions_called
 
@@ -78,18 +79,28 @@ def needs_of(statement: s.Statement, around: Surroundings, text: str) -> frozens
     """Everything the statement, whose own text is `text`, needs. Raises StatementError for a WITH
     clause that is wrong."""
     found = {*_needs(statement, around), *_functions(statement, around)}
-    if isinstance(statement, s.SelectStatement) and _read_twice(statement.query):
-        # The engine has another parser read the text of these: what that finds counts as well.
-        for name in sources_of(text):
+    if isinstance(statement, s.SelectStatement) and _read_twice(statement):
+        for name in _read_again(statement, text):
             found.update(_source(name, Operation.READ, around))
     return frozenset(found)
 
 
-def _read_twice(query: s.Query | None) -> bool:
+def _read_twice(statement: s.SelectStatement) -> bool:
+    query = statement.query
     if query is None:
         return True
     beyond = query.joins or query.group_by or query.having is not None
-    return query.emit is None and bool(beyond)
+    return query.emit is None and bool(beyond or functions_called(statement))
+
+
+def _read_again(statement: s.SelectStatement, text: str) -> tuple[str, ...]:
+    """The engine may have another parser read the text: what that finds counts as well."""
+    try:
+        return sources_of(Written.of(statement, text))
+    except StatementError:
+        if statement.query is None:
+            raise
+        return ()  # It cannot be run so, but as the dialect has read it.
 
 
 def _needs(statement: s.Statement, around: Surroundings) -> Iterator[Need]:
@@ -183,7 +194,7 @@ def _creates(statement: s.CreateSource | s.CreateAs, around: Surroundings) -> It
 
 def _reads(query: s.Query | None, around: Surroundings) -> Iterator[Need]:
     if query is not None:
-        for source in (query.source, *(join.source for join in query.joins)):
+        for source in sources_in(query):
             yield from _source(source.name, Operation.READ, around)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
 from millstream.service.execution import execute_piece
-from millstream.service.results import Rows, Stream
+from millstream.service.results import History, Rows, Stream
 from millstream.service.text import Piece
 from millstream_parser import statements as s
 from millstream_server.entities.shapes import schema_of
@@ -43,7 +43,7 @@ class Answer:
     """A query that has been accepted. `pull`: its rows are those of a table, once."""
 
     piece: Piece
-    result: Rows | Stream
+    result: Rows | Stream | History
     schema: Schema
     pull: bool
     limit: int | None = None
@@ -104,10 +104,11 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
     if isinstance(result, Stream):
         server.owners[result.query_id] = principal.name
         return Answer(piece, result, result.schema, pull=False, limit=result.limit)
-    if not isinstance(result, Rows):
+    if not isinstance(result, Rows | History):
         raise RefusedError(BAD_STATEMENT, "The statement gives no rows", piece.text)
     limit = getattr(getattr(statement, "query", None), "limit", None)
-    schema = result.schema or schema_of(result.table)
+    shape = result.table if isinstance(result, Rows) else result.empty
+    schema = result.schema or schema_of(shape)
     return Answer(piece, result, schema, _of_table(server, piece), limit)
 
 
@@ -141,7 +142,7 @@ async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGener
                 yield framing.rows(result.table.slice(start_row, ROWS_AT_ONCE))
                 await asyncio.sleep(0)
         else:
-            async for table in changes(result):
+            async for table in arriving(server, result):
                 for start_row in range(0, table.num_rows, ROWS_AT_ONCE):
                     yield framing.rows(table.slice(start_row, ROWS_AT_ONCE))
         yield framing.end(final_message(answer))
@@ -168,18 +169,38 @@ async def lines(server: Server, answer: Answer) -> AsyncGenerator[bytes, None]:
 
 async def ended(server: Server, answer: Answer) -> None:
     """End a query, wherever it is."""
-    if isinstance(answer.result, Stream):
+    result = answer.result
+    if isinstance(result, Rows):
+        return
+    if isinstance(result, History):
+        result.cancel()
+    else:
+        server.owners.pop(result.query_id, None)
+    try:
         with contextlib.suppress(RuntimeError):
-            server.owners.pop(answer.result.query_id, None)
-            await asyncio.shield(server.run(answer.result.close))
+            await asyncio.shield(server.run(result.close))
+    finally:
+        if isinstance(result, History):
+            server.reading.discard(result)
 
 
 def final_message(answer: Answer) -> str | None:
     """Why there are no more rows."""
     if answer.pull:
         return None
-    given = answer.result.delivered if isinstance(answer.result, Stream) else len(answer.result)
+    result = answer.result
+    given = len(result) if isinstance(result, Rows) else result.delivered
     return LIMIT_REACHED if answer.limit is not None and given >= answer.limit else COMPLETED
+
+
+async def arriving(server: Server, result: Stream | History) -> AsyncGenerator[pa.Table, None]:
+    """The rows of a query as they come."""
+    if isinstance(result, Stream):
+        async for table in changes(result):
+            yield table
+        return
+    while (table := await server.run_printing(result.next_batch)) is not None:
+        yield table
 
 
 async def changes(stream: Stream) -> AsyncGenerator[pa.Table, None]:

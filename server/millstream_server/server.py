@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 from millstream.model.errors import MillstreamError
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
+from millstream.service.results import History
 from millstream.service.session import Bounds, Session
 from millstream_server.entities.changed import statuses_of
 from millstream_server.entities.view import View
@@ -88,7 +90,9 @@ class Server:
         self.guard: Guard = guard or OpenDoor()
         self.state = State.READY
         self.pulling = 0
-        """How many pull queries run or wait to."""
+        """How many pull queries are answered or wait to be."""
+        self.reading: WeakSet[History] = WeakSet()
+        """Those whose rows go to their clients as they are read."""
         self.owners: dict[str, str] = {}
         """Who has begun the push queries that run."""
         self.statuses: OrderedDict[str, Mapping[str, Any]] = OrderedDict()

@@ -106,7 +106,7 @@ async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str,
         for text in row_texts(answer.result.table, answer.schema):
             yield f'{{"row":{{"columns":{text}}}}}'
         return
-    async for table in queries.changes(answer.result):
+    async for table in queries.arriving(server, answer.result):
         for text in row_texts(table, answer.schema):
             yield f'{{"row":{{"columns":{text}}}}}'
 

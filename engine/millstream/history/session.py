@@ -185,6 +185,15 @@ def check_java() -> None:
         )
 
 
+def available() -> bool:
+    """Whether PySpark and a Java that it runs on are here."""
+    try:
+        check_java()
+    except UnavailableError:
+        return False
+    return True
+
+
 def java_version(java: str) -> int | None:
     """The major version of a Java command; None where there is none."""
     try:

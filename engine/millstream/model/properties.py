@@ -205,6 +205,19 @@ PROPERTIES: tuple[Property, ...] = (
         "How long a pull query beyond the dialect (joins, GROUP BY, …) may take.",
     ),
     Property(
+        "millstream.history.backend",
+        "auto|duckdb|spark",
+        "auto",
+        "Where queries over history run: in this process, on Spark, or there when they are large.",
+    ),
+    Property(
+        "millstream.history.spark.bytes",
+        "int",
+        "4294967296",
+        "From how many bytes of records on a query over history runs on Spark, where that is left "
+        "to the engine and Spark is installed.",
+    ),
+    Property(
         "ksql.query.pull.limit.clause.enabled",
         "bool",
         "true",

@@ -66,6 +66,10 @@ class EngineSettings:
     """The topic that holds the statements which made the catalog."""
     internal_prefix: str = "_millstream_"
     """What the names of internal topics begin with."""
+    spark_master: str = "local[*]"
+    """Where queries over history run that run on Spark."""
+    spark_options: Mapping[str, str] = field(default_factory=dict)
+    """Further options of the Spark session."""
     push_buffer_bytes: int = 256 << 20
     """Rows that a push query's client has not read yet; with more it is dropped."""
     snapshot_commands: int = 50

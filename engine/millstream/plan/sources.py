@@ -11,7 +11,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.rules import PSEUDO_COLUMNS, WINDOW_BOUNDS
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
-from millstream.model.errors import StatementError, prefixed
+from millstream.model.errors import Span, StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
@@ -223,12 +223,24 @@ def name_sources(query: statements.Query, catalog: Catalog) -> tuple[NamedSource
     joined = len(aliased) > 1
     result: list[NamedSource] = []
     for item in aliased:
+        _refuse_range(item)
         source = catalog.source(item.name)
         alias = item.alias or item.name
         prefix = f"{alias}_" if joined else ""
         _refuse_repeated(source, alias, tuple(result), len(aliased))
         result.append(NamedSource(alias, source, prefix))
     return tuple(result)
+
+
+def _refuse_range(source: statements.AliasedSource) -> None:
+    if source.range is None:
+        return
+    where = source.range.span
+    raise StatementError(
+        f"A query that keeps running cannot read {source.name} in a part of its history.",
+        span=None if where is None else Span(where.line, where.column, where.start, where.end),
+        hint="Leave out EMIT CHANGES to ask for what was, or the range to ask for what comes.",
+    )
 
 
 def _refuse_repeated(

@@ -6,7 +6,8 @@ that runs is printed from the tree: what a user types never reaches DuckDB as te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
@@ -14,18 +15,50 @@ from sqlglot.errors import SqlglotError
 from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
 from millstream.query.growth import bounded_growth
+from millstream_parser.history import Range
+from millstream_parser.statements import AliasedSource, Query, SelectStatement
 
 UNREADABLE = "E-SYNTAX"
 """The code of the error for a text that is no SQL."""
+_MARK = "FOR VERSION AS OF"
+"""What stands for a range where sqlglot reads a table."""
 
 
-def extended_sql(text: str, relation: Callable[[str], str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of a query whose ranges of history are replaced by marks, and what they say."""
+
+    text: str
+    ranges: tuple[Range, ...] = ()
+
+    @staticmethod
+    def of(statement: SelectStatement, text: str) -> Written:
+        """`text` is the statement's own, as it stands in its script."""
+        begins = statement.span.start if statement.span is not None else 0
+        query, ranges = statement.query, list(statement.ranges)
+        if query is not None:
+            given = (source.range for source in sources_in(query))
+            ranges = [(part.span, part) for part in given if part is not None and part.span]
+        for number, (span, _) in reversed(list(enumerate(ranges))):
+            mark = f"{_MARK} {number}"
+            text = f"{text[: span.start - begins]}{mark}{text[span.end - begins :]}"
+        return Written(text, tuple(part for _, part in ranges))
+
+
+def sources_in(query: Query) -> tuple[AliasedSource, ...]:
+    """What stands in FROM and JOIN of a query of the dialect."""
+    return (query.source, *(join.source for join in query.joins))
+
+
+def extended_sql(written: Written, relation: Callable[[str, Range | None], str]) -> str:
     """The DuckDB query of a pull query beyond the dialect.
 
-    `relation` gives the subquery (without parentheses) of a stream or table by its name, or
-    raises StatementError. Raises StatementError for whatever is not on the lists.
+    `relation` gives the subquery (without parentheses) of a stream or table by its name and the
+    range of its history, or raises StatementError. Raises StatementError for whatever is not on
+    the lists.
     """
-    tree = _parsed(text)
+    tree = _parsed(written.text)
+    ranges = _ranges(tree, written.ranges)
     for node in list(tree.walk()):
         _check(node)
     for table, name in list(_tables(tree)):
@@ -33,7 +66,9 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
             this=exp.to_identifier(table.name, quoted=True)
         )
         subquery = exp.Subquery(
-            this=_parsed(relation(name)), alias=given, joins=table.args.get("joins")
+            this=_parsed(relation(name, ranges.get(id(table)))),
+            alias=given,
+            joins=table.args.get("joins"),
         )
         table.replace(subquery)
     try:
@@ -42,10 +77,10 @@ def extended_sql(text: str, relation: Callable[[str], str]) -> str:
         raise StatementError("The pull query is nested too deep.", code="E-SQL-LIMIT") from failure
 
 
-def sources_of(text: str) -> tuple[str, ...]:
+def sources_of(written: Written) -> tuple[str, ...]:
     """The streams and tables that a pull query beyond the dialect reads; raises StatementError as
     `extended_sql` does for a text that is none."""
-    return tuple(name for _, name in _tables(_parsed(text)))
+    return tuple(name for _, name in _tables(_parsed(written.text)))
 
 
 def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
@@ -55,6 +90,32 @@ def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
             raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
         if table.name.upper() not in _common(table):
             yield table, table.name if table.this.quoted else table.name.upper()
+
+
+def mentioned(written: Written) -> frozenset[str] | None:
+    """The names in a query, in upper case and as they are, its columns among them; None where it
+    may mean all columns of a source."""
+    tree = _parsed(written.text)
+    stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
+    if next(stars, None) is not None:
+        return None
+    names = {found.name for found in tree.find_all(exp.Identifier)}
+    return frozenset(names | {name.upper() for name in names})
+
+
+def _ranges(tree: exp.Expr, given: Sequence[Range]) -> dict[int, Range]:
+    """The ranges by the tables they stand behind; their marks are taken out of the tree."""
+    found: dict[int, Range] = {}
+    for table in tree.find_all(exp.Table):
+        mark = table.args.get("version")
+        if mark is None:
+            continue
+        number = getattr(mark.args.get("expression"), "name", "")
+        if not number.isdigit() or int(number) >= len(given):
+            raise StatementError("FOR VERSION is not allowed in a pull query")
+        found[id(table)] = given[int(number)]
+        table.set("version", None)
+    return found
 
 
 def _common(table: exp.Expr) -> Iterator[str]:

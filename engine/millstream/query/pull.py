@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -97,6 +98,16 @@ def plan_pull(
         order.append(f"{named} DESC NULLS LAST" if descending else f"{named} ASC NULLS LAST")
     ordering = f" ORDER BY {', '.join(order)}" if order else ""
     return Pull(result, tuple(expressions), select, where, ordering, query.limit, found)
+
+
+def steady(plan: Pull, schema: Schema, before: Sequence[str]) -> Pull:
+    """With LIMIT and without ORDER BY: the first rows of a table with `schema` by the columns
+    `before` and by key, each time the same."""
+    if plan.limit is None or plan.order:
+        return plan
+    names = zip(physical_names(schema.names), schema.columns, strict=True)
+    keys = (name for name, column in names if column.role is Role.KEY)
+    return replace(plan, order=f" ORDER BY {', '.join(map(identifier, (*before, *keys)))}")
 
 
 def _of_where(tree: exp.Expression, error: StatementError) -> StatementError:

@@ -25,6 +25,7 @@ from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
 from millstream.service.command_log.ledger import Ledger, World
+from millstream.service.history.historical import Historical
 from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -89,11 +90,7 @@ class Engine:
         self.catalog = Catalog()
         self.functions = functions
         self.processing_log = ProcessingLog()
-        runtime = RuntimeSettings(
-            commit_interval_ms=settings.commit_interval_ms,
-            max_batch_records=settings.max_batch_records,
-            stopwatch=ticks,
-        )
+        runtime = _runtime_settings(settings, ticks)
         self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
         self.instance: Instance[pa.Table] = Instance(
             log, runtime, self.processing_log.add, self.restoring
@@ -131,6 +128,7 @@ class Engine:
         self.on_close: list[Callable[[], None]] = []
         """Called by `close` when the queries have ended, and the log and the state have not."""
         self.driver.on_failure = self._fail_pushes
+        self.history = Historical(settings)
         self.files: Mapping[str, str] = {}
         """Where the log and the state lie, as far as these are files."""
         self.opened_at = ticks()
@@ -231,6 +229,7 @@ class Engine:
         if self.follower is not None:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
+        self.history.cancel()
         for stream in list(self.pushing.values()):
             stream.close()
         self.sampler.stop()
@@ -266,6 +265,7 @@ class Engine:
     def _release(self) -> None:
         for leave in self.on_close:
             leave()
+        self.history.close()
         if self.restoring is not None:
             self.restoring.close()
         self.commands.close()
@@ -273,6 +273,14 @@ class Engine:
         self.log.maintain()
         self.log.close()
         self.store.close()
+
+
+def _runtime_settings(settings: EngineSettings, ticks: Callable[[], int]) -> RuntimeSettings:
+    return RuntimeSettings(
+        commit_interval_ms=settings.commit_interval_ms,
+        max_batch_records=settings.max_batch_records,
+        stopwatch=ticks,
+    )
 
 
 def with_functions(catalogue: Catalogue, functions: Sequence[UserFunction]) -> Catalogue:

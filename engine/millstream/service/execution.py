@@ -56,6 +56,7 @@ def open_engine(
         log.close()
         raise
     engine.files = files_of(path)
+    engine.history.on_spark.database = engine.files.get("log")
     if problem is not None:
         engine.processing_log.add("", (problem,))
     return engine

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
+from millstream.history.from_kafka import FromKafka
 from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import AS_THE_CLUSTER, Topic
@@ -75,6 +76,7 @@ def open_kafka_engine(
         joined.append(join_service(engine, sharing))
         failed.pop_all()
     engine.files = {} if state == MEMORY else {"state": state}
+    engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine
 
 

@@ -185,7 +185,7 @@ def kernels(
 ) -> tuple[KernelSpec[pa.Table], ...]:
     """A kernel for each sub-topology, under the settings of the query's session."""
     widths = {item.name: item.partitions for item in topology.internal_topics}
-    fatal = frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
+    fatal = fatal_problems(properties)
     made: list[KernelSpec[pa.Table]] = []
     register_plan(engine, topology)
     with ExitStack() as opened:
@@ -208,6 +208,11 @@ def kernels(
             made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
         opened.pop_all()
     return tuple(made)
+
+
+def fatal_problems(properties: Mapping[str, str]) -> frozenset[str]:
+    """The kinds of problems in the input at which a query of the session stops."""
+    return frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
 
 
 def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:

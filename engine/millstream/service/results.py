@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import queue
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from millstream.history.progress import StageProgress
 from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
 
 _SIGNALS_SECONDS = 0.5
+_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,4 +198,97 @@ class Stream:
         return taken
 
 
-Result = Done | Rows | Stream
+class History:
+    """The rows of a query over history, as they are read: iterate, or take all of them at once.
+
+    `close()`, from any thread, ends the query; what `progress` tells says how far it is.
+    """
+
+    def __init__(
+        self,
+        schema: Schema | None,
+        empty: pa.Table,
+        batches: Generator[pa.Table],
+        cancel: Callable[[], None],
+        progress: Callable[[], Sequence[StageProgress]],
+    ) -> None:
+        """`empty`: no rows, in the columns of the answer."""
+        self.schema = schema
+        self.empty = empty
+        self.columns = list(empty.column_names)
+        self.delivered = 0
+        """How many rows were handed over."""
+        self.progress = progress
+        """How far each stage of the query is."""
+        self._batches = batches
+        self._cancel = cancel
+        self._reading = threading.Lock()
+        self._table: pa.Table | None = None
+
+    def next_batch(self) -> pa.Table | None:
+        """The next rows, waited for; None at the end, and when the query was closed."""
+        with self._reading:
+            table = next(self._batches, None)
+        self.delivered += 0 if table is None else table.num_rows
+        return table
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Rows as Arrow tables, once; ends the query when left."""
+        try:
+            while (table := self.next_batch()) is not None:
+                yield table
+        finally:
+            self.close()
+
+    def arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        if self._table is None:
+            found = list(self.batches())
+            self._table = pa.concat_tables(found) if found else self.empty
+        return self._table
+
+    def df(self) -> Any:
+        """All rows as a pandas DataFrame (needs pandas)."""
+        return self.arrow().to_pandas()
+
+    def pl(self) -> Any:
+        """All rows as a polars DataFrame (needs polars)."""
+        import polars
+
+        return polars.from_arrow(self.arrow())
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples."""
+        return list(self)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row, or None when there is none; the others are not read."""
+        return next(iter(self), None)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for table in [self._table] if self._table is not None else self.batches():
+            columns = [column.to_pylist() for column in table.columns]
+            yield from zip(*columns, strict=True)
+
+    def cancel(self) -> None:
+        """Tell the query to end, without waiting for that; idempotent."""
+        self._cancel()
+
+    def close(self) -> None:
+        """End the query; idempotent."""
+        self._cancel()
+        while not self._reading.acquire(timeout=_AGAIN_SECONDS):
+            self._cancel()
+        try:
+            self._batches.close()
+        finally:
+            self._reading.release()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+Result = Done | Rows | Stream | History

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from millstream import Database, MillstreamError, Rows
+from millstream import Database, History, MillstreamError, Rows
 
 
 def ask(db: Database, sql: str) -> list[tuple[object, ...]]:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return list(result)
 
 

@@ -6,13 +6,13 @@ import duckdb
 import pytest
 
 from millstream.model.errors import StatementError
-from millstream.query.extended import extended_sql, sources_of
+from millstream.query.extended import Written, extended_sql, sources_of
 
 ROW = "SELECT 'ab' AS a, 'cb' AS b, NULL::VARCHAR AS n, 7 AS i"
 
 
 def rows(text: str) -> list[tuple[object, ...]]:
-    return duckdb.sql(extended_sql(text, lambda _: ROW)).fetchall()
+    return duckdb.sql(extended_sql(Written(text), lambda *_: ROW)).fetchall()
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_values(expression: str, value: object) -> None:
 
 
 def test_columns_keep_their_names() -> None:
-    text = extended_sql("SELECT a || b, a || b AS c FROM t", lambda _: ROW)
+    text = extended_sql(Written("SELECT a || b, a || b AS c FROM t"), lambda *_: ROW)
     assert duckdb.sql(text).columns == ["a || b", "c"]
 
 
@@ -56,4 +56,4 @@ def test_long_chains_and_deep_nesting() -> None:
 
 def test_sources_are_those_that_are_read() -> None:
     text = 'WITH x AS (SELECT * FROM a) SELECT * FROM x, "b" JOIN c USING (i) WHERE EXISTS (FROM d)'
-    assert set(sources_of(text)) == {"A", "b", "C", "D"}
+    assert set(sources_of(Written(text))) == {"A", "b", "C", "D"}

@@ -7,12 +7,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from millstream import Database, Rows, StatementError
+from millstream import Database, History, Rows, StatementError
 
 
 def ask(db: Database, sql: str) -> list[tuple[object, ...]]:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return list(result)
 
 
@@ -47,7 +47,7 @@ def test_order_and_limit(db: Database) -> None:
 
 def test_columns_and_names(db: Database) -> None:
     result = db.execute("SELECT customer, n + 1, n + 2 AS more FROM spending LIMIT 1;")
-    assert isinstance(result, Rows) and result.schema is not None
+    assert isinstance(result, Rows | History) and result.schema is not None
     assert result.columns == ["CUSTOMER", "KSQL_COL_0", "MORE"]
     assert [str(column.type) for column in result.schema.columns] == ["STRING", "BIGINT", "BIGINT"]
 
@@ -78,13 +78,13 @@ def test_streams(db: Database) -> None:
 
 def test_shapes(db: Database) -> None:
     result = db.execute("SELECT customer, n FROM spending ORDER BY customer;")
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     assert isinstance(result.arrow(), pa.Table) and result.arrow().num_rows == len(result) == 3
     assert isinstance(result.df(), pd.DataFrame) and list(result.df()["N"]) == [2, 1, 1]
     assert isinstance(result.pl(), pl.DataFrame) and result.pl().shape == (3, 2)
     assert result.fetchone() == ("ann", 2) and result.fetchall()[2] == ("cleo", 1)
     nothing = db.execute("SELECT * FROM spending LIMIT 0;")
-    assert isinstance(nothing, Rows) and nothing.fetchone() is None
+    assert isinstance(nothing, Rows | History) and nothing.fetchone() is None
 
 
 @pytest.mark.parametrize(

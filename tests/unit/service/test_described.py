@@ -8,13 +8,13 @@ import pytest
 
 from millstream import Database
 from millstream.model.errors import MillstreamError
-from millstream.service.results import Rows, Stream
+from millstream.service.results import History, Rows, Stream
 from tests.unit.service.conftest import LATE
 
 
 def table(db: Database, sql: str) -> Rows:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return result
 
 

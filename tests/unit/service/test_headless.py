@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import millstream
-from millstream import ConflictError, Database, MillstreamError, Rows
+from millstream import ConflictError, Database, History, MillstreamError, Rows
 from millstream_cli.main import main
 
 VISITS = (
@@ -34,7 +34,7 @@ def started(script: Path) -> Database:
 def rows(db: Database, sql: str) -> list[tuple[Any, ...]]:
     db.wait()
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return sorted(result)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millstream import Database, Done, MillstreamError, Rows
+from millstream import Database, Done, History, MillstreamError, Rows
 
 KINDS = (
     "CREATE STREAM kinds (k STRING KEY, i INT, b BIGINT, d DOUBLE, m DECIMAL(6, 2), t BOOLEAN, "
@@ -21,7 +21,7 @@ KINDS = (
 
 def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return sorted(result, key=repr)
 
 

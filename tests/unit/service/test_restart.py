@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import millstream
-from millstream import ConflictError, CorruptionError, Database, Rows, UnavailableError
+from millstream import ConflictError, CorruptionError, Database, History, Rows, UnavailableError
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 ORDERS = (
@@ -30,7 +30,7 @@ Reopen = Callable[[], Database]
 
 def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return sorted(result, key=repr)
 
 

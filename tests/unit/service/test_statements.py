@@ -11,6 +11,7 @@ from millstream import (
     ConflictError,
     Database,
     Done,
+    History,
     MillstreamError,
     Rows,
     StatementError,
@@ -23,7 +24,7 @@ WITH = "WITH (KAFKA_TOPIC='t', PARTITIONS=1, VALUE_FORMAT='JSON')"
 
 def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return sorted(result, key=repr)
 
 
@@ -419,7 +420,7 @@ def test_statements_before_a_failing_one_stand(db: Database) -> None:
 
 def test_each_gives_results_one_by_one(db: Database) -> None:
     results = db.each(f"CREATE STREAM s (v INT) {WITH}; INSERT INTO s VALUES (1); SELECT * FROM s;")
-    assert [type(result) for result in results] == [Done, Done, Rows]
+    assert [type(result) for result in results] == [Done, Done, History]
     assert isinstance(db.sql("SHOW STREAMS;"), Rows)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream import Database, MillstreamError, Rows
+from millstream import Database, History, MillstreamError, Rows
 from tests.unit.service.conftest import fill
 
 BOOKS = (
@@ -20,7 +20,7 @@ COUNTED = "CREATE TABLE counted AS SELECT customer, COUNT(*) AS n FROM orders"
 def rows(db: Database, sql: str) -> list[tuple[Any, ...]]:
     db.wait()
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return sorted(result)
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import millstream
-from millstream import ConflictError, Database, Rows, StatementError, udaf, udf, udtf
+from millstream import ConflictError, Database, History, Rows, StatementError, udaf, udf, udtf
 
 WITH = "WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON')"
 STREAM = f"CREATE STREAM s (k STRING KEY, v INT, t STRING) {WITH};"
@@ -17,7 +17,7 @@ STREAM = f"CREATE STREAM s (k STRING KEY, v INT, t STRING) {WITH};"
 
 def rows(db: Database, sql: str) -> list[list[Any]]:
     result = db.execute(sql)
-    assert isinstance(result, Rows)
+    assert isinstance(result, Rows | History)
     return [list(row) for row in result]
 
 

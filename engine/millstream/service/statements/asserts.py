@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from millstream.catalog.properties import Form, Properties, read_properties
 from millstream.catalog.source import Source
-from millstream.formats.codec import decode
+from millstream.formats.codec import DecodeSpec, decode
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.physical import physical_names
@@ -25,7 +25,6 @@ from millstream.service.instances.gathering import pull_schema
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.inserting import target_columns
-from millstream.service.statements.pulling import decoding
 from millstream_parser import statements as s
 
 AssertStatement = s.AssertTopic | s.AssertSchema | s.AssertValues | s.AssertSource
@@ -148,7 +147,7 @@ def _record(source: Source, partition: int, raw: pa.Table, engine: Engine) -> di
     cursor = engine.store.cursor()
     try:
         part = raw.append_column(PART, pa.array([partition], pa.int32()))
-        decoded = decode(cursor, part, decoding(source), source.topic)
+        decoded = decode(cursor, part, _decoding(source), source.topic)
     finally:
         cursor.close()
     if decoded.table.num_rows == 0:
@@ -163,3 +162,17 @@ def _record(source: Source, partition: int, raw: pa.Table, engine: Engine) -> di
 
 def _failed(reason: str) -> StatementError:
     return StatementError(f"Assertion failed: {reason}", code=FAILED)
+
+
+def _decoding(source: Source) -> DecodeSpec:
+    """How to read a whole record of a source."""
+    schema = pull_schema(source)
+    columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
+    return DecodeSpec(
+        source.key_format,
+        source.value_format,
+        source.schema,
+        columns,
+        source.window,
+        source.timestamp,
+    )

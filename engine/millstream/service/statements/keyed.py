@@ -52,6 +52,7 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
     if (
         query is None
         or query.emit is not None
+        or query.source.range is not None
         or engine.routing is not None
         or beyond_pull(query) is not None
     ):

@@ -1,0 +1,32 @@
+"""How far a bounded run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """`done` of `total` records or tasks."""
+
+    name: str
+    done: int
+    total: int
+
+
+def spark_stages(context: SparkContext, group: str) -> tuple[StageProgress, ...]:
+    """How many tasks of each stage of the jobs of a group are done."""
+    tracker: Any = context.statusTracker()
+    found = []
+    for job in sorted(tracker.getJobIdsForGroup(group)):
+        seen = tracker.getJobInfo(job)
+        for number in sorted(seen.stageIds) if seen is not None else ():
+            stage = tracker.getStageInfo(number)
+            if stage is not None and stage.numTasks:
+                done = min(stage.numCompletedTasks, stage.numTasks)
+                found.append(StageProgress(f"stage {number}", done, stage.numTasks))
+    return tuple(found)

@@ -1,0 +1,96 @@
+"""Historical queries of an engine on Spark: one session, and where its workers find the records."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+
+from millstream.functions.function import Catalogue
+from millstream.history.from_kafka import FromKafka
+from millstream.history.progress import spark_stages
+from millstream.history.reading import Source
+from millstream.history.sealed import seal
+from millstream.history.session import Spark, SparkSettings
+from millstream.history.splits import Run, Split
+from millstream.history.task import Produced
+from millstream.history.within import Timed, Within
+from millstream.log.log import Log
+from millstream.service.history.watch import Watch
+
+SEALED = ".sealed"
+"""Behind the name of a database file: the folder of its log as Parquet."""
+
+
+class OnSpark:
+    """What an engine has of Spark; nothing is started before a query needs it."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.spark = Spark(settings)
+        self.kafka: FromKafka | None = None
+        """How workers reach the cluster that has the log."""
+        self.database: str | None = None
+        """The file that has the log: it is sealed beside it. Without any it is in memory."""
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._sealing = threading.Lock()
+
+    def produced(
+        self,
+        run: Run,
+        timed: Mapping[str, Timed],
+        log: Log[pa.Table],
+        functions: Catalogue,
+        watch: Watch,
+        *,
+        lazily: bool,
+    ) -> Iterator[Produced]:
+        """Run a topology as a job that `watch` follows and may cancel; for the rest see
+        `history.job.run_on_spark`. UnavailableError where PySpark, Java or the cluster is
+        missing."""
+        with self.spark.using() as session:
+            from millstream.history.job import run_on_spark
+
+            source = Within(self._source(run.splits.values(), log), timed)
+            group = f"millstream-{uuid4().hex}"
+            watch.follow(
+                partial(spark_stages, session.sparkContext, group),
+                partial(session.sparkContext.cancelJobGroup, group),
+            )
+            try:
+                watch.check()
+                for item in run_on_spark(
+                    run, source, functions, session, group=group, lazily=lazily
+                ):
+                    watch.check()
+                    yield item
+            finally:
+                watch.unfollow()
+
+    def close(self) -> None:
+        """Stop the session; idempotent."""
+        self.spark.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def _source(self, splits: Iterable[Split], log: Log[pa.Table]) -> Source:
+        if self.kafka is not None:
+            return self.kafka
+        whole = [
+            replace(split, start=log.start_offset(split.topic, split.partition)) for split in splits
+        ]
+        with self._sealing:
+            return seal(log, whole, self._folder())
+
+    def _folder(self) -> Path:
+        if self.database is not None:
+            return Path(self.database + SEALED)
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
+        return Path(self._temporary.name)

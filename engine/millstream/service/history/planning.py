@@ -1,0 +1,185 @@
+"""From a query without EMIT to a bounded run whose last rows are its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from millstream.catalog.source import Source
+from millstream.formats.timing import timing, timing_spec
+from millstream.history.ranges import Extent, Ranged, extent
+from millstream.history.reading import FromLog
+from millstream.history.splits import Run, Split, widths_of
+from millstream.history.within import Timed
+from millstream.log.log import TopicPartition
+from millstream.model.batch import ROWTIME
+from millstream.model.errors import StatementError
+from millstream.model.physical import physical_names
+from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.plan.build import Planned, plan_query
+from millstream.plan.nodes import Deliver, Project
+from millstream.plan.sinks import Client
+from millstream.query.extended import sources_in
+from millstream.query.past import is_key, key_items, running, sorting
+from millstream.service.engine import Engine
+from millstream.service.queries import fatal_problems, topology_of
+from millstream.service.session import Session
+from millstream_parser import statements as s
+from millstream_parser.history import Range
+
+_FIRST_RECORDS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A query over history as a bounded run.
+
+    Of the rows that it makes, `columns` (physical names) are the answer, with the names and types
+    of `schema`; of a TABLE the last ones by `keys` count. `order`: physical column and whether it
+    is descending.
+    """
+
+    run: Run
+    timed: Mapping[str, Timed]
+    schema: Schema
+    columns: tuple[str, ...]
+    kind: SourceKind
+    made: tuple[tuple[str, Column], ...]
+    """All columns of the rows that are made: physical name and column."""
+    keys: tuple[str, ...] = ()
+    order: tuple[tuple[str, bool], ...] = ()
+
+    @property
+    def records(self) -> int:
+        """How many records are read at most."""
+        return sum(split.end - split.start for split in self.run.splits.values())
+
+
+def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> Past:
+    """The bounded run of a query of the dialect; StatementError for what a push query may not."""
+    asked = running(query)
+    planned = _planned(asked, engine, session, script)
+    visible, kind = planned.node.schema, planned.node.kind
+    order = sorting(query, visible.names)
+    hidden = (*key_items(query, kind), *order.items)
+    if hidden:
+        planned = _planned(replace(asked, items=(*asked.items, *hidden)), engine, session, script)
+    if kind is SourceKind.TABLE:
+        planned = _keyed(planned)
+    schema = planned.node.schema
+    made = dict(zip(schema.names, physical_names(schema.names), strict=True))
+    run, timed = _run(planned, ranges_of(query, engine), engine, session)
+    return Past(
+        run,
+        timed,
+        visible,
+        tuple(made[name] for name in visible.names),
+        kind,
+        tuple((made[column.name], column) for column in schema.columns),
+        tuple(made[c.name] for c in schema.columns if run.cached and c.role is Role.KEY),
+        tuple((made[name], descending) for name, descending in order.columns),
+    )
+
+
+def _run(
+    planned: Planned, ranges: Mapping[str, Range | None], engine: Engine, session: Session
+) -> tuple[Run, dict[str, Timed]]:
+    """The run, and the bounds of the topics that it reads."""
+    topology = topology_of(engine, f"past_{engine.clock()}", planned)
+    splits, timed = _reach(planned, ranges, engine)
+    run = Run(
+        topology,
+        splits,
+        widths_of(topology, engine.log),
+        cached=planned.node.kind is SourceKind.TABLE,
+        fatal=fatal_problems(session.properties),
+    )
+    return run, timed
+
+
+def ranges_of(query: s.Query, engine: Engine) -> dict[str, Range | None]:
+    """The ranges of a query's sources, by their topics; a topic can have but one."""
+    found: dict[str, Range | None] = {}
+    for item in sources_in(query):
+        topic = engine.catalog.source(item.name).topic
+        if found.setdefault(topic, item.range) != item.range:
+            raise StatementError(
+                f"Topic {topic} is read in two different ranges.",
+                hint="Ask for one range, and filter by ROWTIME.",
+            )
+    return found
+
+
+def _planned(query: s.Query, engine: Engine, session: Session, script: str) -> Planned:
+    return plan_query(
+        query,
+        engine.catalog,
+        target=Client(),
+        properties=session.properties,
+        functions=engine.functions,
+        script=script,
+    )
+
+
+def _keyed(planned: Planned) -> Planned:
+    """The plan, with all columns as keys that tell its rows apart."""
+    node = planned.node
+    assert isinstance(node, Deliver) and isinstance(node.input, Project)
+    columns = tuple(
+        replace(column, role=Role.KEY) if is_key(column.name) else column
+        for column in node.input.schema.columns
+    )
+    return replace(planned, node=replace(node, input=replace(node.input, schema=Schema(columns))))
+
+
+def _reach(
+    planned: Planned, ranges: Mapping[str, Range | None], engine: Engine
+) -> tuple[dict[TopicPartition, Split], dict[str, Timed]]:
+    """What is read of each source."""
+    splits: dict[TopicPartition, Split] = {}
+    timed: dict[str, Timed] = {}
+    for source in planned.sources:
+        found = extent_of(source, ranges[source.topic], engine)
+        splits |= found.splits
+        timed[source.topic] = _timed(source, found, ranges[source.topic], engine)
+    return splits, timed
+
+
+def _timed(source: Source, found: Extent, ranged: Range | None, engine: Engine) -> Timed:
+    ends = engine.log.end_offsets(found.splits)
+    return Timed(
+        found.bounds,
+        timing_spec(source) if source.timestamp is not None else None,
+        compacted=ranged is not None
+        and source.kind is SourceKind.TABLE
+        and _may_be_compacted(source, found, engine),
+        cut=any(split.end < ends.get(place, 0) for place, split in found.splits.items()),
+    )
+
+
+def _may_be_compacted(source: Source, found: Extent, engine: Engine) -> bool:
+    topic = engine.log.topic(source.topic)
+    config = topic.config if topic is not None else {}
+    since = engine.clock() - int(config.get("min.compaction.lag.ms", "0"))
+    recent = found.bounds.end is not None and found.bounds.end > since
+    return "compact" in config.get("cleanup.policy", "") and not recent
+
+
+def extent_of(source: Source, ranged: Range | None, engine: Engine) -> Extent:
+    """What a range of a source means now."""
+    topic = engine.log.topic(source.topic)
+    if topic is None:
+        raise StatementError(f"Kafka topic does not exist: {source.topic}")
+    first = partial(_first_time, source, engine)
+    return extent(Ranged(source.name, topic, ranged), engine.log, engine.clock(), first)
+
+
+def _first_time(source: Source, engine: Engine, split: Split) -> int | None:
+    few = replace(split, end=min(split.end, split.start + _FIRST_RECORDS))
+    with timing(timing_spec(source), split.topic) as timed:
+        for records, _ in FromLog(engine.log).pieces(few):
+            times = timed(records, split.partition)[ROWTIME]
+            if len(times):
+                return int(times[0].as_py())
+    return None

@@ -1,0 +1,68 @@
+"""A bounded run of a query's own, and the rows that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from millstream.history.local import run_local
+from millstream.history.reading import FromLog, Source
+from millstream.history.session import available
+from millstream.history.task import Produced
+from millstream.history.within import Within
+from millstream.log.log import Appended
+from millstream.service.engine import Engine
+from millstream.service.history.planning import Past
+from millstream.service.history.watch import Watch, Watched
+from millstream.service.session import Session
+
+BACKEND = "millstream.history.backend"
+SPARK_BYTES = "millstream.history.spark.bytes"
+_FEW = 100
+READ = "read"
+"""The stage of reading, where all of the run is in this process."""
+
+
+def rows_of(
+    past: Past, engine: Engine, session: Session, watch: Watch, *, lazily: bool = False
+) -> Iterator[pa.Table]:
+    """What the run makes, as it is made, in this process or on Spark. Rows that cannot be used go
+    to the processing log. `lazily`: not all of them may be wanted."""
+    query_id = past.run.topology.query_id
+    if on_spark(past, engine, session):
+        produced = engine.history.on_spark.produced(
+            past.run, past.timed, engine.log, engine.functions, watch, lazily=lazily
+        )
+        return _rows(produced, query_id, engine)
+    watch.show(READ, 0, past.records)
+    source: Source = Within(Watched(FromLog(engine.log), watch, READ), past.timed)
+    return _rows(run_local(past.run, source, engine.functions), query_id, engine)
+
+
+def on_spark(past: Past, engine: Engine, session: Session) -> bool:
+    """Whether a run is Spark's: as the session says, or, left to us, when it is large and Spark is
+    here."""
+    backend = session.property(BACKEND)
+    if backend != "auto":
+        return backend == "spark"
+    return _bytes(past, engine) >= int(session.property(SPARK_BYTES)) and available()
+
+
+def _bytes(past: Past, engine: Engine) -> int:
+    """About how much there is to read, judged by the first records of each topic."""
+    total, sizes = 0, dict[str, float]()
+    for split in past.run.splits.values():
+        if split.topic not in sizes and split.end > split.start:
+            few = engine.log.read(split.topic, split.partition, split.start, _FEW)
+            sizes[split.topic] = few.batch.nbytes / max(few.count, 1)
+        total += int(sizes.get(split.topic, 0) * (split.end - split.start))
+    return total
+
+
+def _rows(produced: Iterator[Produced], query_id: str, engine: Engine) -> Iterator[pa.Table]:
+    for item in produced:
+        if isinstance(item, Appended):
+            yield item.batch
+        else:
+            engine.processing_log.add(query_id, (item,))
