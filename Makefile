@@ -115,6 +115,7 @@ ifeq ($(LOG),kafka)
 else
 	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS) --seed $(SEED)
 	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS) --seed $(SEED)
+	@$(BIN)/python -m tests.crash.crash --kind backfill --kills $(KILLS) --seed $(SEED)
 endif
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
