@@ -1,6 +1,6 @@
 """Kill a working process at random instants, again and again, and check what it left.
 
-    python -m tests.crash.crash --kills 100 [--kind log|engine] [--seed S] [--folder F]
+    python -m tests.crash.crash --kills 100 [--kind log|engine|backfill] [--seed S] [--folder F]
 
 After every kill the file is checked by a separate program (checker.py); at the end the work is
 finished without a kill and checked for completeness. Exit status 1 on a violation; 2 when the run
@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 START_SECONDS = 60
-ACKNOWLEDGEMENTS = {"log": 60, "engine": 12}
+ACKNOWLEDGEMENTS = {"log": 60, "engine": 12, "backfill": 40}
 """The most acknowledgements to wait for before a kill: counted, not timed, so that a busy machine
 does not kill idle processes."""
 
@@ -115,7 +115,7 @@ def campaign(kind: str, kills: int, seed: int, folder: Path) -> tuple[int, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--kind", choices=("log", "engine"), default="log")
+    parser.add_argument("--kind", choices=tuple(ACKNOWLEDGEMENTS), default="log")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()

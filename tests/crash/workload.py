@@ -2,9 +2,10 @@
 
     python -m tests.crash.workload KIND PATH [--finish]
 
-KIND is `log` (the log alone: appends, and a copying transaction) or `engine` (SQL). Standard
-output: `ready` once, then `acked N` when the record numbered N, and all before it, must never be
-lost. With --finish it inserts nothing, waits until all there is has been processed, and ends.
+KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), or `backfill` (a
+table that is made with back-fill and dropped, again and again, while rows come). Standard output:
+`ready` once, then `acked N` when the record numbered N, and all before it, must never be lost. With
+--finish it inserts nothing, waits until all there is has been processed, and ends.
 """
 
 from __future__ import annotations
@@ -13,9 +14,16 @@ import argparse
 import random
 import sys
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import millstream
 
 KEYS = 7
 PARTITIONS = 4
+DROP_ROWS = 5
+"""So many rows come before a table is dropped that was made with back-fill."""
 
 
 def say(text: str) -> None:
@@ -99,15 +107,45 @@ def work_on_engine(path: str, finish: bool) -> None:
         db.wait()
         db.close()
         return
+    insert(db, lambda: None)
+
+
+def insert(db: millstream.Database, told: Callable[[], None]) -> NoReturn:
+    """Insert numbered rows for ever; `told` is called after each of them."""
     log = db.engine.log
     number = sum(log.end_offset("numbers", p) for p in range(PARTITIONS))
-    rng = random.Random(number)
     say("ready")
     while True:
-        for _ in range(rng.randint(1, 5)):
-            db.execute(f"INSERT INTO numbers (k, n) VALUES ('{number % KEYS}', {number});")
-            say(f"acked {number}")
-            number += 1
+        db.execute(f"INSERT INTO numbers (k, n) VALUES ('{number % KEYS}', {number});")
+        say(f"acked {number}")
+        told()
+        number += 1
+
+
+def work_on_backfill(path: str, finish: bool) -> None:
+    """Insert numbered rows while a table over them is made, with its past from a job, and dropped
+    again."""
+    import millstream
+
+    db = millstream.connect(path, properties=_PROPERTIES)
+    if "NUMBERS" not in db.engine.catalog.sources:
+        db.execute(_DEFINITIONS[0])
+    if finish:
+        db.execute(_FILLED)
+        db.wait()
+        db.close()
+        return
+    rows = threading.Semaphore(0)
+
+    def make_and_drop() -> None:
+        while True:
+            db.execute(_FILLED)
+            for _ in range(DROP_ROWS):
+                rows.acquire()
+            db.execute("DROP TABLE counts DELETE TOPIC;")
+
+    threading.Thread(target=make_and_drop, daemon=True).start()
+    insert(db, rows.release)
 
 
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
@@ -118,16 +156,19 @@ _DEFINITIONS = (
     "CREATE TABLE counts WITH (kafka_topic='counts') AS "
     "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY k;",
 )
+_FILLED = _DEFINITIONS[2].replace(
+    "TABLE counts WITH (", "TABLE IF NOT EXISTS counts WITH (backfill='duckdb', "
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("log", "engine"))
+    works = {"log": work_on_log, "engine": work_on_engine, "backfill": work_on_backfill}
+    parser.add_argument("kind", choices=tuple(works))
     parser.add_argument("path")
     parser.add_argument("--finish", action="store_true")
     given = parser.parse_args()
-    work = work_on_log if given.kind == "log" else work_on_engine
-    work(given.path, given.finish)
+    works[given.kind](given.path, given.finish)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,21 @@
-"""A standalone Spark cluster of two worker processes on this machine, and the flights on it.
+"""The flights and Nexmark on a standalone Spark cluster of two worker processes on this machine.
 
-    python -m tests.spark.cluster [--rows N]
+    python -m tests.spark.cluster [--rows N] [--events N]
 
-The demo's script is run by the live engine and checked against plain DuckDB; then each of its
-queries is run on the cluster, over what the ones before it have made there, and must end with the
-same records.
+The demo's script is run by the live engine and checked against plain DuckDB, Nexmark's queries are
+run by the live engine; then each query is run on the cluster, over what the ones before it have
+made there, and must end with the same records.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import duckdb
-import pyspark
 
 import millstream
 from millstream.history.job import run_on_spark
@@ -32,80 +25,16 @@ from millstream.history.splits import Run, everything
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
 from millstream.service.engine import Engine
+from tests.bench.run import load
+from tests.bench.workloads import WORKLOADS
 from tests.demo.check import differences
 from tests.demo.run import SCRIPT, unpacked
 from tests.spark.final import final, written
 from tests.spark.parity import runs
+from tests.spark.standalone import WORKERS, cluster
 
-HOST = "127.0.0.1"
-WORKERS = 2
-PATIENCE_SECONDS = 300
-
-
-@contextmanager
-def cluster() -> Iterator[str]:
-    """The address of a master with its workers, which end with the block."""
-    home = str(Path(pyspark.__file__).parent)
-    environment = os.environ | {
-        "SPARK_HOME": home,
-        "SPARK_LOCAL_IP": HOST,
-        "SPARK_NO_DAEMONIZE": "1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    port = free_port()
-    master = f"spark://{HOST}:{port}"
-    running: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory(prefix="millstream-cluster-") as folder:
-        output = Path(folder) / "output"
-        with output.open("wb") as log:
-
-            def begin(*arguments: str) -> None:
-                command = [f"{home}/bin/spark-class", *arguments]
-                running.append(_started(command, environment, folder, log))
-
-            try:
-                begin(
-                    "org.apache.spark.deploy.master.Master",
-                    *("--host", HOST, "--port", str(port), "--webui-port", str(free_port())),
-                )
-                wait_for(output, "Starting Spark master", 1)
-                for _ in range(WORKERS):
-                    begin(
-                        "org.apache.spark.deploy.worker.Worker",
-                        master,
-                        *("--host", HOST, "--cores", "1", "--memory", "1g"),
-                        *("--webui-port", str(free_port()), "--work-dir", folder),
-                    )
-                wait_for(output, "Registering worker", WORKERS)
-                yield master
-            finally:
-                for process in reversed(running):
-                    process.terminate()
-                    process.wait(30)
-
-
-def _started(
-    command: list[str], environment: dict[str, str], folder: str, log: IO[bytes]
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT
-    )
-
-
-def wait_for(output: Path, text: str, times: int) -> None:
-    """Wait until a text was printed so often."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while output.read_text(errors="replace").count(text) < times:
-        if time.monotonic() > until:
-            raise SystemExit(f"The cluster did not start:\n{output.read_text(errors='replace')}")
-        time.sleep(0.1)
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+NEXMARK = ("W3", "W4", "W5", "W6")
+EVENTS = 100_000
 
 
 def copied(engine: Engine) -> EmbeddedLog:
@@ -135,30 +64,40 @@ def shortened(flights: Path, rows: int) -> Path:
     return path
 
 
-def flights(master: str, rows: int | None) -> int:
+def flights(spark: Spark, rows: int | None, folder: Path) -> int:
     """How many queries of the demo end differently on the cluster."""
-    wrong = 0
-    with tempfile.TemporaryDirectory(prefix="millstream-flights-") as folder:
-        files = unpacked(Path(folder))
-        if rows is not None:
-            files["FLIGHTS"] = shortened(files["FLIGHTS"], rows)
-        with millstream.connect() as database:
-            variables = {name: str(path) for name, path in files.items()}
-            database.session.variables.update(variables)
-            for _ in database.each(SCRIPT.read_text(encoding="utf-8")):
-                pass
-            database.wait()
-            found = differences(database, files)
-            print("live engine against plain DuckDB:", "; ".join(found) or "equal", flush=True)
-            log = copied(database.engine)
-            spark = Spark(SparkSettings(master, options={"spark.executor.memory": "700m"}))
-            try:
-                for topic, run in runs(database.engine):
-                    wrong += not same(database.engine, log, spark, topic, run, Path(folder))
-            finally:
-                spark.close()
-                log.close()
-    return wrong
+    files = unpacked(folder)
+    if rows is not None:
+        files["FLIGHTS"] = shortened(files["FLIGHTS"], rows)
+    with millstream.connect() as database:
+        database.session.variables.update({name: str(path) for name, path in files.items()})
+        for _ in database.each(SCRIPT.read_text(encoding="utf-8")):
+            pass
+        database.wait()
+        found = differences(database, files)
+        print("live engine against plain DuckDB:", "; ".join(found) or "equal", flush=True)
+        return different(database.engine, spark, folder)
+
+
+def nexmark(spark: Spark, events: int, folder: Path) -> int:
+    """How many of Nexmark's queries end differently on the cluster."""
+    path = str(folder / "nexmark.db")
+    load(path, events)
+    with millstream.connect(path, properties={"auto.offset.reset": "earliest"}) as database:
+        for workload in WORKLOADS:
+            if workload.name in NEXMARK:
+                database.execute(workload.sql)
+        database.wait()
+        return different(database.engine, spark, folder)
+
+
+def different(engine: Engine, spark: Spark, folder: Path) -> int:
+    """How many queries of an engine end differently on Spark."""
+    log = copied(engine)
+    try:
+        return sum(not same(engine, log, spark, topic, run, folder) for topic, run in runs(engine))
+    finally:
+        log.close()
 
 
 def same(
@@ -177,7 +116,10 @@ def same(
     kind = engine.catalog.over_topic(topic)[0].kind
     equal = final(written(log, topic), kind) == final(written(engine.log, topic), kind)
     seconds = time.monotonic() - started
-    print(f"{topic}: {records} records, {'equal' if equal else 'DIFFERENT'}, {seconds:.1f} s")
+    print(
+        f"{topic}: {records} records, {'equal' if equal else 'DIFFERENT'}, {seconds:.1f} s",
+        flush=True,
+    )
     return equal
 
 
@@ -185,10 +127,17 @@ def main() -> int:
     """Run the command; 1 when anything differs."""
     parser = argparse.ArgumentParser(prog="cluster", description=__doc__)
     parser.add_argument("--rows", type=int, help="flights to take; all of them by default")
+    parser.add_argument("--events", type=int, default=EVENTS, help="of Nexmark")
     options = parser.parse_args()
-    with cluster() as master:
+    with cluster() as master, tempfile.TemporaryDirectory(prefix="millstream-spark-") as folder:
         print(f"{master} with {WORKERS} workers", flush=True)
-        return 1 if flights(master, options.rows) else 0
+        spark = Spark(SparkSettings(master, options={"spark.executor.memory": "700m"}))
+        try:
+            wrong = flights(spark, options.rows, Path(folder))
+            wrong += nexmark(spark, options.events, Path(folder))
+        finally:
+            spark.close()
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

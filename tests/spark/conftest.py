@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,7 @@ def spark() -> Iterator[Spark]:
     """A session of two threads, started by the first test that uses it."""
     why = missing()
     if why:
+        warnings.warn(why, stacklevel=1)
         pytest.skip(why)
     from tests.spark.on_spark import QUICK
 

@@ -38,7 +38,7 @@ from tests.differential.drive import open_case
 from tests.differential.generator import case as random_case
 from tests.spark.final import Record, final, made, written
 
-TOGETHER = 40
+TOGETHER = 100
 """A Spark job takes longer to start than a case."""
 Made = list[Appended[pa.Table]]
 Backend = Callable[[Sequence[tuple[Run, Engine]]], Sequence[Made | Exception]]

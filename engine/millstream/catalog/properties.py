@@ -45,6 +45,8 @@ _COMMON = {
     "TIMESTAMP_FORMAT",
     "VALUE_AVRO_SCHEMA_FULL_NAME",
 } | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
+BACKFILLS = ("duckdb", "spark")
+"""Where the past of a new query may be computed: in this process or as a Spark job."""
 _FAILED = "Failed to prepare statement: "
 _UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 
@@ -55,7 +57,7 @@ class Form(Enum):
     CREATE = frozenset(
         _COMMON | {"WINDOW_TYPE", "WINDOW_SIZE", "SOURCED_BY_CONNECTOR", "SOURCE_CONNECTOR"}
     )
-    CREATE_AS = frozenset(_COMMON)
+    CREATE_AS = frozenset(_COMMON | {"BACKFILL"})
     INSERT = frozenset({"QUERY_ID"})
 
 
@@ -79,6 +81,7 @@ class Properties:
     timestamp_format: str | None = None
     window: WindowedKey | None = None
     query_id: str | None = None
+    backfill: str | None = None
 
 
 def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Properties:
@@ -105,6 +108,7 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
         timestamp_format=_text(items, "TIMESTAMP_FORMAT"),
         window=_window(items),
         query_id=_query_id(items),
+        backfill=_backfill(items),
     )
 
 
@@ -298,3 +302,14 @@ def _query_id(items: Mapping[str, Any]) -> str | None:
     if name.startswith(("INSERTQUERY_", "CTAS_", "CSAS_", "CST_")):
         raise StatementError(f"Query IDs must not start with a reserved prefix: {text}")
     return name
+
+
+def _backfill(items: Mapping[str, Any]) -> str | None:
+    text = _text(items, "BACKFILL")
+    if text is None:
+        return None
+    if text.lower() not in BACKFILLS:
+        raise StatementError(
+            f"Configuration BACKFILL is invalid: '{text}' is not one of {', '.join(BACKFILLS)}."
+        )
+    return text.lower()

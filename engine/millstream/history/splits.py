@@ -28,6 +28,7 @@ class Run:
     * `widths`: partitions of the topics that it writes to, its own repartition topics included.
     * `cached`: of a table, only the last rows of each key count: most others are left out.
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
+    * `changes`: tasks also hand out what they would append to their changelogs.
     """
 
     topology: Topology
@@ -35,6 +36,7 @@ class Run:
     widths: Mapping[str, int]
     cached: bool = False
     fatal: frozenset[str] = frozenset()
+    changes: bool = False
 
     def widths_of(self, sub: SubTopology) -> int:
         """The partitions of what a sub-topology writes to."""

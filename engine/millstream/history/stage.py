@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -43,7 +43,13 @@ def stages(run: Run) -> tuple[Stage, ...]:
     """The stages of a run, each behind those that send to it."""
     return tuple(
         Stage(
-            TaskKind(run.topology.query_id, sub, run.widths_of(sub), run.cached, run.fatal),
+            TaskKind(
+                run.topology.query_id,
+                sub if run.changes else replace(sub, changelog=None),
+                run.widths_of(sub),
+                run.cached,
+                run.fatal,
+            ),
             {
                 place: split
                 for place, split in run.splits.items()

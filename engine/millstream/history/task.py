@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, Feed
 from millstream.history.reading import Piece
+from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended
@@ -28,6 +29,7 @@ COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
 _STATE = "state"
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
+_NO_SNAPSHOTS = Pace(fewest=1 << 60)
 
 Produced = Appended[pa.Table] | Problem
 """Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, or a row that was no use."""
@@ -54,8 +56,8 @@ def run_task(
 ) -> Iterator[Produced]:
     """Run the task of a partition over all of its input, by topic, from the offsets in `starts`.
 
-    What it makes comes as it is made; where rows move to other tasks they carry `$m`. Raises what
-    stops a query.
+    What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
+    sub-topology has a changelog, what changes in the state comes too. Raises what stops a query.
     """
     made: list[Produced] = []
     failed: list[Exception] = []
@@ -106,12 +108,13 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
     return DuckKernel(
         store,
         kind.query_id,
-        replace(kind.sub, changelog=None),
+        kind.sub,
         functions,
         output_partitions=kind.width,
         cached=kind.cached,
         delivering=True,
         fatal=kind.fatal,
+        pace=_NO_SNAPSHOTS,
         moments=True,
     )
 

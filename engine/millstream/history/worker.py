@@ -60,7 +60,7 @@ class Work:
         partition = int(first["partition"])
         count = 0
         passed: list[pa.RecordBatch] = []
-        cells = _cells(rows, passed)
+        cells = self._cells(rows, passed)
         try:
             made = self.stage.run(partition, cells, self.source, self._known())
             for number, item in enumerate(made):
@@ -81,6 +81,17 @@ class Work:
             builtin.aggregate | own.aggregate,
             builtin.table | own.table,
         )
+
+    def _cells(
+        self, rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]
+    ) -> Iterator[Cell]:
+        """The cells among rows; what else earlier stages have made is put into `passed`."""
+        for row in rows:
+            if row["topic"] in self.inner:
+                row.pop("count")
+                yield Cell(**row)
+            else:
+                passed.append(pa.RecordBatch.from_pylist([row], schema=SCHEMA))
 
     def _row(self, item: Produced, sender: int, number: int) -> pa.RecordBatch:
         if isinstance(item, Problem):
@@ -111,16 +122,6 @@ def own_functions(functions: Catalogue) -> Catalogue:
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         yield from batch.to_pylist()
-
-
-def _cells(rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]) -> Iterator[Cell]:
-    """The cells among rows; problems and failures of earlier stages are put into `passed`."""
-    for row in rows:
-        if str(row["topic"]).startswith("$"):
-            passed.append(pa.RecordBatch.from_pylist([row], schema=SCHEMA))
-        else:
-            row.pop("count")
-            yield Cell(**row)
 
 
 def _one(*values: object) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from millstream.catalog.catalog import Catalog
 from millstream.model.errors import StatementError
 from millstream.service.command_log.commands import Write
 from millstream.service.engine import Engine
+from millstream.service.history.filled import Filled
 from millstream.service.session import Session
 from millstream_parser import statements as s
 
@@ -24,6 +25,8 @@ class Context:
     replaying: bool
     write: Write
     """Puts the statement on the command log: called before what cannot be undone."""
+    filled: Filled | None = None
+    """What a job has made of the past of the query that the statement starts."""
 
     @property
     def catalog(self) -> Catalog:

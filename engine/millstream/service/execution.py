@@ -24,6 +24,7 @@ from millstream.service.results import Done, Result
 from millstream.service.session import Session
 from millstream.service.statements import (
     asserts,
+    backfilling,
     control,
     definitions,
     inserting,
@@ -151,6 +152,9 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
             raise StatementError("SPOOL is a command of the shell, not of the engine")
         case s.CreateConnector() | s.DropConnector():
             raise StatementError("Connectors need Kafka Connect, which is not configured")
+        case s.CreateAs() if backfilling.asked(statement):
+            filled = backfilling.fill(statement, piece, engine, session)
+            return issuing.issue(engine, piece, session, filled)
         case _:
             return issuing.issue(engine, piece, session)
 

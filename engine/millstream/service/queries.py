@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read
+from millstream.plan.sinks import OutputTopic
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
 from millstream.service.statements import ending
@@ -64,6 +65,20 @@ def make_sink_topic(engine: Engine, planned: Planned) -> str | None:
     wanted = planned.sink_topic
     if wanted is None:
         return None
+    partitions = sink_partitions(engine, wanted)
+    if engine.log.topic(wanted.name) is not None:
+        return None
+    like = engine.log.topic(wanted.like)
+    table = planned.sink is not None and planned.sink.kind is SourceKind.TABLE
+    config = {"cleanup.policy": "compact" if table else "delete"}
+    if wanted.retention_ms is not None:
+        config["retention.ms"] = str(wanted.retention_ms)
+    replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
+    return make_topic(engine, Topic(wanted.name, partitions, replicas, config))
+
+
+def sink_partitions(engine: Engine, wanted: OutputTopic) -> int:
+    """How many partitions the topic of a new sink has or will have."""
     existing = engine.log.topic(wanted.name)
     if existing is not None:
         if wanted.partitions not in (None, existing.partitions):
@@ -72,15 +87,9 @@ def make_sink_topic(engine: Engine, planned: Planned) -> str | None:
                 f"partition/replica configuration than required: it has {existing.partitions} "
                 f"partitions, the statement says {wanted.partitions}"
             )
-        return None
+        return existing.partitions
     like = engine.log.topic(wanted.like)
-    partitions = wanted.partitions or (like.partitions if like else 1)
-    table = planned.sink is not None and planned.sink.kind is SourceKind.TABLE
-    config = {"cleanup.policy": "compact" if table else "delete"}
-    if wanted.retention_ms is not None:
-        config["retention.ms"] = str(wanted.retention_ms)
-    replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
-    return make_topic(engine, Topic(wanted.name, partitions, replicas, config))
+    return wanted.partitions or (like.partitions if like else 1)
 
 
 def make_topic(engine: Engine, topic: Topic) -> str | None:
@@ -109,15 +118,10 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     """Hand a persistent query of the catalog to the runtime. `fresh`: it runs for the first time
     and its start is written down."""
     record = engine.catalog.queries[query_id]
-    planned = engine.plans[query_id]
-    check_topics(engine.log, engine.topics.get(query_id, ()))
-    topology = topology_of(engine, query_id, planned)
-    for internal in topology.internal_topics:
-        make_internal_topic(engine, internal_topic(internal), fresh=fresh)
-    engine.topics.setdefault(query_id, _topics_of(engine, topology))
+    topology = make_topics(engine, query_id, fresh=fresh)
     if fresh:
         _remember_start(engine, query_id, topology, record.properties)
-    cached = int(effective(record.properties, "cache.max.bytes.buffering")) > 0
+    cached = caching(record.properties)
     interval = record.properties.get("commit.interval.ms")
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
     made = kernels(engine, topology, record.properties, cached=cached, delivering=False)
@@ -141,8 +145,18 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
         engine.instance.pause(query_id)
 
 
-def _topics_of(engine: Engine, topology: Topology) -> tuple[Topic, ...]:
-    """All topics that a query reads or writes, its own ones included, as they are now."""
+def make_topics(engine: Engine, query_id: str, *, fresh: bool) -> Topology:
+    """Make the internal topics of a query of the catalog, and note which all of its topics are."""
+    check_topics(engine.log, engine.topics.get(query_id, ()))
+    topology = topology_of(engine, query_id, engine.plans[query_id])
+    for internal in topology.internal_topics:
+        make_internal_topic(engine, internal_topic(internal), fresh=fresh)
+    engine.topics.setdefault(query_id, topics_of(engine, topology))
+    return topology
+
+
+def topics_of(engine: Engine, topology: Topology) -> tuple[Topic, ...]:
+    """All topics that a query reads or writes, its own ones included, that are there now."""
     names = {item.name for item in topology.internal_topics}
     for sub in topology.subtopologies:
         names |= {item.topic for item in sub.inputs} | ({sub.output} if sub.output else set())
@@ -150,11 +164,12 @@ def _topics_of(engine: Engine, topology: Topology) -> tuple[Topic, ...]:
     return tuple(topic for topic in found if topic is not None)
 
 
-def start_new(engine: Engine, query_id: str, before: Catalog, *, fresh: bool = True) -> None:
-    """Start a query for the first time. Where that fails nothing of it stays: no topics, state or
-    positions, and the catalog is as `before`."""
+@contextmanager
+def undone(engine: Engine, query_id: str, before: Catalog) -> Iterator[None]:
+    """Where the first start of a query fails nothing of it stays: no topics, state or positions,
+    and the catalog is as `before`."""
     try:
-        start(engine, query_id, fresh=fresh)
+        yield
     except BaseException as failure:
         engine.catalog = before
         # Whoever kills the process leaves what was made to the next opening.
@@ -213,6 +228,11 @@ def kernels(
 def fatal_problems(properties: Mapping[str, str]) -> frozenset[str]:
     """The kinds of problems in the input at which a query of the session stops."""
     return frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
+
+
+def caching(properties: Mapping[str, str]) -> bool:
+    """Whether intermediate revisions of a key may be dropped between commits."""
+    return int(effective(properties, "cache.max.bytes.buffering")) > 0
 
 
 def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:

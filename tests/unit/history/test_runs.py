@@ -54,15 +54,25 @@ def pipeline(query: str, partitions: int = 3) -> Pipeline:
     counts = {"a": partitions, "b": partitions, "o": partitions}
     text = QUERIES[query].replace(" o AS ", " o WITH (kafka_topic='o') AS ", 1)
     made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE)
-    for i in range(80):
+    send(made_, range(80), range(24))
+    return made_
+
+
+def send_rest(live: Pipeline) -> None:
+    """More records, behind those that a pipeline begins with; the first ones are late."""
+    send(live, range(70, 120), range(24, 36))
+
+
+def send(live: Pipeline, stream: range, table: range) -> None:
+    for i in stream:
         key = f"k{i % 7}".encode()
         value = json.dumps({"v": i, "w": f"k{i * 5 % 4}"}).encode()
-        made_.send("a", place(key, partitions), [(key, value, i * 3 - (8 if i % 5 == 4 else 0))])
-    for i in range(24):
+        at = place(key, live.partitions["a"])
+        live.send("a", at, [(key, value, i * 3 - (8 if i % 5 == 4 else 0))])
+    for i in table:
         key = f"k{i % 4}".encode()
         value = json.dumps({"x": i % 3}).encode() if i % 5 else None
-        made_.send("b", place(key, partitions), [(key, value, i * 9)])
-    return made_
+        live.send("b", place(key, live.partitions["b"]), [(key, value, i * 9)])
 
 
 def place(key: bytes, partitions: int) -> int:

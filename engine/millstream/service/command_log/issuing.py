@@ -12,6 +12,7 @@ from millstream.service.command_log import following
 from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.command_log.entries import Command
 from millstream.service.engine import Engine
+from millstream.service.history.filled import Filled, begin
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements import definitions
@@ -20,8 +21,9 @@ from millstream.service.text import Piece
 ATTEMPTS = 5
 
 
-def issue(engine: Engine, piece: Piece, session: Session) -> Done:
-    """Carry out a definition, for all instances of the service.
+def issue(engine: Engine, piece: Piece, session: Session, filled: Filled | None = None) -> Done:
+    """Carry out a definition, for all instances of the service. `filled`: what a job has made of
+    the past of the query that it starts.
 
     Raises ConflictError (code E-DDL-CONFLICT) when others were faster each time, UnavailableError
     (E-CMDLOG-DIVERGED) when the command topic is not what was written to it.
@@ -35,7 +37,7 @@ def issue(engine: Engine, piece: Piece, session: Session) -> Done:
         for _ in range(ATTEMPTS):
             try:
                 with engine.commands.turn(engine.clock()) as turn:
-                    done = Attempt(engine, turn, piece, session).run()
+                    done = Attempt(engine, turn, piece, session, filled).run()
             except LostTurnError:
                 continue
             engine.driver.wake()
@@ -51,11 +53,14 @@ def issue(engine: Engine, piece: Piece, session: Session) -> Done:
 class Attempt:
     """One try to carry out a statement, in a turn."""
 
-    def __init__(self, engine: Engine, turn: Turn, piece: Piece, session: Session) -> None:
+    def __init__(
+        self, engine: Engine, turn: Turn, piece: Piece, session: Session, filled: Filled | None
+    ) -> None:
         self.engine = engine
         self.turn = turn
         self.piece = piece
         self.session = session
+        self.filled = filled
         self.written: Command | None = None
 
     def run(self) -> Done:
@@ -90,7 +95,7 @@ class Attempt:
     def _applied(self) -> Done:
         engine = self.engine
         done, unwritten = definitions.apply(
-            self.piece, engine, self.session, self.number, write=self._write
+            self.piece, engine, self.session, self.number, write=self._write, filled=self.filled
         )
         try:
             if unwritten:
@@ -98,6 +103,8 @@ class Attempt:
         except MillstreamError as error:
             definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
             raise
+        if unwritten and self.filled is not None and done.query_id is not None:
+            begin(engine, done.query_id, self.filled)
         return done
 
     def _write(self, *, deleting: Topic | None = None) -> None:

@@ -18,6 +18,7 @@ from millstream.service import queries, upgrades
 from millstream.service.command_log.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
+from millstream.service.history.filled import Filled
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements import control, ending, persistent
@@ -37,10 +38,12 @@ def apply(
     *,
     replaying: bool = False,
     write: Write = unwritten,
+    filled: Filled | None = None,
 ) -> tuple[Done, bool]:
     """Apply a definition; the flag says whether it has yet to go to the command log. Those whose
-    effects cannot be undone have written it themselves, through `write`."""
-    context = Context(piece.text, piece.script, engine, session, offset, replaying, write)
+    effects cannot be undone have written it themselves, through `write`. A query whose past is
+    `filled` has yet to begin, once that is done."""
+    context = Context(piece.text, piece.script, engine, session, offset, replaying, write, filled)
     statement = piece.statement
     match statement:
         case s.CreateSource():
@@ -137,7 +140,8 @@ def _materialise(source: Source, context: Context, before: Catalog) -> None:
     record = QueryRecord(query_id, context.text, QueryKind.SOURCE_TABLE, (source.name,))
     queries.register_source_table(context.engine, source, record)
     if not context.replaying:
-        queries.start_new(context.engine, query_id, before, fresh=False)
+        with queries.undone(context.engine, query_id, before):
+            queries.start(context.engine, query_id)
 
 
 def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:

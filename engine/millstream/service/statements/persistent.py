@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from millstream.catalog.catalog import Catalog, QueryKind, QueryRecord
 from millstream.catalog.properties import Form, read_properties
@@ -17,20 +17,51 @@ from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.plan.upgrade import check_upgrade
 from millstream.service import queries, upgrades
 from millstream.service.context import Context, check_replacing
+from millstream.service.history.filled import check_filled
 from millstream.service.results import Done
 from millstream.service.statements import ending
 from millstream_parser import print_statement
 from millstream_parser import statements as s
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What CREATE … AS SELECT comes to: nothing of it is made yet. `catalog`: with it."""
+
+    record: QueryRecord
+    planned: Planned
+    catalog: Catalog
+
+
 def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     """CREATE [OR REPLACE] … AS SELECT; the flag is that of `definitions.apply`."""
-    noun = statement.kind.capitalize()
-    existing = context.catalog.sources.get(statement.name)
-    if existing is not None and statement.if_not_exists:
+    if statement.name in context.catalog.sources and statement.if_not_exists:
+        noun = statement.kind.capitalize()
         return Done(
             f"{noun} {statement.name} already exists; nothing was changed", changed=False
         ), False
+    made = draft(statement, context)
+    done = Done(f"Created query with ID {made.record.id}", made.record.id)
+    if made.record.id in context.catalog.queries:
+        _replace(context, made.catalog, made.record, made.planned)
+        return done, False
+    if context.replaying:
+        _take_on(context, made.catalog, made.record, made.planned)
+        return done, True
+    topic = queries.make_sink_topic(context.engine, made.planned)
+    try:
+        _take_on(context, made.catalog, made.record, made.planned)
+    except Exception:
+        # Another instance may have found it, and made its own of it.
+        if topic is not None and not context.engine.shared:
+            context.engine.log.delete_topic(topic)
+        raise
+    return done, True
+
+
+def draft(statement: s.CreateAs, context: Context) -> Draft:
+    """Plan CREATE [OR REPLACE] … AS SELECT and check all that can be refused."""
+    existing = context.catalog.sources.get(statement.name)
     check_replacing(statement, context)
     query_id = _query_id(statement, existing, context)
     target = NewSource(statement.kind, statement.name, statement.properties, context.text, query_id)
@@ -43,23 +74,7 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
     replacing = query_id in context.catalog.queries
     catalog = context.catalog.with_source(sink, replacing=existing is not None)
     record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context)
-    catalog = catalog.with_query(record, replacing=replacing)
-    done = Done(f"Created query with ID {query_id}", query_id)
-    if replacing:
-        _replace(context, catalog, record, planned)
-        return done, False
-    if context.replaying:
-        _take_on(context, catalog, record, planned)
-        return done, True
-    made = queries.make_sink_topic(context.engine, planned)
-    try:
-        _take_on(context, catalog, record, planned)
-    except Exception:
-        # Another instance may have found it, and made its own of it.
-        if made is not None and not context.engine.shared:
-            context.engine.log.delete_topic(made)
-        raise
-    return done, True
+    return Draft(record, planned, catalog.with_query(record, replacing=replacing))
 
 
 def insert_into(statement: s.InsertInto, context: Context) -> Done:
@@ -128,8 +143,14 @@ def _take_on(context: Context, catalog: Catalog, record: QueryRecord, planned: P
     engine = context.engine
     engine.plans[record.id] = planned
     before, engine.catalog = engine.catalog, catalog
-    if not context.replaying:
-        queries.start_new(engine, record.id, before)
+    if context.replaying:
+        return
+    with queries.undone(engine, record.id, before):
+        if context.filled is None:
+            queries.start(engine, record.id, fresh=True)
+        else:
+            check_filled(engine, record.id, context.filled)
+            queries.make_topics(engine, record.id, fresh=True)
 
 
 def _replace(context: Context, catalog: Catalog, record: QueryRecord, planned: Planned) -> None:

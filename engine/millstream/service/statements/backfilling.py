@@ -1,0 +1,109 @@
+"""CREATE … WITH (BACKFILL = …) AS SELECT: the past of a new query as a bounded run, before the
+statement is carried out. Nothing is made meanwhile, and nobody waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream.catalog.properties import Form, read_properties
+from millstream.history.local import run_local
+from millstream.history.reading import FromLog
+from millstream.history.splits import Run, everything
+from millstream.history.task import Produced
+from millstream.log.log import Appended
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.problem import Problem
+from millstream.model.schema import SourceKind
+from millstream.service import queries
+from millstream.service.context import Context
+from millstream.service.engine import Engine
+from millstream.service.history.filled import Filled
+from millstream.service.history.watch import CancelledError, Watch, Watched
+from millstream.service.session import Session
+from millstream.service.statements.definitions import unwritten
+from millstream.service.statements.persistent import Draft, draft
+from millstream.service.text import Piece
+from millstream_parser import statements as s
+
+_READ = "read"
+
+
+def asked(statement: s.CreateAs) -> bool:
+    """Whether the past is to be computed by a job."""
+    return any(name == "BACKFILL" for name, _ in statement.properties)
+
+
+def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) -> Filled | None:
+    """Run the query from the first record of each source to its present end; None where the name
+    is taken, so that there is none to run.
+
+    StatementError where that cannot be, UnavailableError (code E-CANCELLED) when the engine closes
+    meanwhile.
+    """
+    if engine.shared:
+        raise StatementError(
+            "BACKFILL is for a log in a file: on Kafka, other instances may start the query before"
+            " its past is there",
+            hint="Leave BACKFILL out; the query computes its past itself.",
+        )
+    if statement.name in engine.catalog.sources:
+        _refuse_replacing(statement)
+        return None
+    context = Context(piece.text, piece.script, engine, session, 0, False, unwritten)
+    made = draft(statement, context)
+    run, width = _run_of(made, engine)
+    topics = queries.topics_of(engine, run.topology)
+    watch = Watch()
+    engine.history.reading.add(watch)
+    try:
+        produced = list(_produced(statement, run, engine, watch))
+        watch.check()
+    except CancelledError:
+        raise UnavailableError(
+            f"The back-fill of {statement.name} was cancelled; nothing was made", code="E-CANCELLED"
+        ) from None
+    finally:
+        engine.history.reading.discard(watch)
+    return Filled(
+        run.topology,
+        topics,
+        width,
+        tuple(item for item in produced if isinstance(item, Appended)),
+        tuple(item for item in produced if isinstance(item, Problem)),
+        {place: split.end for place, split in run.splits.items()},
+    )
+
+
+def _refuse_replacing(statement: s.CreateAs) -> None:
+    if statement.or_replace:
+        raise StatementError(
+            f"BACKFILL is for new queries, and {statement.name} has one",
+            hint="Drop it first, or give the new one another name.",
+        )
+
+
+def _run_of(made: Draft, engine: Engine) -> tuple[Run, int]:
+    """The run, and the partitions of the sink."""
+    planned, properties = made.planned, made.record.properties
+    assert planned.sink is not None and planned.sink_topic is not None
+    topology = queries.topology_of(engine, made.record.id, planned)
+    width = queries.sink_partitions(engine, planned.sink_topic)
+    widths = {item.name: item.partitions for item in topology.internal_topics}
+    run = Run(
+        topology,
+        everything(engine.log, topology),
+        widths | {planned.sink_topic.name: width},
+        planned.sink.kind is SourceKind.TABLE and queries.caching(properties),
+        queries.fatal_problems(properties),
+        changes=True,
+    )
+    return run, width
+
+
+def _produced(statement: s.CreateAs, run: Run, engine: Engine, watch: Watch) -> Iterator[Produced]:
+    if read_properties(statement.properties, Form.CREATE_AS).backfill == "spark":
+        return engine.history.on_spark.produced(
+            run, {}, engine.log, engine.functions, watch, lazily=False
+        )
+    watch.show(_READ, 0, sum(split.end - split.start for split in run.splits.values()))
+    return run_local(run, Watched(FromLog(engine.log), watch, _READ), engine.functions)

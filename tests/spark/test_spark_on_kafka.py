@@ -1,0 +1,87 @@
+"""Kafka's records read in Spark's workers by our own reader: committed ones, up to a position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.history.from_kafka import FromKafka
+from millstream.history.session import Spark
+from millstream.history.splits import Run, everything
+from millstream.log.kafka.log import KafkaLog
+from millstream.log.log import Appended, Topic
+from tests.kafka.conftest import servers
+from tests.properties.pipeline import Pipeline
+from tests.spark.final import final, made
+from tests.unit.history.test_runs import kind_of, pipeline, wanted
+
+__all__ = ["servers"]
+SOURCES = ("a", "b")
+PIECE = 5
+"""Records of a transaction."""
+
+
+@pytest.fixture
+def log(servers: str) -> Iterator[KafkaLog]:
+    """A cluster without the topics of the queries, which are gone afterwards."""
+    opened = KafkaLog(servers)
+    for topic in SOURCES:
+        opened.delete_topic(topic)
+    yield opened
+    for topic in SOURCES:
+        opened.delete_topic(topic)
+    opened.close()
+
+
+@contextmanager
+def never_committed(servers: str, identity: str) -> Iterator[None]:
+    """Records of every partition in a transaction that is open for as long as the block takes, and
+    aborted then."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": identity})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic in SOURCES:
+        for partition in range(3):
+            producer.produce(topic, b'{"v":1000,"w":"k0"}', b"k0", partition, timestamp=1)
+    producer.flush(30)
+    yield
+    producer.abort_transaction(30)
+
+
+def copy(live: Pipeline, log: KafkaLog, servers: str) -> None:
+    """Put the records that a query has met on Kafka: in many transactions, aborted ones between
+    them, so that there are more offsets than records."""
+    for topic in SOURCES:
+        log.create_topic(Topic(topic, live.partitions[topic]))
+    writer = log.writer("history")
+    for topic in SOURCES:
+        for partition in range(live.partitions[topic]):
+            end = live.log.end_offset(topic, partition)
+            records = live.log.read(topic, partition, 0, end).batch
+            for start in range(0, end, PIECE):
+                piece = records.slice(start, PIECE)
+                writer.append([Appended(topic, partition, piece, piece.num_rows)])
+        with never_committed(servers, "aborted"):
+            pass
+    writer.close()
+
+
+@pytest.mark.parametrize("query", ["projection", "rows that move", "joined, then grouped"])
+def test_workers_read_what_is_committed(
+    query: str, servers: str, log: KafkaLog, spark: Spark
+) -> None:
+    from millstream.history.job import run_on_spark
+
+    live = pipeline(query)
+    expected = wanted(live)
+    copy(live, log, servers)
+    with never_committed(servers, "open"), spark.using() as session:
+        run = Run(live.topology, everything(log, live.topology), live.partitions)
+        outputs = list(run_on_spark(run, FromKafka(servers), builtin_catalogue(), session))
+    found = made(item for item in outputs if isinstance(item, Appended))
+    assert final(found, kind_of(live)) == expected
+    assert all(split.end > split.start for split in run.splits.values())
