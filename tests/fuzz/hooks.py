@@ -88,7 +88,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
 
 @schemathesis.check
 def nobody_is_let_in(context: Any, response: Any, case: Any) -> None:
-    """Who does not say who asks is refused, but for what is open to all."""
-    open_to_all = os.environ.get("FUZZ_OPEN_PATHS", "").split(",")
-    if case.path not in open_to_all and 200 <= response.status_code < 300:
-        raise AssertionError(f"{case.method} {case.path} gave {response.status_code} to anybody")
+    """Where the paths are listed that the caller may be given a 2xx for, others give none."""
+    listed = os.environ.get("FUZZ_OPEN_PATHS")
+    allowed = listed is None or case.path in listed.split(",")
+    if not allowed and 200 <= response.status_code < 300:
+        raise AssertionError(f"{case.method} {case.path} gave {response.status_code}")
