@@ -13,6 +13,7 @@ PACKAGES = {
     "millstream_grammar": ROOT / "grammar" / "millstream_grammar",
     "millstream_parser": ROOT / "parser" / "millstream_parser",
     "millstream": ROOT / "engine" / "millstream",
+    "pyspark_millstream": ROOT / "engine" / "pyspark_millstream",
     "millstream_server": ROOT / "server" / "millstream_server",
     "millstream_cli": ROOT / "cli" / "millstream_cli",
 }
@@ -41,6 +42,7 @@ ABOVE = {
     "query": {"service", "millstream_server", "millstream_cli"},
     "history": {"service", "millstream_server", "millstream_cli"},
     "service": {"millstream_server", "millstream_cli"},
+    "pyspark_millstream": {"service", "millstream_server", "millstream_cli"},
     "millstream_server": {"millstream_cli"},
     "millstream_cli": set(),
 }

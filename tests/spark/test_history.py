@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 import millstream
 from millstream import Database, History
 from millstream.history.session import available
 from millstream.model.settings import EngineSettings
+from millstream_cli.sessions.local import LocalSession
+from millstream_cli.sessions.results import Answer
+from tests.served import served
 
 if not available() and not os.environ.get("MILLSTREAM_REQUIRE_SPARK"):
     pytest.skip("Spark needs PySpark and Java: see docs/history.md", allow_module_level=True)
@@ -55,6 +59,30 @@ def test_the_same_rows(db: Database, sql: str) -> None:
     wanted = ask(db, "duckdb", sql).fetchall()
     assert wanted
     assert ask(db, "spark", sql).fetchall() == wanted
+
+
+@pytest.mark.parametrize("path", ["/query", "/query-stream"])
+def test_the_same_rows_over_http(db: Database, path: str) -> None:
+    found = []
+    with served(db.engine) as door:
+        for backend in ("duckdb", "spark"):
+            properties = {"millstream.history.backend": backend}
+            body = {"ksql": QUERIES[0], "streamsProperties": properties}
+            if path == "/query-stream":
+                body = {"sql": QUERIES[0], "properties": properties}
+            answer = httpx.post(door.url + path, json=body, timeout=120.0)
+            assert answer.status_code == 200, answer.text
+            found.append([line for line in answer.text.splitlines() if "queryId" not in line])
+    assert found[0] == found[1] and len(found[0]) > 5
+
+
+def test_the_shell_runs_where_it_is_told_to(db: Database) -> None:
+    session = LocalSession(db)
+    answers = []
+    for backend in ("duckdb", "spark"):
+        [_, answer] = session.run(f"SET 'millstream.history.backend' = '{backend}'; {QUERIES[1]}")
+        answers.append(answer)
+    assert answers[0] == answers[1] and isinstance(answers[0], Answer) and answers[0].rows
 
 
 def test_stages_and_cancelling(db: Database) -> None:

@@ -53,6 +53,24 @@ def test_problems_come_from_every_stage(spark: Spark, tmp_path: Path) -> None:
     assert [(p.kind, p.topic, p.partition) for p in problems] == [("DESERIALIZATION", "a", 1)]
 
 
+def test_large_results_are_fetched_in_parts(spark: Spark) -> None:
+    from pyspark.sql import functions as f
+
+    from millstream.history.job import in_parts
+
+    with spark.using() as session:
+        rows = session.range(0, 400, 1, 2).select(
+            f.spark_partition_id().alias("sender"),
+            f.col("id").alias("number"),
+            f.repeat(f.lit("x"), 100).cast("binary").alias("content"),
+        )
+        whole, parts = in_parts(rows), in_parts(rows, size=5_000)
+        sizes = [row["count"] for row in parts.groupBy(f.spark_partition_id()).count().collect()]
+        numbers = [row.number for row in parts.toLocalIterator()]
+    assert whole is rows and numbers == list(range(400))
+    assert sum(sizes) == 400 and max(sizes) <= 100
+
+
 def test_an_error_of_a_task_reaches_the_caller(spark: Spark, tmp_path: Path) -> None:
     from millstream.history.job import run_on_spark
 

@@ -11,10 +11,8 @@ from itertools import chain
 import pyarrow as pa
 
 from millstream.service.results import History
-from millstream_cli.sessions.results import Answer, Live, Outcome, Progress, Row
+from millstream_cli.sessions.results import TABLE_ROWS_MAX, Answer, Live, Outcome, Progress, Row
 
-TABLE_ROWS_MAX = 10_000
-"""With more rows than these they are shown as they come, without waiting for the last."""
 _LOOK_SECONDS = 0.2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
@@ -13,10 +14,11 @@ from millstream.service.text import read_text, split_text, substituted
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text
-from millstream_cli.sessions.http import LINES, Credentials, RefusedError, Wire
+from millstream_cli.sessions.http import LINES, Credentials, RefusedError, Reply, Wire
 from millstream_cli.sessions.keyed import key_positions
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
 from millstream_cli.sessions.results import (
+    TABLE_ROWS_MAX,
     Answer,
     Live,
     Outcome,
@@ -145,8 +147,7 @@ class RemoteSession:
         objects = frames.objects(reply.pieces())
         query_id, columns = frames.header(objects)
         if not push:
-            with reply:
-                return Answer(columns, list(frames.rows(objects)), query=True)
+            return _pulled(reply, columns, frames.rows(objects))
 
         def close() -> None:
             reply.close()
@@ -201,6 +202,17 @@ def _silent(text: str) -> str:
     """What to say of statements of which the server says nothing."""
     rows = sum(_words(part)[:1] == ["INSERT"] for part in split_text(text))
     return f"{rows} {'row' if rows == 1 else 'rows'} inserted" if rows else "Done"
+
+
+def _pulled(reply: Reply, columns: list[str], rows: Iterator[Row]) -> Outcome:
+    """A table when there are few rows; else the rows as they come. Ctrl-C hangs up."""
+    with ExitStack() as failed:
+        failed.callback(reply.close)
+        first = list(itertools.islice(rows, TABLE_ROWS_MAX))
+        if len(first) < TABLE_ROWS_MAX:
+            return Answer(columns, first, query=True)
+        failed.pop_all()
+    return Live(columns, itertools.chain([first], _one_by_one(rows)), reply.close)
 
 
 def _one_by_one(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:

@@ -32,6 +32,10 @@ class Answer:
     entity: Any = None
 
 
+TABLE_ROWS_MAX = 10_000
+"""With more rows than these an answer is shown as it comes, without waiting for the last row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Live:
     """Rows that come as long as nobody ends it. `batches` blocks until there are some and ends

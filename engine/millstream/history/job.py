@@ -7,6 +7,7 @@ workers. A repartition topic is `repartitionById` by the number of the task that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -30,6 +31,10 @@ COLUMNS = (
     "topic string, partition int, moment bigint, sender int, number bigint, count bigint, "
     "content binary"
 )
+PART_BYTES = 64 << 20
+"""Of results, as packed cells, so many are fetched at once, and prepared meanwhile."""
+ORDER = ("sender", "number")
+"""What tells in which order the last stage's rows were made, task by task."""
 
 
 def run_on_spark(
@@ -51,13 +56,14 @@ def run_on_spark(
     context = spark.sparkContext
     context.setJobGroup(name, run.topology.query_id, interruptOnCancel=True)
     outputs = planned(run, source, functions, spark).select(
-        "topic", "partition", "count", "content"
+        *ORDER, "topic", "partition", "count", "content"
     )
     done = False
+    kept = outputs
     try:
         if not lazily:
-            outputs = outputs.persist(StorageLevel.DISK_ONLY)
-            outputs.write.format("noop").mode("overwrite").save()
+            kept = outputs.persist(StorageLevel.DISK_ONLY)
+            outputs = in_parts(kept)
         for row in outputs.toLocalIterator(prefetchPartitions=True):
             yield produced(row.topic, row.partition, row["count"], bytes(row.content))
         done = True
@@ -66,7 +72,17 @@ def run_on_spark(
     finally:
         if not done:
             context.cancelJobGroup(name)
-        outputs.unpersist()
+        kept.unpersist()
+
+
+def in_parts(outputs: DataFrame, size: int = PART_BYTES) -> DataFrame:
+    """The same rows in the same order, in partitions of about `size` bytes where they are larger:
+    the driver takes one at a time into its memory. Measuring them computes all."""
+    found = outputs.agg(f.sum(f.length("content"))).first()
+    parts = math.ceil((found[0] if found and found[0] else 0) / size)
+    if parts <= 1:
+        return outputs
+    return outputs.repartitionByRange(parts, *ORDER).sortWithinPartitions(*ORDER)
 
 
 def planned(run: Run, source: Source, functions: Catalogue, spark: SparkSession) -> DataFrame:

@@ -139,5 +139,5 @@ def sweep(log: Log[pa.Table], folder: Path) -> None:
     """Remove the segments of topics that are gone."""
     known = {topic.id for topic in log.topics()}
     for place in folder.iterdir():
-        if place.name not in known:
+        if place.is_dir() and place.name not in known:
             shutil.rmtree(place, ignore_errors=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.formats.codec import OFFSET, DecodeSpec
-from millstream.formats.timing import Timing, timing
+from millstream.formats.decoder import Decoder, decoder
 from millstream.history.ranges import Bounds
 from millstream.history.reading import Piece, Source
 from millstream.history.splits import Split
@@ -55,10 +55,10 @@ class Within:
 
 def _within(pieces: Iterator[Piece], split: Split, timed: Timed) -> Iterator[Piece]:
     at, holes, beyond = split.start, False, timed.cut
-    told = nullcontext() if timed.spec is None else timing(timed.spec, split.topic)
-    with told as tell:
+    decoding = nullcontext() if timed.spec is None else decoder(timed.spec, split.topic)
+    with decoding as decoded:
         for records, following in pieces:
-            kept, later = _chosen(records, split.partition, timed.bounds, tell)
+            kept, later = _chosen(records, split.partition, timed.bounds, decoded)
             holes |= records.num_rows < following - at
             beyond |= later
             if timed.compacted and holes and beyond:
@@ -68,14 +68,14 @@ def _within(pieces: Iterator[Piece], split: Split, timed: Timed) -> Iterator[Pie
 
 
 def _chosen(
-    records: pa.Table, partition: int, bounds: Bounds, tell: Timing | None
+    records: pa.Table, partition: int, bounds: Bounds, decoded: Decoder | None
 ) -> tuple[pa.Table, bool]:
     """The records that lie within the bounds, and whether any lies beyond them."""
-    if tell is None:
+    if decoded is None:
         times = records["timestamp"]
         kept = records.filter(_inside(times, bounds))
     else:
-        usable = tell(records, partition)
+        usable = decoded(records, partition).table
         times = usable[ROWTIME]
         inside = usable.filter(_inside(times, bounds))[OFFSET].combine_chunks()
         kept = records.filter(pc.is_in(records["offset"], inside))

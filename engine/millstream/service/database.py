@@ -14,6 +14,7 @@ from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.headless import run_queries_file
+from millstream.service.history.sealing import seal_streams
 from millstream.service.metrics.figures import EngineMetrics
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import Result
@@ -65,6 +66,11 @@ class Database:
         Prometheus.
         """
         return metrics(self.engine)
+
+    def seal(self) -> str:
+        """Write what the streams hold now down as Parquet beside the file, each record once;
+        returns the folder. That is what `spark.read.format("millstream")` reads."""
+        return str(seal_streams(self.engine))
 
     def processing_log(self) -> pa.Table:
         """The rows that queries could not use, newest last."""

@@ -15,6 +15,7 @@ from millstream_cli.main import main
 from millstream_cli.prompt.shell import process
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
+from millstream_cli.sessions import remote
 from millstream_cli.sessions.http import Credentials
 from millstream_cli.sessions.remote import RemoteSession
 from millstream_cli.sessions.results import Answer, Live, Outcome, QueryStatus, Said
@@ -127,6 +128,18 @@ def test_a_pull_query(served: Served, session: RemoteSession) -> None:
     [rows] = run(session, "SELECT * FROM t;")
     assert isinstance(rows, Answer) and rows.query
     assert (rows.columns, rows.rows) == (["K", "N"], [("a", 1), ("b", None)])
+
+
+def test_many_rows_are_shown_as_they_come(
+    served: Served, session: RemoteSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "TABLE_ROWS_MAX", 2)
+    for item in (HEADER, *({"row": {"columns": ["a", n]}} for n in range(3))):
+        served.rows.put(item)
+    [live] = run(session, "SELECT * FROM s;")
+    assert isinstance(live, Live)
+    served.rows.put(None)
+    assert [list(batch) for batch in live.batches] == [[("a", 0), ("a", 1)], [("a", 2)]]
 
 
 def test_a_query_that_is_refused(served: Served, session: RemoteSession) -> None:

@@ -203,6 +203,24 @@ def test_ranges_of_offsets(db: Database) -> None:
     assert each.fetchall() == [(0,), (1,)]
 
 
+def test_rows_are_handed_on_and_not_kept(db: Database) -> None:
+    db.execute(
+        "CREATE STREAM wide (v STRING) WITH (KAFKA_TOPIC='wide', PARTITIONS=1, VALUE_FORMAT='JSON',"
+        " WRAP_SINGLE_VALUE=false);"
+    )
+    value = json.dumps("x" * 500).encode()
+    for start in range(0, 300_000, 50_000):
+        batch = raw_batch([(None, value, n) for n in range(start, start + 50_000)])
+        db.engine.writer.append([Appended("wide", 0, batch, batch.num_rows)])
+    before = pa.total_allocated_bytes()
+    held = given = 0
+    for table in db.execute("SELECT v FROM wide;").batches():
+        given += table.nbytes
+        held = max(held, pa.total_allocated_bytes() - before)
+    assert given > 300_000 * 500
+    assert held < given / 2
+
+
 REFUSED = [
     ("SELECT * FROM trips AS OF TIMESTAMP 5 EMIT CHANGES;", "keeps running", "EMIT CHANGES"),
     ("CREATE STREAM x AS SELECT * FROM trips AS OF TIMESTAMP 5;", "keeps running", "EMIT CHANGES"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +19,12 @@ from millstream.history.progress import spark_stages
 from millstream.history.reading import Source
 from millstream.history.sealed import seal
 from millstream.history.session import Spark, SparkSettings
+from millstream.history.shared import SEALED
 from millstream.history.splits import Run, Split
 from millstream.history.task import Produced
 from millstream.history.within import Timed, Within
 from millstream.log.log import Log
 from millstream.service.history.watch import Watch
-
-SEALED = ".sealed"
-"""Behind the name of a database file: the folder of its log as Parquet."""
 
 
 class OnSpark:
@@ -85,8 +84,14 @@ class OnSpark:
         whole = [
             replace(split, start=log.start_offset(split.topic, split.partition)) for split in splits
         ]
+        with self.sealing() as folder:
+            return seal(log, whole, folder)
+
+    @contextmanager
+    def sealing(self) -> Iterator[Path]:
+        """The folder of sealed segments, for one at a time to write into."""
         with self._sealing:
-            return seal(log, whole, self._folder())
+            yield self._folder()
 
     def _folder(self) -> Path:
         if self.database is not None:

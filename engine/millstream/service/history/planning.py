@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from millstream.catalog.source import Source
-from millstream.formats.timing import timing, timing_spec
+from millstream.formats.decoder import decode_spec, decoder
 from millstream.history.ranges import Extent, Ranged, extent
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run, Split, widths_of
@@ -150,7 +150,7 @@ def _timed(source: Source, found: Extent, ranged: Range | None, engine: Engine) 
     ends = engine.log.end_offsets(found.splits)
     return Timed(
         found.bounds,
-        timing_spec(source) if source.timestamp is not None else None,
+        decode_spec(source) if source.timestamp is not None else None,
         compacted=ranged is not None
         and source.kind is SourceKind.TABLE
         and _may_be_compacted(source, found, engine),
@@ -177,9 +177,9 @@ def extent_of(source: Source, ranged: Range | None, engine: Engine) -> Extent:
 
 def _first_time(source: Source, engine: Engine, split: Split) -> int | None:
     few = replace(split, end=min(split.end, split.start + _FIRST_RECORDS))
-    with timing(timing_spec(source), split.topic) as timed:
+    with decoder(decode_spec(source), split.topic) as decoded:
         for records, _ in FromLog(engine.log).pieces(few):
-            times = timed(records, split.partition)[ROWTIME]
+            times = decoded(records, split.partition).table[ROWTIME]
             if len(times):
                 return int(times[0].as_py())
     return None

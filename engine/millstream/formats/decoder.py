@@ -1,0 +1,45 @@
+"""Decoding outside of a query, where there is no database to do it in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from millstream.catalog.source import Source
+from millstream.formats.codec import Decoded, DecodeSpec, decode
+from millstream.model.batch import PART
+from millstream.model.schema import SourceKind
+
+Decoder = Callable[[pa.Table, int], Decoded]
+"""From records of a partition (`RAW_SCHEMA`), with its number, to rows."""
+
+
+def decode_spec(source: Source, columns: tuple[tuple[str, str], ...] = ()) -> DecodeSpec:
+    """How to read columns of a source; without any, nothing but when its records happened."""
+    return DecodeSpec(
+        source.key_format,
+        source.value_format,
+        source.schema,
+        columns,
+        source.window,
+        source.timestamp,
+        is_table=source.kind is SourceKind.TABLE,
+    )
+
+
+@contextmanager
+def decoder(spec: DecodeSpec, topic: str) -> Iterator[Decoder]:
+    """Decode records of a topic in a DuckDB of their own."""
+    con = duckdb.connect(config={"threads": 1})
+
+    def decoded(records: pa.Table, partition: int) -> Decoded:
+        part = pa.array([partition] * records.num_rows, pa.int32())
+        return decode(con, records.append_column(PART, part), spec, topic)
+
+    try:
+        yield decoded
+    finally:
+        con.close()
