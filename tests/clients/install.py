@@ -30,7 +30,9 @@ def _install_python(client: str, version: str) -> None:
     folder = INSTALLED / client
     venv.create(folder, clear=True, with_pip=True)
     pip = (str(python_of(client)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    if _runs((*pip, f"{client}=={version}"), folder):
+    # The setup of `ksql` imports pip, which an isolated build does not have.
+    built = _runs((*pip, "setuptools", "wheel"), folder)
+    if built and _runs((*pip, "--no-build-isolation", f"{client}=={version}"), folder):
         (folder / ".installed").touch()
 
 
