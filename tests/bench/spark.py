@@ -90,31 +90,38 @@ def run_over(source: FromSegments) -> Run:
     return Run(topology, splits, widths, cached=True)
 
 
-@contextmanager
-def measured(costs: list[Cost]) -> Iterator[None]:
-    """Add what the block costs."""
-    cpu, wall = cpu_seconds(), time.perf_counter()
-    yield
-    costs.append(Cost(cpu_seconds() - cpu, time.perf_counter() - wall))
+class Meter:
+    """The CPU time of this process and all that it has started. A process counts with what it had
+    used when it was last seen: Spark ends workers whose time nobody inherits."""
 
+    def __init__(self) -> None:
+        self._used: dict[tuple[int, str], int] = {}
 
-def cpu_seconds() -> float:
-    """Of this process and all that it has started, now and before."""
-    below: dict[int, list[int]] = {}
-    used: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        try:
-            fields = Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            continue
-        below.setdefault(int(fields[1]), []).append(int(name))
-        used[int(name)] = sum(map(int, fields[11:15]))
-    total, left = 0, [os.getpid()]
-    while left:
-        process = left.pop()
-        total += used.get(process, 0)
-        left += below.get(process, [])
-    return total / os.sysconf("SC_CLK_TCK")
+    @contextmanager
+    def measured(self, costs: list[Cost]) -> Iterator[None]:
+        """Add what the block costs."""
+        cpu, wall = self._seconds(), time.perf_counter()
+        yield
+        costs.append(Cost(self._seconds() - cpu, time.perf_counter() - wall))
+
+    def _seconds(self) -> float:
+        below: dict[int, list[int]] = {}
+        known: dict[int, tuple[tuple[int, str], int]] = {}
+        for name in os.listdir("/proc"):
+            try:
+                fields = Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()
+            except (OSError, ValueError):
+                continue
+            below.setdefault(int(fields[1]), []).append(int(name))
+            known[int(name)] = ((int(name), fields[19]), int(fields[11]) + int(fields[12]))
+        left = [os.getpid()]
+        while left:
+            process = left.pop()
+            if process in known:
+                identity, ticks = known[process]
+                self._used[identity] = ticks
+            left += below.get(process, [])
+        return sum(self._used.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def native(session: SparkSession, source: FromSegments) -> int:
@@ -131,11 +138,11 @@ def counted(items: Iterator[object]) -> int:
     return sum(item.count for item in items if isinstance(item, Appended))
 
 
-def best(title: str, repeats: int, work: Callable[[], int]) -> Cost:
+def best(meter: Meter, title: str, repeats: int, work: Callable[[], int]) -> Cost:
     """The cheapest of some runs; all are printed."""
     costs: list[Cost] = []
     for _ in range(repeats):
-        with measured(costs):
+        with meter.measured(costs):
             rows = work()
         print(
             f"{title:28} {costs[-1].cpu:6.1f} CPU-s {costs[-1].wall:6.1f} s  {rows} rows",
@@ -155,22 +162,28 @@ def main() -> int:
         source = segments(Path(folder), options.records)
         run = run_over(source)
         functions = builtin_catalogue()
+        meter = Meter()
         plain = best(
-            "without Spark", options.repeats, lambda: counted(run_local(run, source, functions))
+            meter,
+            "without Spark",
+            options.repeats,
+            lambda: counted(run_local(run, source, functions)),
         )
         spark = Spark(SparkSettings(options.master, "2g"))
         try:
             costs: list[Cost] = []
-            with measured(costs), spark.using() as session:
+            with meter.measured(costs), spark.using() as session:
                 pass
             print(f"{'session':28} {costs[0].cpu:6.1f} CPU-s {costs[0].wall:6.1f} s")
 
             def through() -> int:
                 return counted(run_on_spark(run, source, functions, session))
 
-            best("first answer through Spark", 1, through)
-            ours = best("through Spark, warm", options.repeats, through)
-            theirs = best("native Spark SQL", options.repeats, lambda: native(session, source))
+            best(meter, "first answer through Spark", 1, through)
+            ours = best(meter, "through Spark, warm", options.repeats, through)
+            theirs = best(
+                meter, "native Spark SQL", options.repeats, lambda: native(session, source)
+            )
         finally:
             spark.close()
     print(f"through Spark: {ours.cpu / plain.cpu:.2f} x without (at most 1.4)")
