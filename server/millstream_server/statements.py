@@ -11,6 +11,7 @@ from millstream.service.execution import execute_piece, parsed
 from millstream.service.queries import topology_of
 from millstream.service.results import Done
 from millstream.service.session import Session
+from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import plan_of
 from millstream.service.text import Piece
 from millstream.topology.show import show_topology
@@ -35,12 +36,21 @@ Entity = dict[str, Any]
 
 
 def pieces_of(asked: Asked, session: Session) -> list[Piece]:
-    """All statements of a request; RefusedError where the text does not parse."""
+    """All statements of a request, as they are once those before them have been executed;
+    RefusedError where the text does not parse."""
+    ahead = replace(session, properties=dict(session.properties), variables=dict(session.variables))
+    found: list[Piece] = []
+    text = asked.sql
     try:
-        found = parsed(asked.sql, session, test_statements=False)
-        return [replace(piece, text=_ended(piece.text)) for piece in found]
+        for piece in parsed(asked.sql, ahead, test_statements=False):
+            found.append(replace(piece, text=_ended(piece.text)))
+            if isinstance(piece.statement, s.DefineVariable | s.SetProperty):
+                text = found[-1].text
+                set_property(piece.statement, ahead)
+                text = asked.sql
     except MillstreamError as error:
-        raise refusal(error, asked.sql) from error
+        raise refusal(error, text) from error
+    return found
 
 
 def _ended(text: str) -> str:

@@ -74,6 +74,22 @@ def test_statements_without_entity(shop: Door, statement: str) -> None:
     assert shop.ksql(statement) == []
 
 
+def test_a_variable_stands_for_its_value_in_the_statements_behind_it(door: Door) -> None:
+    made, shown = door.ksql(
+        "DEFINE name = 'things'; CREATE STREAM ${name} (id INT KEY)"
+        " WITH (kafka_topic='${name}', value_format='JSON', partitions=1); DESCRIBE ${name};"
+    )
+    assert made["commandId"] == "stream/`THINGS`/create"
+    assert shown["sourceDescription"]["name"] == "THINGS"
+
+
+def test_a_wrong_setting_is_refused_before_anything_is_executed(door: Door) -> None:
+    refused = door.http.post("/ksql", json={"ksql": f"{MADE} SET 'no.such.setting'='1';"})
+    assert refused.status_code == 400
+    assert refused.json()["statementText"] == "SET 'no.such.setting'='1';"
+    assert door.ksql("SHOW STREAMS;")[0]["streams"] == []
+
+
 def test_a_query_is_described(shop: Door) -> None:
     (entity,) = shop.ksql("SHOW QUERIES;")
     assert entity["queries"] == [
