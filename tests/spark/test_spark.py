@@ -128,3 +128,23 @@ def test_a_session_is_lent_and_kept(spark: Spark) -> None:
     with spark.using() as first, spark.using() as second:
         assert first is second
     assert spark.started
+
+
+def test_a_session_that_somebody_else_has_made_is_used_and_left_to_him(spark: Spark) -> None:
+    with spark.using() as session:
+        other = Spark()
+        with other.using() as lent:
+            assert lent.sparkContext.applicationId == session.sparkContext.applicationId
+        other.close()
+        assert session.range(3).count() == 3
+
+
+def test_a_session_is_made_anew_when_whoever_lent_it_has_stopped_it(spark: Spark) -> None:
+    spark.close()
+    lender, other = Spark(spark.settings), Spark(spark.settings)
+    with lender.using(), other.using() as lent:
+        assert lent.range(3).count() == 3
+    lender.close()
+    with other.using() as own:
+        assert own.range(3).count() == 3
+    other.close()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 JAVA_MIN = 17
 _LOOPBACK = "127.0.0.1"
+_OWNER = "spark.millstream.folder"
+"""The option that tells whose session it is."""
 _VERSION = re.compile(r'version "(\d+)')
 
 
@@ -40,7 +42,11 @@ class SparkSettings:
 
 
 class Spark:
-    """One lazy session; `using` lends it. Calls may come from any thread."""
+    """One lazy session; `using` lends it. Calls may come from any thread.
+
+    A process has one at a time: where somebody else has made it, it is used as it is, and stopped
+    by whoever made it.
+    """
 
     def __init__(self, settings: SparkSettings | None = None) -> None:
         self.settings = settings or SparkSettings()
@@ -49,6 +55,7 @@ class Spark:
         self._users = 0
         self._idle: threading.Timer | None = None
         self._folder: str | None = None
+        """Of the session, where it is our own."""
 
     @contextmanager
     def using(self) -> Iterator[SparkSession]:
@@ -58,7 +65,8 @@ class Spark:
         """
         with self._lock:
             self._cancel_idle()
-            if self._session is None:
+            if self._session is None or self._folder is None:
+                # Another one's may have been stopped meanwhile.
                 self._session = self._start()
             self._users += 1
             session = self._session
@@ -95,32 +103,35 @@ class Spark:
 
     def _stop(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
+        folder, self._folder = self._folder, None
+        if session is not None and folder is not None:
             with suppress(Exception):
                 session.stop()
-        folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _start(self) -> SparkSession:
         """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
         check_java()
-        self._folder = tempfile.mkdtemp(prefix="millstream-spark-")
+        folder = tempfile.mkdtemp(prefix="millstream-spark-")
         made: list[SparkSession] = []
         failed: list[BaseException] = []
 
         def make() -> None:
             try:
-                made.append(_session(self.settings, Path(str(self._folder))))
+                made.append(_session(self.settings, Path(folder)))
             except BaseException as error:
                 failed.append(error)
 
         thread = threading.Thread(target=make, name="millstream-spark", daemon=True)
         thread.start()
         thread.join()
+        if made and made[0].sparkContext.getConf().get(_OWNER) == folder:
+            self._folder = folder
+            return made[0]
+        shutil.rmtree(folder, ignore_errors=True)
         if made:
             return made[0]
-        self._stop()
         raise _not_started(self.settings.master, failed[0]) from failed[0]
 
 
@@ -142,7 +153,7 @@ def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
         # A row is a batch of ours: few of them are much.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     }
-    return ours | dict(settings.options)
+    return ours | dict(settings.options) | {_OWNER: str(folder)}
 
 
 def _session(settings: SparkSettings, folder: Path) -> SparkSession:
