@@ -1,0 +1,48 @@
+"""The HTTP server over a real cluster: create, insert, pull, push, terminate."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import httpx
+
+import millstream
+from tests.served import served
+
+PATIENCE_S = 60
+
+
+def test_a_session_over_http(servers: str) -> None:
+    name = f"served-{uuid.uuid4().hex[:8]}"
+    with (
+        millstream.connect(kafka=servers, service_id=name) as db,
+        served(db.engine, {"auto.offset.reset": "earliest"}) as door,
+        httpx.Client(base_url=door.url, timeout=PATIENCE_S, http1=False, http2=True) as client,
+    ):
+
+        def ksql(text: str) -> Any:
+            return client.post("/ksql", json={"ksql": text}).raise_for_status().json()
+
+        def rows(sql: str) -> list[Any]:
+            answer = client.post("/query-stream", json={"sql": sql}).raise_for_status()
+            return [json.loads(line) for line in answer.text.splitlines()[1:]]
+
+        ksql(
+            "CREATE STREAM orders (id INT KEY, qty INT)"
+            f" WITH (kafka_topic='{name}', value_format='JSON', partitions=2);"
+        )
+        created = ksql("CREATE TABLE totals AS SELECT id, SUM(qty) AS n FROM orders GROUP BY id;")
+        lines = '{"target":"orders"}\n{"ID":1,"QTY":2}\n{"ID":1,"QTY":3}\n{"ID":2,"QTY":7}'
+        inserted = client.post("/inserts-stream", content=lines.encode())
+        assert inserted.text.count('"ok"') == 3
+        db.wait()
+        assert rows("SELECT id, n FROM totals WHERE id = 1;") == [[1, 5]]
+        pushed = rows("SELECT id, qty FROM orders EMIT CHANGES LIMIT 3;")
+        assert sorted(pushed) == [[1, 2], [1, 3], [2, 7]]
+        query_id = created[0]["commandStatus"]["queryId"]
+        (ended,) = ksql(f"TERMINATE {query_id};")
+        assert ended["commandStatus"]["status"] == "SUCCESS"
+        assert client.get("/status/table/TOTALS/create").json()["queryId"] == query_id
+        assert client.post("/ksql/terminate", json={"deleteTopicList": [".*"]}).status_code == 200
