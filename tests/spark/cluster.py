@@ -133,8 +133,11 @@ def main() -> int:
         print(f"{master} with {WORKERS} workers", flush=True)
         spark = Spark(SparkSettings(master, options={"spark.executor.memory": "700m"}))
         try:
-            wrong = flights(spark, options.rows, Path(folder))
-            wrong += nexmark(spark, options.events, Path(folder))
+            places = [Path(folder, name) for name in ("flights", "nexmark")]
+            for place in places:
+                place.mkdir()
+            wrong = flights(spark, options.rows, places[0])
+            wrong += nexmark(spark, options.events, places[1])
         finally:
             spark.close()
     return 1 if wrong else 0

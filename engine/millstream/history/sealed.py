@@ -25,6 +25,7 @@ from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import CorruptionError, StatementError
 
 SEGMENT_RECORDS = 1_000_000
+_OWNER = "log-id"
 _FORMAT: dict[str, Any] = {
     "compression": "zstd",
     "compression_level": 1,
@@ -133,6 +134,17 @@ def _written(log: Log[pa.Table], split: Split, place: Path) -> Segment:
             writer.write_table(records, row_group_size=PIECE_RECORDS)
     unfinished.replace(path)
     return Segment(split.start, split.end, str(path))
+
+
+def claim(folder: Path, log_id: str) -> None:
+    """Make a folder of segments that of a log. What is there of another one, whose file was here
+    before, is removed: its topics may have the same ids."""
+    owner = folder / _OWNER
+    if owner.exists() and owner.read_text(encoding="utf-8") == log_id:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    owner.write_text(log_id, encoding="utf-8")
 
 
 def sweep(log: Log[pa.Table], folder: Path) -> None:

@@ -50,7 +50,8 @@ def open_engine(
     catalogue = with_functions(builtin_catalogue(), functions)
     log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
     try:
-        store, problem = open_state(log, path, database_id(log, settings.command_topic))
+        identity = database_id(log, settings.command_topic)
+        store, problem = open_state(log, path, identity)
         log.lock()
         engine = resume_engine(log, store, settings, clock, catalogue)
     except BaseException:
@@ -58,6 +59,7 @@ def open_engine(
         raise
     engine.files = files_of(path)
     engine.history.on_spark.database = engine.files.get("log")
+    engine.history.on_spark.database_id = identity
     if problem is not None:
         engine.processing_log.add("", (problem,))
     return engine

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import millstream
 from millstream.history import sealed
 from millstream.history.sealed import seal
 from millstream.history.splits import Split
@@ -86,3 +87,22 @@ def test_missing_records_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorruptionError, match="are in no sealed segment"):
         contents(source, Split("t", 0, 0, 3))
     log.close()
+
+
+def test_a_database_that_is_made_anew_does_not_find_the_segments_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "shop.db"
+    for text in ("old", "new"):
+        for file in tmp_path.glob("shop.db*"):
+            if file.is_file():
+                file.unlink()
+        with millstream.connect(str(path)) as db:
+            db.execute(
+                "CREATE STREAM s (t STRING) WITH (kafka_topic='s', value_format='JSON',"
+                f" partitions=1); INSERT INTO s VALUES ('{text}');"
+            )
+            folder = db.seal()
+            assert db.seal() == folder
+    (segment,) = Path(folder).rglob("*.parquet")
+    assert b"new" in pq.read_table(segment)["value"][0].as_py()

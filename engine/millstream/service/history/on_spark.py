@@ -17,7 +17,7 @@ from millstream.functions.function import Catalogue
 from millstream.history.from_kafka import FromKafka
 from millstream.history.progress import spark_stages
 from millstream.history.reading import Source
-from millstream.history.sealed import seal
+from millstream.history.sealed import claim, seal
 from millstream.history.session import Spark, SparkSettings
 from millstream.history.shared import SEALED
 from millstream.history.splits import Run, Split
@@ -36,6 +36,8 @@ class OnSpark:
         """How workers reach the cluster that has the log."""
         self.database: str | None = None
         """The file that has the log: it is sealed beside it. Without any it is in memory."""
+        self.database_id = ""
+        """What tells its log from every other."""
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._sealing = threading.Lock()
 
@@ -95,7 +97,9 @@ class OnSpark:
 
     def _folder(self) -> Path:
         if self.database is not None:
-            return Path(self.database + SEALED)
+            folder = Path(self.database + SEALED)
+            claim(folder, self.database_id)
+            return folder
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
         return Path(self._temporary.name)
