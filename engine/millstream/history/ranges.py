@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from millstream.history.splits import Split
+from millstream.history.splits import Split, whole
 from millstream.log.log import Log, Topic, TopicPartition
 from millstream.model.errors import Span, StatementError
 from millstream.plan.instants import epoch_millis
@@ -40,11 +40,6 @@ class Extent:
     splits: Mapping[TopicPartition, Split]
     bounds: Bounds
 
-    @property
-    def records(self) -> int:
-        """How many there are at most."""
-        return sum(split.end - split.start for split in self.splits.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
@@ -58,37 +53,25 @@ class Ranged:
 def extent(ranged: Ranged, log: Log[object], now: int, first_time: FirstTime) -> Extent:
     """What a range means at this moment. StatementError where it reaches before the first record
     that is retained (E-HISTORY-GONE) or beyond `now` (E-HISTORY-AHEAD): never silently less."""
-    whole = _whole(ranged.topic, log)
+    topic = ranged.topic
+    everything = whole(log, ((topic.name, number) for number in range(topic.partitions)))
     match ranged.range:
         case None:
-            return Extent(whole, Bounds())
+            return Extent(everything, Bounds())
         case AsOf(time):
             moment = _moment(time, ranged)
             _refuse_ahead(moment, now, ranged)
-            _refuse_gone(whole, ranged, first_time, None)
-            return Extent(whole, Bounds(end=moment + 1))
+            _refuse_gone(everything, ranged, first_time, None)
+            return Extent(everything, Bounds(end=moment + 1))
         case TimeRange(begin, end):
             first, last = _moment(begin, ranged), _moment(end, ranged)
             if first >= last:
                 raise _error("The range ends before it begins.", ranged)
             _refuse_ahead(last - 1, now, ranged)
-            _refuse_gone(whole, ranged, first_time, first)
-            return Extent(whole, Bounds(first, last))
+            _refuse_gone(everything, ranged, first_time, first)
+            return Extent(everything, Bounds(first, last))
         case OffsetRange(lowest, highest):
-            return Extent(_between(lowest, highest, whole, ranged), Bounds())
-
-
-def _whole(topic: Topic, log: Log[object]) -> dict[TopicPartition, Split]:
-    places = [(topic.name, partition) for partition in range(topic.partitions)]
-    ends = log.end_offsets(places)
-    return {
-        place: Split(
-            *place,
-            log.start_offset(*place),
-            ends[place] if place in ends else log.end_offset(*place),
-        )
-        for place in places
-    }
+            return Extent(_between(lowest, highest, everything, ranged), Bounds())
 
 
 def _moment(time: Moment, ranged: Ranged) -> int:

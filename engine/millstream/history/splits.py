@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,11 @@ class Run:
     fatal: frozenset[str] = frozenset()
     changes: bool = False
 
+    @property
+    def records(self) -> int:
+        """How many are read at most."""
+        return sum(split.end - split.start for split in self.splits.values())
+
     def widths_of(self, sub: SubTopology) -> int:
         """The partitions of what a sub-topology writes to."""
         return 1 if sub.output is None else self.widths[sub.output]
@@ -67,10 +72,19 @@ def places(topology: Topology) -> Iterator[TopicPartition]:
 
 def everything(log: Log[Any], topology: Topology) -> dict[TopicPartition, Split]:
     """All that the sources of a topology hold now."""
-    wanted = tuple(places(topology))
+    return whole(log, places(topology))
+
+
+def whole(log: Log[Any], wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Split]:
+    """All that partitions hold now."""
+    wanted = tuple(wanted)
     ends = log.end_offsets(wanted)
     return {
-        place: Split(*place, log.start_offset(*place), ends.get(place) or log.end_offset(*place))
+        place: Split(
+            *place,
+            log.start_offset(*place),
+            ends[place] if place in ends else log.end_offset(*place),
+        )
         for place in wanted
     }
 

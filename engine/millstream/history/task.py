@@ -112,7 +112,6 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
         functions,
         output_partitions=kind.width,
         cached=kind.cached,
-        delivering=True,
         fatal=kind.fatal,
         pace=_NO_SNAPSHOTS,
         moments=True,

@@ -9,7 +9,6 @@ import pytest
 
 import millstream
 from millstream import Database, udf
-from millstream.log.faults import SimulatedCrash
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service.command_log import issuing
 from millstream.service.engine import Engine
@@ -17,7 +16,7 @@ from millstream.service.session import Session
 from millstream.service.statements import backfilling
 from millstream.service.text import parse_text
 from tests.unit.service.conftest import EARLIEST, ORDERS
-from tests.unit.service.test_killed_statements import EFFECTS_MAX, Machine, execute
+from tests.unit.service.test_killed_statements import execute, killed
 
 PEOPLE = """
 CREATE TABLE people (name STRING PRIMARY KEY, town STRING)
@@ -184,14 +183,8 @@ def test_killed_at_any_effect_it_is_done_or_not_given() -> None:
     )
     more = "INSERT INTO visits VALUES ('bob', 'inn'); INSERT INTO visits VALUES ('cy', 'bar');"
     seen = set()
-    for effect in range(1, EFFECTS_MAX):
-        machine = Machine()
-        machine.bomb.left = effect
-        try:
-            execute(machine.engine, sql)
-            break
-        except SimulatedCrash:
-            machine.kill_and_start()
+    for effect, machine in killed(sql):
+        machine.kill_and_start()
         given = "O" in machine.engine.catalog.sources
         assert given or not counts(machine.engine), f"killed at effect {effect}"
         seen.add(given)

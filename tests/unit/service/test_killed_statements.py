@@ -3,6 +3,7 @@ been carried out, or as if it had never been given."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,20 @@ def world(engine: Engine) -> dict[str, Any]:
     }
 
 
+def killed(sql: str) -> Iterator[tuple[int, Machine]]:
+    """The number of each effect of a statement, and a machine whose process died at it."""
+    for effect in range(1, EFFECTS_MAX):
+        machine = Machine()
+        machine.bomb.left = effect
+        try:
+            execute(machine.engine, sql)
+        except SimulatedCrash:
+            yield effect, machine
+        else:
+            return
+    raise AssertionError("the statement has more effects than that")
+
+
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_a_killed_statement_is_done_or_not_given(sql: str) -> None:
     calm = Machine()
@@ -95,14 +110,8 @@ def test_a_killed_statement_is_done_or_not_given(sql: str) -> None:
     execute(calm.engine, sql)
     after = world(calm.engine)
     seen = set()
-    for effect in range(1, EFFECTS_MAX):
-        machine = Machine()
-        machine.bomb.left = effect
-        try:
-            execute(machine.engine, sql)
-            break
-        except SimulatedCrash:
-            machine.kill_and_start()
+    for effect, machine in killed(sql):
+        machine.kill_and_start()
         found = world(machine.engine)
         assert found in (before, after), f"killed at effect {effect}"
         seen.add(found == after)
@@ -111,18 +120,11 @@ def test_a_killed_statement_is_done_or_not_given(sql: str) -> None:
 
 def test_another_statement_can_follow_one_that_was_never_given() -> None:
     """It gets the same offset on the command log, so its query gets the same id."""
-    for effect in range(1, EFFECTS_MAX):
-        machine = Machine()
-        machine.bomb.left = effect
-        try:
-            execute(
-                machine.engine,
-                "CREATE TABLE t AS SELECT guest, COUNT(*) AS n, MAX(place) AS p"
-                " FROM visits GROUP BY guest;",
-            )
-            return
-        except SimulatedCrash:
-            machine.kill_and_start()
+    first = (
+        "CREATE TABLE t AS SELECT guest, COUNT(*) AS n, MAX(place) AS p FROM visits GROUP BY guest;"
+    )
+    for _, machine in killed(first):
+        machine.kill_and_start()
         if "T" in machine.engine.catalog.sources:
             continue
         execute(
@@ -133,29 +135,14 @@ def test_another_statement_can_follow_one_that_was_never_given() -> None:
         assert not [status.error for status in machine.engine.statuses() if status.error]
         (row,) = machine.log.read("T", 0, 0, 9).batch.to_pylist()
         assert row["key"] == b'"inn"'
-    raise AssertionError("the statement has more effects than that")
 
 
 DROP = "DROP TABLE places DELETE TOPIC;"
 
 
-def killed_at(effect: int, sql: str) -> Machine | None:
-    """A machine whose process died at an effect of the statement; None when it has fewer."""
-    machine = Machine()
-    machine.bomb.left = effect
-    try:
-        execute(machine.engine, sql)
-    except SimulatedCrash:
-        return machine
-    return None
-
-
 def test_a_killed_drop_deletes_its_topic_at_the_next_start() -> None:
     dropped = set()
-    for effect in range(1, EFFECTS_MAX):
-        machine = killed_at(effect, DROP)
-        if machine is None:
-            break
+    for effect, machine in killed(DROP):
         machine.kill_and_start()
         exists = "PLACES" in machine.engine.catalog.sources
         assert (machine.log.topic("PLACES") is not None) == exists, f"killed at effect {effect}"
@@ -164,16 +151,12 @@ def test_a_killed_drop_deletes_its_topic_at_the_next_start() -> None:
 
 
 def test_a_later_topic_of_the_same_name_is_left_alone() -> None:
-    for effect in range(1, EFFECTS_MAX):
-        machine = killed_at(effect, DROP)
-        if machine is None:
-            return
+    for _, machine in killed(DROP):
         machine.bomb.left = 0
         machine.log.delete_topic("PLACES")
         machine.log.create_topic(Topic("PLACES", 1))
         machine.kill_and_start()
         assert machine.log.topic("PLACES") is not None
-    raise AssertionError("the statement has more effects than that")
 
 
 @dataclass

@@ -50,11 +50,6 @@ class Past:
     keys: tuple[str, ...] = ()
     order: tuple[tuple[str, bool], ...] = ()
 
-    @property
-    def records(self) -> int:
-        """How many records are read at most."""
-        return sum(split.end - split.start for split in self.run.splits.values())
-
 
 def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> Past:
     """The bounded run of a query of the dialect; StatementError for what a push query may not."""

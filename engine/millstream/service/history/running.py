@@ -35,7 +35,7 @@ def rows_of(
             past.run, past.timed, engine.log, engine.functions, watch, lazily=lazily
         )
         return _rows(produced, query_id, engine)
-    watch.show(READ, 0, past.records)
+    watch.show(READ, 0, past.run.records)
     source: Source = Within(Watched(FromLog(engine.log), watch, READ), past.timed)
     return _rows(run_local(past.run, source, engine.functions), query_id, engine)
 

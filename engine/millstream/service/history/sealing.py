@@ -6,7 +6,7 @@ from pathlib import Path
 
 from millstream.history.sealed import seal
 from millstream.history.shared import share
-from millstream.history.splits import Split
+from millstream.history.splits import whole
 from millstream.model.errors import StatementError
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
@@ -26,13 +26,8 @@ def seal_streams(engine: Engine) -> Path:
         source for source in engine.catalog.sources.values() if source.kind is SourceKind.STREAM
     ]
     topics = {source.topic for source in streams}
-    splits = [split for topic in sorted(topics) for split in _splits(engine, topic)]
+    found = (engine.log.topic(name) for name in sorted(topics))
+    places = [(topic.name, n) for topic in found if topic for n in range(topic.partitions)]
     with engine.history.on_spark.sealing() as folder:
-        share(folder, streams, seal(engine.log, splits, folder))
+        share(folder, streams, seal(engine.log, whole(engine.log, places).values(), folder))
     return folder
-
-
-def _splits(engine: Engine, name: str) -> list[Split]:
-    topic, log = engine.log.topic(name), engine.log
-    places = range(0 if topic is None else topic.partitions)
-    return [Split(name, n, log.start_offset(name, n), log.end_offset(name, n)) for n in places]

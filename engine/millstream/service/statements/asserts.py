@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pyarrow as pa
 
 from millstream.catalog.properties import Form, Properties, read_properties
 from millstream.catalog.source import Source
 from millstream.formats.codec import DecodeSpec, decode
+from millstream.formats.decoder import decode_spec
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.physical import physical_names
@@ -168,11 +169,4 @@ def _decoding(source: Source) -> DecodeSpec:
     """How to read a whole record of a source."""
     schema = pull_schema(source)
     columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
-    return DecodeSpec(
-        source.key_format,
-        source.value_format,
-        source.schema,
-        columns,
-        source.window,
-        source.timestamp,
-    )
+    return replace(decode_spec(source, columns), is_table=False)

@@ -105,5 +105,5 @@ def _produced(statement: s.CreateAs, run: Run, engine: Engine, watch: Watch) -> 
         return engine.history.on_spark.produced(
             run, {}, engine.log, engine.functions, watch, lazily=False
         )
-    watch.show(_READ, 0, sum(split.end - split.start for split in run.splits.values()))
+    watch.show(_READ, 0, run.records)
     return run_local(run, Watched(FromLog(engine.log), watch, _READ), engine.functions)
