@@ -16,6 +16,7 @@ from millstream.formats.ipc import unpack
 from millstream.kernel.order import Ints, Ordered, Segment, order_rows
 from millstream.log.log import Fetched
 from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.moments import END, NEVER
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
@@ -24,7 +25,6 @@ from millstream.topology.topology import RepartitionInput, SourceInput, SubTopol
 
 _OFFSET = "$offset"
 _SKIP = "$index"
-_NEVER = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Mark:
     """Where a task stands in one of its inputs: m (see `order`), and in a record that holds a
     batch of rows and is consumed in part, how many of its rows are done."""
 
-    m: int = _NEVER
+    m: int = NEVER
     offset: int = -1
     done: int = 0
 
@@ -41,7 +41,7 @@ class Mark:
 class Intake:
     """What a run works on. `tables` has one relation per input, its rows numbered; `offsets`
     the record offset of each row; `marks` the new marks by (partition, input); `moments` how far
-    event time had come, by `$seq`."""
+    event time had come, by `$seq`; `frontier` as of `order`."""
 
     tables: tuple[pa.Table, ...]
     offsets: tuple[Any, ...]
@@ -50,11 +50,17 @@ class Intake:
     problems: tuple[Problem, ...]
     headers: bool
     moments: Ints
+    frontier: int
 
     @property
     def rows(self) -> int:
         """Rows of all inputs together."""
         return sum(table.num_rows for table in self.tables)
+
+    @property
+    def first(self) -> int:
+        """The event time of the first row."""
+        return int(self.moments[0]) if len(self.moments) else END
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,7 @@ def take_in(
                     item.end,
                     marks.get((item.partition, index), Mark()).m,
                     None if pairs is None else pairs[begin:end] < 0,
+                    item.until,
                 )
             )
             origin.append((item, begin, end))
@@ -257,7 +264,14 @@ def _finish(
         if problem.offset < consumed.get((problem.topic, problem.partition), 1 << 62)
     )
     return Intake(
-        tuple(tables), tuple(offsets), consumed, moved, problems, headers, ordered.moments
+        tuple(tables),
+        tuple(offsets),
+        consumed,
+        moved,
+        problems,
+        headers,
+        ordered.moments,
+        ordered.frontier,
     )
 
 

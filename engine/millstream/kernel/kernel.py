@@ -18,6 +18,7 @@ from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, sto
 from millstream.kernel.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
 from millstream.model.batch import HEADERS
+from millstream.model.moments import NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
@@ -27,7 +28,6 @@ from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
 from millstream.topology.topology import SourceInput, SubTopology
 
-_NEVER = -(1 << 63)
 _GUARDED_RUNS = 16
 """After a failing row, so many runs use the exact program at once: failures come in swarms."""
 
@@ -58,7 +58,7 @@ class DuckKernel:
         moments: bool = False,
     ) -> None:
         self._moments = moments
-        self._moment = _NEVER
+        self._moment = NEVER
         self._sub = sub
         self._catalogue = catalogue
         self._output_partitions = output_partitions
@@ -119,13 +119,14 @@ class DuckKernel:
         refuse_fatal(taken.problems, self._fatal)
         self._marks.move(taken.marks)
         if taken.rows == 0:
-            return RunResult((), taken.consumed, taken.problems)
+            return RunResult((), taken.consumed, taken.problems, taken.frontier)
         try:
             out, problems = self._process(taken)
             outputs, unwritten = self._emit(out, taken)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
-        return RunResult(outputs, taken.consumed, (*taken.problems, *problems, *unwritten))
+        told = (*taken.problems, *problems, *unwritten)
+        return RunResult(outputs, taken.consumed, told, taken.frontier, taken.first)
 
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """See `runtime.ports.Kernel`."""

@@ -16,33 +16,40 @@ from typing import Any
 
 import numpy as np
 
+from millstream.model.moments import END, NEVER
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-_NEVER = np.iinfo(np.int64).min
+_ALL = 1 << 30
+"""Above the rank of every input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """The rows of one source partition in a run, in offset order. `carried`: m before them.
-    `joined[i]`: row i belongs to the same change as row i - 1 (None: no row does)."""
+    `joined[i]`: row i belongs to the same change as row i - 1 (None: no row does). `until`: the
+    time up to which all rows have come, be it not the end."""
 
     rank: int
     partition: int
     rowtime: Ints
     end: bool
-    carried: int = _NEVER
+    carried: int = NEVER
     joined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    until: int = NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """`accepted[s]` rows of each segment take part, `m[s]` is its running maximum behind them;
     `seq[s]` are the dense numbers of the accepted rows, ascending in the order of processing;
-    `moments[n]` is the running maximum with the row of number n."""
+    `moments[n]` is the running maximum with the row of number n. Up to `frontier` nothing is
+    missing: not what was held back, nor what is still to come."""
 
     accepted: tuple[int, ...]
     m: tuple[int, ...]
     seq: tuple[Ints, ...]
     moments: Ints
+    frontier: int
 
 
 def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordered:
@@ -52,11 +59,13 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
         rising = np.maximum.accumulate(np.maximum(only.rowtime, only.carried))
         count = len(rising)
         top = int(rising[-1]) if count else only.carried
-        return Ordered((count,), (top,), (np.arange(count),), rising)
+        frontier = END if only.end else max(top, only.until)
+        return Ordered((count,), (top,), (np.arange(count),), rising, frontier)
     running = [
         np.maximum.accumulate(np.maximum(segment.rowtime, segment.carried)) for segment in segments
     ]
-    accepted = _accepted(segments, running, together)
+    lasts = [_last(segment, m) for segment, m in zip(segments, running, strict=True)]
+    accepted = _accepted(segments, running, lasts, together)
     taken = [m[:count] for m, count in zip(running, accepted, strict=True)]
     tops = tuple(
         int(m[-1]) if len(m) else segment.carried
@@ -66,19 +75,31 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
     moments = np.empty(max((int(part[-1]) + 1 for part in seq if len(part)), default=0), np.int64)
     for part, m in zip(seq, taken, strict=True):
         moments[part] = m
-    return Ordered(accepted, tops, seq, moments)
+    # Of rows of that very time, some may have been held back.
+    frontier = min((time if rank == _ALL else time - 1 for time, rank in lasts), default=END)
+    return Ordered(accepted, tops, seq, moments, frontier)
+
+
+def _last(segment: Segment, m: Ints) -> tuple[int, int]:
+    """The time and the rank behind which rows of others have to wait for this segment."""
+    if segment.end:
+        return END, _ALL
+    last = int(m[-1]) if len(m) else segment.carried
+    return (segment.until, _ALL) if segment.until >= last else (last, segment.rank)
 
 
 def _accepted(
-    segments: Sequence[Segment], running: Sequence[Ints], together: bool
+    segments: Sequence[Segment],
+    running: Sequence[Ints],
+    lasts: Sequence[tuple[int, int]],
+    together: bool,
 ) -> tuple[int, ...]:
     single = len({segment.rank for segment in segments}) == 1
     if single and not together:
         return tuple(len(m) for m in running)
     frontier: dict[int, tuple[int, int]] = {}
-    for segment, m in zip(segments, running, strict=True):
+    for segment, m, last in zip(segments, running, lasts, strict=True):
         if not segment.end and (len(m) or not single):
-            last = (int(m[-1]) if len(m) else segment.carried, segment.rank)
             group = 0 if together else segment.partition
             frontier[group] = min(frontier.get(group, last), last)
     result = []

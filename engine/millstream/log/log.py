@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from millstream.model.errors import MillstreamError
+from millstream.model.moments import NEVER
 
 if TYPE_CHECKING:
     from millstream.log.membership import Member
@@ -57,6 +58,8 @@ class Fetched(Generic[Batch]):
     awaited: bool = False
     """There is nothing here only because it has not come yet (of a `Reader`; watchers of the log
     hear when it has)."""
+    until: int = NEVER
+    """Where this is not the end, the event time up to which all has come nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)

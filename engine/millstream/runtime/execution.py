@@ -208,6 +208,7 @@ class Execution(Generic[Batch]):
             self.dirty = moved > 0 or bool(result.outputs)
             self.dirty_since = now
         self._deliver(stage, result)
+        stage.frontier.ran(result, held=self.outbox.holds)
         return moved > 0
 
     def _deliver(self, stage: Stage[Batch], result: RunResult[Batch]) -> None:

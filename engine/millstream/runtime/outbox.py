@@ -32,11 +32,16 @@ class Outbox(Generic[Batch]):
         assert self._writer is not None
         return self._writer
 
+    @property
+    def holds(self) -> bool:
+        """Whether outputs wait for the commit."""
+        return not self.spec.transient and self.spec.guarantee is Guarantee.EXACTLY_ONCE
+
     def deliver(self, outputs: Sequence[Appended[Batch]]) -> None:
         """Take the outputs of a run."""
         if self.spec.transient:
             self.hand_out(outputs)
-        elif self.spec.guarantee is Guarantee.EXACTLY_ONCE:
+        elif self.holds:
             self.pending.extend(outputs)
         elif outputs:
             self.writer.append(outputs)

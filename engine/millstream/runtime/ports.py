@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol
 
 from millstream.log.log import Appended, Batch, Fetched
+from millstream.model.moments import END
 from millstream.model.problem import Problem
 
 
@@ -20,11 +21,17 @@ class RunResult(Generic[Batch]):
     """What one run did. `consumed` maps (topic, partition) to the position reached, which may be
     short of what was handed in (input held back until another partition catches up): what was
     left is read again and handed in with the next run. A partition that is missing from it was
-    not consumed at all."""
+    not consumed at all.
+
+    `frontier`: the event time up to which everything is consumed that the partitions will bring;
+    END where all were at their ends. `first`: the least event time of what was consumed.
+    """
 
     outputs: tuple[Appended[Batch], ...]
     consumed: Mapping[tuple[str, int], int]
     problems: tuple[Problem, ...] = ()
+    frontier: int = END
+    first: int = END
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,9 @@ class Kernel(Protocol[Batch]):
 
         There is exactly one `Fetched` for each input topic and restored partition, ordered by
         partition and then in the order of the inputs; it may hold no record, and then its `end`
-        says that nothing more is there to wait for. Raises MillstreamError for what stops
-        the query; nothing of the run may then be kept (the runtime calls `discard`).
+        says that nothing more is there to wait for, and its `until` up to when nothing more is.
+        Raises MillstreamError for what stops the query; nothing of the run may then be kept (the
+        runtime calls `discard`).
         """
 
     def flush(self) -> tuple[Appended[Batch], ...]:

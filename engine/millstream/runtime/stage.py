@@ -7,7 +7,9 @@ from typing import Generic
 
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
+from millstream.model.moments import END
 from millstream.runtime.changelogs import check_position, skip_truncated
+from millstream.runtime.frontier import Frontier
 from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
 from millstream.runtime.tasks import Task, TaskId, TaskState
@@ -36,6 +38,13 @@ class Stage(Generic[Batch]):
         self.metrics = StageMetrics()
         self.awaiting = False
         """Whether the last reads left something out that is on its way."""
+        self.frontier = Frontier()
+        self.refused: tuple[object, ...] = ()
+        """The input of the last run, if all of it waits for what is `bounded`."""
+        self.bounded: set[TopicPartition] = set()
+        """Places that are at their end, and not for good: more is on its way from upstream."""
+        self.upstream: Mapping[str, Frontier] = {}
+        """Of the topics that sub-topologies of this query write, how far they have come."""
 
     def open(
         self,
@@ -122,7 +131,17 @@ class Stage(Generic[Batch]):
             self.buffer[place] = fetched
             self.awaiting |= fetched.awaited
             gained += fetched.bytes
+        if not self.awaiting and not self.buffered:
+            untils = (END if read.end else read.until for read in self.buffer.values())
+            self.frontier.idled(min(untils, default=END))
+        if self._offered() == self.refused:
+            self.buffer.clear()
         return gained
+
+    def _offered(self) -> tuple[object, ...]:
+        """What tells the buffer from another one, between two runs that consume something."""
+        reads = self.buffer.items()
+        return tuple((place, read.next_offset, read.end, read.until) for place, read in reads)
 
     def _read(self, reader: Reader[Batch], place: TopicPartition, quota: int) -> Fetched[Batch]:
         topic, partition = place
@@ -140,6 +159,11 @@ class Stage(Generic[Batch]):
             self.behind.discard(place)
         else:
             self.behind.add(place)
+        self.bounded.discard(place)
+        if fetched.end and topic in self.upstream:
+            fetched = self.upstream[topic].bound(fetched)
+            if not fetched.end:
+                self.bounded.add(place)
         return fetched
 
     def _quota(self, place: TopicPartition, settings: RuntimeSettings) -> int:
@@ -187,6 +211,7 @@ class Stage(Generic[Batch]):
             moved += after - before
             records += _records(fetched, before, after)
             self._keep_pace(place, after - before, fetched.next_offset - before)
+        self.refused = self._offered() if self.bounded and not moved else ()
         self.buffer.clear()
         self._count(result, records)
         return result, moved
@@ -271,6 +296,9 @@ class Stage(Generic[Batch]):
         self.awaiting = False
         self.behind.clear()
         self.snapshot_starts.clear()
+        self.refused = ()
+        self.bounded.clear()
+        self.frontier.reset()
 
 
 def _records(fetched: Fetched[Batch], before: int, after: int) -> int:

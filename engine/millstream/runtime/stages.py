@@ -20,6 +20,10 @@ class Stages(Generic[Batch]):
     def __init__(self, spec: QuerySpec[Batch]) -> None:
         self._all = tuple(Stage(index, kernel) for index, kernel in enumerate(spec.kernels))
         self._repartitions = spec.repartitions
+        sent = {topic: stage.frontier for stage in self._all for topic in stage.spec.outputs}
+        for stage in self._all:
+            own = spec.repartitions.intersection(stage.spec.inputs)
+            stage.upstream = {topic: sent[topic] for topic in own if topic in sent}
 
     def __iter__(self) -> Iterator[Stage[Batch]]:
         return iter(self._all)
@@ -101,6 +105,7 @@ class Stages(Generic[Batch]):
             stage.settle_snapshots()
             written += stage.settle_flush(outputs)
             stage.spec.kernel.commit(stage.changelog_positions())
+            stage.frontier.committed()
         return written
 
     def commit_state(self) -> None:

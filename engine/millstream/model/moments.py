@@ -1,0 +1,8 @@
+"""The bounds of event time, in ms."""
+
+from __future__ import annotations
+
+NEVER = -(1 << 63)
+"""Before every row."""
+END = (1 << 63) - 1
+"""After every row."""
