@@ -42,7 +42,7 @@ def pieces_of(asked: Asked, session: Session) -> list[Piece]:
     found: list[Piece] = []
     text = asked.sql
     try:
-        for piece in parsed(asked.sql, ahead, test_statements=False):
+        for piece in parsed(asked.sql, ahead, asked.parameters, test_statements=False):
             found.append(replace(piece, text=_ended(piece.text)))
             if isinstance(piece.statement, s.DefineVariable | s.SetProperty):
                 text = found[-1].text

@@ -30,7 +30,7 @@ _REJECTS_SHOWN = 5
 _OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
 
 
-def insert_values(statement: InsertValues, engine: Engine, session: Session) -> Done:
+def insert_values(statement: InsertValues, script: str, engine: Engine, session: Session) -> Done:
     """Append one record; it is durable when this returns."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
@@ -44,7 +44,7 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
     columns = target_columns(
         source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
     )
-    row = constant_row(columns, statement.values, engine)
+    row = constant_row(columns, statement.values, script, engine)
     given = dict(zip((column.name for column in columns), row.columns, strict=True))
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
