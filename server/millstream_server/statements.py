@@ -130,7 +130,6 @@ def _shown(server: Server, piece: Piece, session: Session, principal: Principal)
 def _command(server: Server, piece: Piece, done: Done) -> Entity:
     command = changed.command_id(piece.statement, done.query_id)
     status = changed.status(done, piece.statement)
-    server.note(command, status)
     return changed.current_status(piece.text, command, status, server.last_command)
 
 

@@ -67,6 +67,7 @@ def open_engine(
         log.close()
         raise
     engine.files = files_of(path)
+    engine.whereabouts.cluster_id = identity
     engine.history.on_spark.database = engine.files.get("log")
     engine.history.on_spark.database_id = identity
     if problem is not None:

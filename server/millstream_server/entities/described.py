@@ -93,7 +93,7 @@ def query_description(query_id: str, view: View, plan: str = "", topology: str =
         "topology": topology,
         "executionPlan": plan,
         "overriddenProperties": dict(record.properties) if record else {},
-        "ksqlHostQueryStatus": {view.host: view.state_of(query_id)},
+        "ksqlHostQueryStatus": view.states_of(query_id),
         "queryType": "PERSISTENT" if record else "PUSH",
         "queryErrors": _query_errors(figures),
         "tasksMetadata": _tasks(figures),

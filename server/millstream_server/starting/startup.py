@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from millstream_server.wire.listening import Listener, Tls, bind, serve
 
 STATE_FILE = "millstream.db"
 PUSH_BUFFER_BYTES = 1 << 20
+_EVERYWHERE = ("0.0.0.0", "::", "")
 _LOG = logging.getLogger("millstream.server")
 
 
@@ -134,8 +136,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
     host, port = listener.address
     return ServerSettings(
         config.text("ksql.service.id"),
-        config.text("bootstrap.servers") or "embedded",
-        f"{host}:{port}",
+        f"{_named(host)}:{port}",
         config.properties,
         answer_bounds(config),
         push_queries_max=config.count("ksql.max.push.queries"),
@@ -145,6 +146,11 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
         body_seconds=config.seconds("millstream.body.deadline.seconds"),
         websocket_seconds=config.count("ksql.websocket.connection.max.timeout.ms") / 1000,
     )
+
+
+def _named(host: str) -> str:
+    """How others call the machine; where it listens to all addresses, by its own name."""
+    return socket.gethostname() if host in _EVERYWHERE else host
 
 
 async def _serve(
