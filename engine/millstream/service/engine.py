@@ -173,9 +173,16 @@ class Engine:
     def scratch(self) -> Engine:
         """An engine to replay commands in, with an empty catalog. Nothing else may be done with
         it: log, state and runtime are this one's."""
-        made = copy.copy(self)
+        made = self.beside()
         made.clear()
-        made.processing_log = ProcessingLog()
+        return made
+
+    def beside(self) -> Engine:
+        """The same with a copy of the catalog, and what belongs to it."""
+        made = copy.copy(self)
+        made.processing_log, made.ledger = ProcessingLog(), Ledger()
+        made.plans, made.topics = dict(self.plans), dict(self.topics)
+        made.paused, made.failed = set(self.paused), dict(self.failed)
         return made
 
     def clear(self) -> None:
