@@ -152,9 +152,11 @@ class Server:
 
     async def caught_up(self, number: int | None) -> None:
         """Wait until a command has been carried out here; RefusedError when that takes long."""
+        if number is None:
+            return
         loop = asyncio.get_running_loop()
         until = loop.time() + self.settings.command_timeout_ms / 1000
-        while number is not None and self.last_command < number:
+        while self.last_command < number:
             if loop.time() >= until:
                 raise RefusedError(
                     COMMAND_TIMEOUT,

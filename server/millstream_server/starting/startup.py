@@ -98,8 +98,11 @@ def _sharing(config: ServerConfig) -> InstanceSettings:
 
 
 def collect_rarely() -> None:
-    """Look for garbage less often. By Python's own thresholds a server that answers thousands of
-    queries a second does it all the time, and each look at the old objects holds all of them up."""
+    """Look for garbage less often, and not among what is there now. By Python's own thresholds a
+    server that answers thousands of queries a second does it all the time, and each look at the old
+    objects holds all of them up."""
+    gc.collect()
+    gc.freeze()
     gc.set_threshold(100_000, 50, 100)
 
 
