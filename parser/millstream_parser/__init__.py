@@ -2,13 +2,16 @@
 
 from . import statements
 from .failure import SyntaxFailure
+from .parameters import Parameters, Values
 from .print_expressions import print_expression, print_type
 from .printer import print_statement
 from .script import parse, parse_expression, parse_type, split
 from .variables import substitute
 
 __all__ = [
+    "Parameters",
     "SyntaxFailure",
+    "Values",
     "parse",
     "parse_expression",
     "parse_type",

@@ -160,7 +160,7 @@ class Cursor:
     def fail(self, reason: str, token: Token | None = None, hint: str = "") -> SyntaxFailure:
         """The text is in the language but says something that can never be meant."""
         token = token or self.token
-        failure = self.lines.failure(reason, token.start, token.end, hint)
+        failure = self.lines.failure(reason, token.start, token.end, hint or token.about)
         span = failure.span
         # ksqlDB counts the columns of what it refuses after parsing from 2.
         place = f"line {span.line}:{span.column + 1}: " if span else ""
@@ -189,7 +189,7 @@ class Cursor:
             f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
         )
         if not hint:
-            hint = _nearest_hint(token, expected) or _quoting_hint(token, expected)
+            hint = token.about or _nearest_hint(token, expected) or _quoting_hint(token, expected)
         return self.lines.failure(reason, token.start, token.end, hint)
 
     def shown(self, token: Token) -> str:

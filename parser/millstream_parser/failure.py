@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .statements import Span
+from .span import Span
 
 
 class SyntaxFailure(Exception):  # noqa: N818 - the public name in every error listing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from sqlglot import exp
@@ -15,6 +16,7 @@ from .definitions import alter_source, create, drop
 from .expressions import expression
 from .failure import SyntaxFailure
 from .inspection import assertion, describe, is_query_id, print_topic, show
+from .parameters import Parameters
 from .queries import query, starts_query
 from .ranges import cut_ranges
 from .statements import Explain, SelectStatement, Span, Statement
@@ -28,16 +30,21 @@ _STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 
 
 def parse(
-    text: str, *, extended_pull: bool = False, test_statements: bool = True
+    text: str,
+    *,
+    extended_pull: bool = False,
+    test_statements: bool = True,
+    parameters: Parameters | None = None,
 ) -> tuple[Statement, ...]:
     """The statements of a script. The semicolon of the last one may be left out.
 
     With `extended_pull`, a SELECT or WITH without EMIT that goes beyond the dialect is kept as
     text for the pull engine. Without `test_statements`, ASSERT VALUES, STREAM and TABLE are unknown
-    as they are to a server. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens,
+    as they are to a server. Each `?`, `$1` or `:name` is read as the literal that `parameters` has
+    for it. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens,
     500 statements and 128 levels of nesting.
     """
-    cursor = _cursor(text)
+    cursor = _cursor(text, parameters)
     cursor.extended = extended_pull
     cursor.test_statements = test_statements
     found: list[Statement] = []
@@ -56,7 +63,7 @@ def parse(
 def split(text: str) -> tuple[Span, ...]:
     """Where the statements of a script lie, without looking into them; for scripts whose later
     statements depend on what earlier ones define. Raises SyntaxFailure as `parse` does."""
-    cursor = _cursor(text)
+    cursor = _unbound(text)
     found: list[Span] = []
     while cursor.token.kind is not Kind.END:
         start = cursor.at
@@ -80,7 +87,13 @@ def parse_type(text: str) -> exp.DataType:
     return _alone(cursor, data_type(cursor))
 
 
-def _cursor(text: str) -> Cursor:
+def _cursor(text: str, parameters: Parameters | None = None) -> Cursor:
+    cursor = _unbound(text)
+    cursor.tokens = (parameters or Parameters()).bound(cursor.tokens, cursor.lines)
+    return cursor
+
+
+def _unbound(text: str) -> Cursor:
     lines = Lines.of(text)
     return Cursor(text, lines, tokenize(text, lines))
 
@@ -127,15 +140,35 @@ def _extended(cursor: Cursor) -> Statement:
         return statement(cursor)
     try:
         found = statement(cursor)
-        if cursor.at == end:
-            return found
-    except SyntaxFailure:
-        pass  # More than the dialect: the pull engine reads it, and says what is wrong with it.
+        _expect_end(cursor)
+    except SyntaxFailure as failure:
+        # More than the dialect: the pull engine reads it, and says what is wrong with it.
+        beyond = failure
+    else:
+        assert isinstance(found, SelectStatement)
+        return replace(found, bound=_bound(cursor, start, end))
     cursor.at = start
     ranges = cut_ranges(cursor, end)
     cursor.at = end
     text = cursor.text[cursor.tokens[start].start : cursor.tokens[end - 1].end]
-    return SelectStatement(None, text, ranges, cursor.span_from(start))
+    bound = _bound(cursor, start, end)
+    return SelectStatement(None, text, ranges, bound, beyond, span=cursor.span_from(start))
+
+
+def _bound(cursor: Cursor, start: int, end: int) -> tuple[tuple[Span, exp.Expression], ...]:
+    """The values of parameters among the tokens of a query, each with the place it stands in."""
+    found: list[tuple[Span, exp.Expression]] = []
+    at = start
+    while at < end:
+        first = cursor.tokens[at]
+        last = at + 1
+        while first.about and last < end and cursor.tokens[last].start == first.start:
+            last += 1
+        if first.about:
+            alone = Cursor(cursor.text, cursor.lines, [*cursor.tokens[at:last], cursor.tokens[-1]])
+            found.append((cursor.lines.span(first.start, first.end), expression(alone)))
+        at = last
+    return tuple(found)
 
 
 def _explain(cursor: Cursor) -> Explain:

@@ -12,6 +12,7 @@ from enum import Enum
 
 from sqlglot import exp
 
+from .failure import SyntaxFailure
 from .history import Range
 from .span import Span as Span
 
@@ -143,11 +144,14 @@ class Query:
 class SelectStatement:
     """A query of its own: push with `emit`, else pull. `extended` holds the DuckDB-style text of a
     pull query that goes beyond the dialect (joins, subqueries, …), None otherwise; `ranges` are
-    those in it, with the place of each in the script."""
+    those in it, with the place of each in the script, `beyond` why the dialect has no such query.
+    `bound` are the values of the parameters, with the places they stand in."""
 
     query: Query | None
     extended: str | None = None
     ranges: tuple[tuple[Span, Range], ...] = field(default=(), compare=False)
+    bound: tuple[tuple[Span, exp.Expression], ...] = field(default=(), compare=False)
+    beyond: SyntaxFailure | None = field(default=None, compare=False)
     span: Span | None = field(default=None, compare=False)
 
 

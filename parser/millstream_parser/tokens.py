@@ -2,7 +2,8 @@
 
 sqlglot decodes strings, quoted names, numbers, comments and operators. Left to us: words are not
 classified (keywords depend on where they stand), `1abc` becomes one token, `.5` a number, `${x}` a
-variable, and characters outside of the language are refused with their place.
+variable, `?`, `$1` and `:x` parameters, and characters outside of the language are refused with
+their place.
 """
 
 # ruff: noqa: RUF012 - the class attributes of a sqlglot tokenizer are declared there
@@ -34,6 +35,7 @@ class Kind(Enum):
     QUOTED = "quoted name"
     DIGIT_WORD = "name that starts with a digit"
     VARIABLE = "variable"
+    PARAMETER = "parameter"
     STRING = "STRING"
     INTEGER = "INTEGER_VALUE"
     DECIMAL = "DECIMAL_VALUE"
@@ -45,13 +47,15 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Token:
     """`text` is decoded for strings and quoted names; `upper` is the text of words and symbols in
-    upper case and empty for every other kind, so that it can be compared with keywords."""
+    upper case and empty for every other kind, so that it can be compared with keywords. `about` is
+    what to say of a token that stands in the place of another."""
 
     kind: Kind
     text: str
     upper: str
     start: int
     end: int
+    about: str = ""
 
 
 class MillstreamTokenizer(Tokenizer):
@@ -86,6 +90,7 @@ SCAN = re.compile(
 )
 _GAP = re.compile(r"(?:\s+|--[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
+_PARAMETER = re.compile(r"\?|\$[0-9]{1,9}(?![\w@$])|:[A-Za-z_][A-Za-z0-9_]*(?![@$])")
 _SYMBOLS = frozenset("()[],.-+*/%=<>;") | frozenset(MillstreamTokenizer.KEYWORDS)
 _OPENED = {"'": "string", "`": "quoted name", '"': "quoted name", "/*": "comment"}
 
@@ -214,6 +219,11 @@ def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple
     if _WORD.fullmatch(token.text):
         return Token(Kind.WORD, token.text, token.text.upper(), start, end), index + 1
     if token.text not in _SYMBOLS:
+        parameter = _PARAMETER.match(text, start)
+        if parameter is not None and parameter.end() >= end:
+            end = parameter.end()
+            index = next((i for i in range(index, len(raw)) if raw[i].start >= end), len(raw))
+            return Token(Kind.PARAMETER, parameter.group(), "", start, end), index
         odd = re.search(r"[^A-Za-z0-9_@]", token.text)
         raise _unexpected(text, start + (odd.start() if odd else 0), lines)
     return Token(Kind.SYMBOL, token.text, token.text, start, end), index + 1

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
 from millstream.service.execution import execute_piece
+from millstream.service.instances.joining import held_here
+from millstream.service.instances.neighbours import Neighbour
+from millstream.service.metrics.figures import QueryMetrics
 from millstream.service.session import Session
 from millstream.service.text import parse_text
 from millstream_server.answers import objects
 from millstream_server.endpoints import body_of, media_type, principal_of
 from millstream_server.entities import changed
+from millstream_server.entities.changed import Entity
 from millstream_server.entities.view import View
 from millstream_server.failures import INTERNAL_ONLY, MALFORMED, RefusedError, refusal
 from millstream_server.requests import parsed_body
@@ -29,33 +32,79 @@ async def cluster_status(request: Request, server: Server) -> Response:
     """GET /clusterStatus."""
     kind = media_type(request)
     view = await server.run(server.view, principal_of(request))
-    return objects({"clusterStatus": {view.host: _host(view)}}, kind)
+    hosts = {other.host: _other(other, view) for other in view.neighbours}
+    return objects({"clusterStatus": {**hosts, view.host: _this(view)}}, kind)
 
 
-def _host(view: View) -> dict[str, Any]:
-    now = view.engine.clock()
-    persistent = [query for query in view.figures.queries if query.type == "PERSISTENT"]
+def _this(view: View) -> Entity:
     per_query, lags = {}, {}
-    for query in persistent:
-        store = f"{view.engine.settings.internal_prefix}{query.query_id}"
+    for query in _persistent(view):
         places = query.places
-        per_query[query.query_id] = {
-            "activeStores": [f"{sub.index}" for sub in query.sub_topologies],
-            "activePartitions": [{"topic": p.topic, "partition": p.partition} for p in places],
-            "standByStores": [],
-            "standByPartitions": [],
-        }
-        by_partition = {
-            str(place.partition): {
-                "currentOffsetPosition": place.position,
-                "endOffsetPosition": place.position + (place.lag or 0),
-                "offsetLag": place.lag or 0,
+        standby = held_here(view.engine, query.query_id).standby
+        active = [{"topic": p.topic, "partition": p.partition} for p in places]
+        per_query[query.query_id] = _shares(active, _sources(query, standby, view), query)
+        lags[_store(query, view)] = _lags(
+            {
+                str(place.partition): {
+                    "currentOffsetPosition": place.position,
+                    "endOffsetPosition": place.position + (place.lag or 0),
+                    "offsetLag": place.lag or 0,
+                }
+                for place in places
             }
-            for place in places
-        }
-        lags[store] = {"lagByPartition": by_partition, "size": len(by_partition)}
+        )
+    return _host(True, view.engine.clock(), per_query, lags)
+
+
+def _other(other: Neighbour, view: View) -> Entity:
+    """Another instance, by what it has said of itself."""
+    per_query, lags = {}, {}
+    for query in _persistent(view):
+        held = other.presence.held(query.query_id)
+        active, standby = (_sources(query, held_, view) for held_ in (held.active, held.standby))
+        per_query[query.query_id] = _shares(active, standby, query)
+        behind = {**dict.fromkeys(held.active, 0), **held.standby}
+        lags[_store(query, view)] = _lags(
+            {str(number): {"offsetLag": lag} for number, lag in sorted(behind.items())}
+        )
+    return _host(other.alive, other.heard_at, per_query, lags)
+
+
+def _persistent(view: View) -> list[QueryMetrics]:
+    return [query for query in view.figures.queries if query.type == "PERSISTENT"]
+
+
+def _store(query: QueryMetrics, view: View) -> str:
+    return f"{view.engine.settings.internal_prefix}{query.query_id}"
+
+
+def _sources(query: QueryMetrics, partitions: Iterable[int], view: View) -> list[Entity]:
+    """The partitions of those numbers of all that a query is made from."""
+    catalog = view.engine.catalog
+    record = catalog.queries.get(query.query_id)
+    names = record.sources if record else ()
+    topics = dict.fromkeys(catalog.sources[name].topic for name in names)
+    numbers = sorted(partitions)
+    return [{"topic": name, "partition": number} for name in topics for number in numbers]
+
+
+def _shares(active: list[Entity], standby: list[Entity], query: QueryMetrics) -> Entity:
+    stores = [f"{sub.index}" for sub in query.sub_topologies]
     return {
-        "hostAlive": True,
+        "activeStores": stores if active else [],
+        "activePartitions": active,
+        "standByStores": stores if standby else [],
+        "standByPartitions": standby,
+    }
+
+
+def _lags(by_partition: Entity) -> Entity:
+    return {"lagByPartition": by_partition, "size": len(by_partition)}
+
+
+def _host(alive: bool, now: int, per_query: Entity, lags: Entity) -> Entity:
+    return {
+        "hostAlive": alive,
         "lastStatusUpdateMs": now,
         "activeStandbyPerQuery": per_query,
         "hostStoreLags": {"stateStoreLags": lags, "updateTimeMs": now},
@@ -98,7 +147,7 @@ async def terminate(request: Request, server: Server) -> Response:
         raise refusal(error, TERMINATE) from error
     server.state = State.TERMINATED
     status = {"status": "SUCCESS", "message": "Cluster terminated.", "queryId": None}
-    server.note(COMMAND, status)
+    server.statuses[COMMAND] = status
     number = server.last_command
     return objects([changed.current_status(TERMINATE, COMMAND, status, number)], kind)
 

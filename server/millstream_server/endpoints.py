@@ -101,7 +101,7 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
     wanted = asked(parsed_body(await body_of(request, server)))
     await server.caught_up(wanted.after_command)
     session = server.session(wanted)
-    found = await server.lookups.find(wanted.sql, principal_of(request), session)
+    found = await server.lookups.find(wanted, principal_of(request), session)
     if found is not None:
         framing = framing_of(kind, pull=True)
         return Response(queries.whole(found, framing), media_type=framing.media_type)

@@ -90,9 +90,9 @@ class RefusedError(Exception):
 
 
 def refusal(
-    error: MillstreamError, statement: str, entities: Sequence[Mapping[str, Any]] = ()
+    error: MillstreamError, statement: str | None, entities: Sequence[Mapping[str, Any]] = ()
 ) -> RefusedError:
-    """What an error of the engine is to a client that gave this statement."""
+    """What an error of the engine is to a client that gave this statement, or none."""
     code = _OF_ENGINE.get(error.code, SERVER_ERROR)
     if error.code not in _OF_ENGINE:
         match error:

@@ -18,6 +18,13 @@ _SETTINGS = {
     "type": "object",
     "additionalProperties": {"type": ["string", "number", "boolean"]},
 }
+_PARAMETER = {"type": ["string", "number", "boolean", "null"]}
+_PARAMETERS = {
+    "oneOf": [
+        {"type": "array", "items": _PARAMETER},
+        {"type": "object", "additionalProperties": _PARAMETER},
+    ]
+}
 _HOST = {
     "type": "object",
     "properties": {"host": _TEXT, "port": _WHOLE},
@@ -80,9 +87,15 @@ SCHEMAS: dict[str, Any] = {
         sessionVariables=_SETTINGS,
         requestProperties=_ANY,
         commandSequenceNumber=_WHOLE,
+        parameters=_PARAMETERS,
     ),
     "QueryStreamArgs": _object(
-        "sql", sql=_SQL, properties=_SETTINGS, sessionVariables=_SETTINGS, requestProperties=_ANY
+        "sql",
+        sql=_SQL,
+        properties=_SETTINGS,
+        sessionVariables=_SETTINGS,
+        requestProperties=_ANY,
+        parameters=_PARAMETERS,
     ),
     "CloseQueryArgs": _object("queryId", queryId=_TEXT),
     "ClusterTerminateRequest": _object(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from millstream_parser import Values
 from millstream_server.failures import MALFORMED, UNACCEPTABLE, RefusedError
 
 
@@ -21,6 +22,8 @@ class Asked:
     """Between servers."""
     after_command: int | None = None
     """Wait until this command has been carried out here."""
+    parameters: Values = ()
+    """What `?`, `$1` or `:name` stand for."""
 
 
 def parsed_body(body: bytes) -> dict[str, Any]:
@@ -48,6 +51,7 @@ def asked(value: Mapping[str, Any]) -> Asked:
         settings_of(value, "sessionVariables"),
         _object(value, "requestProperties"),
         number,
+        parameters_of(value),
     )
 
 
@@ -57,6 +61,16 @@ def settings_of(value: Mapping[str, Any], *names: str) -> dict[str, str]:
     for name in names:
         for key, item in _object(value, name).items():
             found[key] = _setting(key, item)
+    return found
+
+
+def parameters_of(value: Mapping[str, Any]) -> Values:
+    """The values for parameters, in a list or by name; what each may be is asked later."""
+    found = value.get("parameters")
+    if found is None:
+        return ()
+    if not isinstance(found, list | dict):
+        raise RefusedError(MALFORMED, "parameters must be a list, or an object")
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from millstream.model.errors import MillstreamError
+from millstream.service.command_log.outcomes import Outcomes
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import History
@@ -36,7 +36,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 COMPATIBLE_VERSION = "0.29.0"
 """The version of ksqlDB whose API this is: clients look at it."""
-STATUSES_MAX = 10_000
 _COMMAND_PAUSE_S = 0.02
 
 
@@ -61,7 +60,6 @@ class ServerSettings:
     """How a server answers. `properties` are those every request begins with."""
 
     service_id: str = "default_"
-    cluster_id: str = "embedded"
     host: str = "localhost:8088"
     """How this server is called in descriptions."""
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +85,7 @@ class Server:
     ) -> None:
         self.engine = engine
         self.settings = settings or ServerSettings()
+        engine.whereabouts.host = self.settings.host
         self.guard: Guard = guard or OpenDoor()
         self.state = State.READY
         self.pulling = 0
@@ -95,7 +94,9 @@ class Server:
         """Those whose rows go to their clients as they are read."""
         self.owners: dict[str, str] = {}
         """Who has begun the push queries that run."""
-        self.statuses: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._outcomes = Outcomes(engine)
+        self.statuses: dict[str, Mapping[str, Any]] = {}
+        """Those of commands that are on no topic."""
         self._statements = ThreadPoolExecutor(
             self.settings.statement_threads, "millstream-statement"
         )
@@ -117,7 +118,14 @@ class Server:
         """The engine as it is now, as far as the principal may see it."""
         sight = self.guard.sight(principal, self.engine.catalog)
         pushing = [name for name in sorted(self.engine.pushing) if self.may_end(principal, name)]
-        return View(self.engine, metrics(self.engine), self.settings.host, sight, pushing)
+        return View(
+            self.engine,
+            metrics(self.engine),
+            self.settings.host,
+            sight,
+            pushing,
+            self.engine.whereabouts.neighbours(),
+        )
 
     def may_end(self, principal: Principal, query_id: str) -> bool:
         """Whether a push query is the principal's own, or they operate it."""
@@ -144,9 +152,11 @@ class Server:
 
     async def caught_up(self, number: int | None) -> None:
         """Wait until a command has been carried out here; RefusedError when that takes long."""
+        if number is None:
+            return
         loop = asyncio.get_running_loop()
         until = loop.time() + self.settings.command_timeout_ms / 1000
-        while number is not None and self.last_command < number:
+        while self.last_command < number:
             if loop.time() >= until:
                 raise RefusedError(
                     COMMAND_TIMEOUT,
@@ -162,16 +172,10 @@ class Server:
         engine = self.engine
         return (engine.ledger.position if engine.shared else engine.commands.next_offset) - 1
 
-    def note(self, command: str, status: Mapping[str, Any]) -> None:
-        """Remember the status of a command; the oldest are forgotten."""
-        self.statuses[command] = status
-        self.statuses.move_to_end(command)
-        while len(self.statuses) > STATUSES_MAX:
-            self.statuses.popitem(last=False)
-
     def known_statuses(self) -> Mapping[str, Mapping[str, Any]]:
-        """Those of the commands given here, and of those that made what the catalog has."""
-        return {**statuses_of(self.engine.catalog), **self.statuses}
+        """Those of all commands that the service knows of, and of what was given here besides.
+        May wait: call it in a thread."""
+        return {**statuses_of(self._outcomes.known()), **self.statuses}
 
     def close(self) -> None:
         """Let no more statements in, and end the push queries so that their clients leave."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -11,7 +14,7 @@ from millstream.service.metrics.metrics import metrics
 from millstream.service.metrics.prometheus import CONTENT_TYPE, exposition
 from millstream_server.answers import objects
 from millstream_server.endpoints import media_type
-from millstream_server.failures import MALFORMED, NOT_FOUND, RefusedError
+from millstream_server.failures import MALFORMED, NOT_FOUND, RefusedError, refusal
 from millstream_server.server import COMPATIBLE_VERSION, Server
 
 
@@ -24,7 +27,7 @@ async def info(request: Request, server: Server) -> Response:
     """GET /info."""
     about = {
         "version": COMPATIBLE_VERSION,
-        "kafkaClusterId": server.settings.cluster_id,
+        "kafkaClusterId": server.engine.whereabouts.cluster_id,
         "ksqlServiceId": server.settings.service_id,
         "serverStatus": "RUNNING" if _healthy(server) else "ERROR",
     }
@@ -65,20 +68,27 @@ async def live(request: Request, server: Server) -> Response:
 
 async def all_statuses(request: Request, server: Server) -> Response:
     """GET /status."""
-    known = server.known_statuses()
+    known = await _known(server)
     found = {command: status["status"] for command, status in known.items()}
     return objects({"commandStatuses": found}, media_type(request))
 
 
 async def one_status(request: Request, server: Server) -> Response:
     """GET /status/{type}/{entity}/{action}. The name may be given without its quotes."""
-    known = server.known_statuses()
+    known = await _known(server)
     kind, entity, action = (request.path_params[name] for name in ("type", "entity", "action"))
     for name in (entity, f"`{entity}`"):
         status = known.get(f"{kind}/{name}/{action}")
         if status is not None:
             return objects(status, media_type(request))
     raise RefusedError(NOT_FOUND, f"Command not found: {kind}/{entity}/{action}")
+
+
+async def _known(server: Server) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        return await server.run(server.known_statuses)
+    except MillstreamError as error:
+        raise refusal(error, None) from error
 
 
 async def is_valid_property(request: Request, server: Server) -> Response:
@@ -107,7 +117,7 @@ async def metadata_id(request: Request, server: Server) -> Response:
 
 def _cluster(server: Server) -> dict[str, object]:
     clusters = {
-        "kafka-cluster": server.settings.cluster_id,
+        "kafka-cluster": server.engine.whereabouts.cluster_id,
         "ksql-cluster": server.settings.service_id,
     }
     return {"id": "", "scope": {"path": [], "clusters": clusters}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
 from millstream.service.execution import execute_piece, parsed
 from millstream.service.queries import topology_of
+from millstream.service.rehearsal import Rehearsal
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
@@ -22,6 +24,7 @@ from millstream_server.entities.described import (
     described_source,
     described_sources,
     explained,
+    found_source,
     planned_description,
     query_description,
 )
@@ -42,7 +45,7 @@ def pieces_of(asked: Asked, session: Session) -> list[Piece]:
     found: list[Piece] = []
     text = asked.sql
     try:
-        for piece in parsed(asked.sql, ahead, test_statements=False):
+        for piece in parsed(asked.sql, ahead, asked.parameters, test_statements=False):
             found.append(replace(piece, text=_ended(piece.text)))
             if isinstance(piece.statement, s.DefineVariable | s.SetProperty):
                 text = found[-1].text
@@ -73,6 +76,8 @@ def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
                 piece.text,
             )
         server.guard.authorise(principal, piece, session)
+    if len(pieces) > 1:
+        _rehearse(server, pieces, session)
     entities: list[Entity] = []
     for number, piece in enumerate(pieces):
         if number:
@@ -86,6 +91,19 @@ def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
         if entity is not None:
             entities.append(entity)
     return entities
+
+
+def _rehearse(server: Server, pieces: Sequence[Piece], session: Session) -> None:
+    """Refuse a request of which a statement could not be executed, before the first one is."""
+    rehearsal = Rehearsal(server.engine, session)
+    for piece in pieces:
+        try:
+            if isinstance(piece.statement, s.Describe) and piece.statement.what == "SOURCE":
+                found_source(piece.statement.name, rehearsal.catalog)
+            else:
+                rehearsal.check(piece)
+        except MillstreamError as error:
+            raise refusal(error, piece.text) from error
 
 
 def _executed(
@@ -130,7 +148,6 @@ def _shown(server: Server, piece: Piece, session: Session, principal: Principal)
 def _command(server: Server, piece: Piece, done: Done) -> Entity:
     command = changed.command_id(piece.statement, done.query_id)
     status = changed.status(done, piece.statement)
-    server.note(command, status)
     return changed.current_status(piece.text, command, status, server.last_command)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from typing import Any
 
 import httpx
+from confluent_kafka.admin import AdminClient
 
 import millstream
+from millstream_server.server import ServerSettings
 from tests.served import served
 
 PATIENCE_S = 60
@@ -46,3 +49,34 @@ def test_a_session_over_http(servers: str) -> None:
         assert ended["commandStatus"]["status"] == "SUCCESS"
         assert client.get("/status/table/TOTALS/create").json()["queryId"] == query_id
         assert client.post("/ksql/terminate", json={"deleteTopicList": [".*"]}).status_code == 200
+
+
+def test_two_servers_of_one_service_tell_of_each_other(servers: str) -> None:
+    name = f"served-{uuid.uuid4().hex[:8]}"
+    cluster = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=PATIENCE_S).cluster_id
+    with (
+        millstream.connect(kafka=servers, service_id=name) as here,
+        millstream.connect(kafka=servers, service_id=name) as there,
+        served(here.engine, settings=ServerSettings(host="here:8088")) as door,
+        served(there.engine, settings=ServerSettings(host="there:8088")),
+        httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client,
+    ):
+
+        def ksql(text: str) -> Any:
+            return client.post("/ksql", json={"ksql": text}).raise_for_status().json()
+
+        info = client.get("/info").json()["KsqlServerInfo"]
+        assert info["kafkaClusterId"] == cluster
+        ksql(
+            f"CREATE STREAM s (id INT KEY, n INT) WITH (kafka_topic='{name}', format='JSON',"
+            " partitions=2); CREATE TABLE t AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;"
+        )
+        until = time.monotonic() + PATIENCE_S
+        while ksql("SHOW QUERIES;")[0]["queries"][0]["statusCount"] != {"RUNNING": 2}:
+            assert time.monotonic() < until, ksql("SHOW QUERIES;")
+        found = client.get("/clusterStatus").json()["clusterStatus"]
+        assert {host: status["hostAlive"] for host, status in found.items()} == {
+            "here:8088": True,
+            "there:8088": True,
+        }
+        client.post("/ksql/terminate", json={"deleteTopicList": [".*"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -16,6 +17,8 @@ from millstream.model.types import BIGINT, INTERVAL_UNIT, NULL, SqlType
 DECIMAL_DIVIDE = "ms_decimal_divide"
 DECIMAL_MULTIPLY = "ms_decimal_multiply"
 """Names of the functions in `udfs`."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:@ ]*")
 
 
 @lru_cache(maxsize=10_000)
@@ -37,6 +40,9 @@ def literal(value: Value) -> str:
             return f"CAST('{value!r}' AS DOUBLE)"
         case decimal.Decimal():
             return format(value, "f") if value >= 0 else f"({value:f})"
+        case str() if _PLAIN.fullmatch(value):
+            # Nothing to escape; printing it costs more than looking a key up.
+            return f"'{value}'"
         case str():
             return exp.Literal.string(value).sql(dialect="duckdb")
         case bytes():

@@ -34,7 +34,7 @@ from millstream.plan.literals import coerce, is_null, negated, number_literal
 from millstream.plan.nested import field_of, make_array, make_map, make_struct, subscript
 from millstream.plan.operators import arithmetic, boolean, compare, timestamp_text
 from millstream.plan.quoting import quoted
-from millstream.plan.scope import Scope, resolve_column
+from millstream.plan.scope import Scope, placed, resolve_column
 from millstream.plan.types import sql_type
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -67,10 +67,12 @@ def type_expression(tree: exp.Expression, scope: Scope) -> Expression:
         left, right = _item(tree.this, scope), _item(tree.expression, scope)
         left = timestamp_text(_column_name(tree.expression), left)
         right = timestamp_text(_column_name(tree.this), right)
-        return compare(_COMPARISONS[kind], left, right)
+        with placed(tree, scope.text):
+            return compare(_COMPARISONS[kind], left, right)
     if kind in _ARITHMETIC:
         left, right = _item(tree.this, scope), _item(tree.expression, scope)
-        return arithmetic(_ARITHMETIC[kind], left, right, quoted(tree, scope))
+        with placed(tree, scope.text):
+            return arithmetic(_ARITHMETIC[kind], left, right, quoted(tree, scope))
     match tree:
         case exp.Column():
             return resolve_column(tree, scope)

@@ -16,7 +16,7 @@ from millstream.model.errors import StatementError
 from millstream.query.allowed import FUNCTIONS, NODES
 from millstream.query.growth import bounded_growth
 from millstream_parser.history import Range
-from millstream_parser.statements import AliasedSource, Query, SelectStatement
+from millstream_parser.statements import AliasedSource, Query, SelectStatement, Span
 
 UNREADABLE = "E-SYNTAX"
 """The code of the error for a text that is no SQL."""
@@ -26,10 +26,12 @@ _MARK = "FOR VERSION AS OF"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a query whose ranges of history are replaced by marks, and what they say."""
+    """The text of a query whose ranges of history and whose parameters are replaced by marks, and
+    what these stand for."""
 
     text: str
     ranges: tuple[Range, ...] = ()
+    bound: tuple[exp.Expression, ...] = ()
 
     @staticmethod
     def of(statement: SelectStatement, text: str) -> Written:
@@ -39,10 +41,18 @@ class Written:
         if query is not None:
             given = (source.range for source in sources_in(query))
             ranges = [(part.span, part) for part in given if part is not None and part.span]
-        for number, (span, _) in reversed(list(enumerate(ranges))):
-            mark = f"{_MARK} {number}"
+        cut = [span for span, _ in ranges]
+        bound = [part for part in statement.bound if not any(_within(part[0], c) for c in cut)]
+        marks = [(span, f"{_MARK} {number}") for number, span in enumerate(cut)]
+        marks += [(span, f"${number}") for number, (span, _) in enumerate(bound, 1)]
+        for span, mark in sorted(marks, key=lambda item: item[0].start, reverse=True):
             text = f"{text[: span.start - begins]}{mark}{text[span.end - begins :]}"
-        return Written(text, tuple(part for _, part in ranges))
+        values = tuple(value for _, value in bound)
+        return Written(text, tuple(part for _, part in ranges), values)
+
+
+def _within(span: Span, other: Span) -> bool:
+    return other.start <= span.start and span.end <= other.end
 
 
 def sources_in(query: Query) -> tuple[AliasedSource, ...]:
@@ -57,7 +67,7 @@ def extended_sql(written: Written, relation: Callable[[str, Range | None], str])
     range of its history, or raises StatementError. Raises StatementError for whatever is not on
     the lists.
     """
-    tree = _parsed(written.text)
+    tree = _with_values(_parsed(written.text), written.bound)
     ranges = _ranges(tree, written.ranges)
     for node in list(tree.walk()):
         _check(node)
@@ -142,6 +152,15 @@ def _parsed(text: str) -> exp.Expr:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise StatementError("A pull query is one SELECT")
     return trees[0]
+
+
+def _with_values(tree: exp.Expr, values: Sequence[exp.Expression]) -> exp.Expr:
+    for place in list(tree.find_all(exp.Placeholder)):
+        number = str(place.this)
+        if not number.isdecimal() or not 0 < int(number) <= len(values):
+            raise StatementError("A parameter has no value in this query")
+        place.replace(values[int(number) - 1].copy())
+    return tree
 
 
 def _check(node: exp.Expr) -> None:

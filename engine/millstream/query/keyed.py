@@ -4,7 +4,7 @@ means the same whatever the key is."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -14,6 +14,7 @@ from millstream.model.schema import Schema
 from millstream.operators.sql import identifier
 from millstream.query.conditions import Condition, Value, condition_sql
 from millstream.query.pull import Pull
+from millstream_parser import Values
 from millstream_parser.statements import Query
 
 ASKED = "$asked"
@@ -23,10 +24,17 @@ _ONE_KEY = re.compile(r"""([^'"`\-/$;]*=\s*)(?:'((?:[^'\\$]|'')*)'|([0-9]{1,9}))
 Nothing before it can begin a comment, a quoted name or a variable, so it is read the same way
 whatever comes behind it; the number is an INTEGER."""
 
+_ONE_PARAMETER = re.compile(r"""([^'"`\-/$;?:]*=\s*)(?:\?|\$1)\s*;?\s*""")
+"""The same with a parameter in the place of the constant."""
+_NUMBER_END = 10**9
 
-def key_asked(text: str) -> tuple[str, Value] | None:
+
+def key_asked(text: str, parameters: Values = ()) -> tuple[str, Value] | None:
     """The text up to the key, and the key; None where the text is of another form. Texts with the
-    same beginning and the same type of key differ in nothing else."""
+    same beginning and the same type of key differ in nothing else, whether the key is in the text
+    or the value of its one parameter."""
+    if parameters:
+        return _parameter_asked(text, parameters)
     found = _ONE_KEY.fullmatch(text) if len(text) <= TEXT_MAX else None
     if found is None:
         return None
@@ -34,6 +42,18 @@ def key_asked(text: str) -> tuple[str, Value] | None:
     if number is None:
         return f"{before}'", string.replace("''", "'")
     return before, int(number)
+
+
+def _parameter_asked(text: str, parameters: Values) -> tuple[str, Value] | None:
+    found = _ONE_PARAMETER.fullmatch(text) if len(text) <= TEXT_MAX else None
+    if found is None or len(parameters) != 1 or isinstance(parameters, Mapping):
+        return None
+    before, (key,) = found.group(1), parameters
+    if isinstance(key, str):
+        return (f"{before}'", key) if key.isprintable() else None
+    if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < _NUMBER_END:
+        return before, key
+    return None
 
 
 def key_column(query: Query, plan: Pull, key: Schema) -> str | None:

@@ -129,6 +129,11 @@ class Instance(Generic[Batch]):
         they are known."""
         return tuple(status_of(execution, ends) for execution in tuple(self._queries.values()))
 
+    def states(self) -> dict[str, QueryState]:
+        """What each query is doing."""
+        queries = tuple(self._queries.values())
+        return {query.spec.query_id: query.state for query in queries}
+
     def tasks(self, query_id: str) -> tuple[TaskStatus, ...]:
         """The open tasks of a query; none where it is not here."""
         execution = self._queries.get(query_id)

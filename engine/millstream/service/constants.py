@@ -16,7 +16,7 @@ from millstream.operators.expressions import compile_expression
 from millstream.operators.udfs import register_expressions
 from millstream.plan.assignable import assignable
 from millstream.plan.literals import coerce
-from millstream.plan.scope import Scope
+from millstream.plan.scope import Scope, placed
 from millstream.plan.typing import type_expression
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
@@ -25,21 +25,24 @@ from millstream_parser.statements import Tree
 _CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)
 
 
-def constant_row(columns: Sequence[Column], trees: Sequence[Tree], engine: Engine) -> pa.Table:
-    """One row with the value of each expression as the type of its column."""
+def constant_row(
+    columns: Sequence[Column], trees: Sequence[Tree], script: str, engine: Engine
+) -> pa.Table:
+    """One row with the value of each expression as the type of its column; the spans of the trees
+    refer to `script`."""
     scope = Scope((), engine.functions, engine.catalog.types, clause="VALUES")
-    expressions = [
-        _fitting(type_expression(tree, scope), column)
-        for tree, column in zip(trees, columns, strict=True)
-    ]
+    expressions = []
+    for tree, column in zip(trees, columns, strict=True):
+        with placed(tree, script):
+            expressions.append(_fitting(type_expression(tree, scope), column))
     names = [f"c{index}" for index in range(len(columns))]
     literals = [_literal(e, column) for e, column in zip(expressions, columns, strict=True)]
     if all(literal is not None for literal in literals):
         return pa.table(literals, names=names)
-    arrays = [
-        _computed(expression, column, engine)
-        for expression, column in zip(expressions, columns, strict=True)
-    ]
+    arrays = []
+    for tree, expression, column in zip(trees, expressions, columns, strict=True):
+        with placed(tree, script):
+            arrays.append(_computed(expression, column, engine))
     return pa.table(arrays, names=names)
 
 

@@ -19,6 +19,7 @@ from millstream.service.metrics.figures import EngineMetrics
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import Result
 from millstream.service.session import Session
+from millstream_parser import Values
 
 
 class Database:
@@ -28,23 +29,26 @@ class Database:
         self.engine = engine
         self.session = session
 
-    def execute(self, sql: str) -> Result:
+    def execute(self, sql: str, parameters: Values = ()) -> Result:
         """Execute one or more statements; returns what the last one gave.
 
-        All statements are parsed before the first one runs. Raises MillstreamError.
+        `parameters` are the values of `?`, or of `$1`, `$2`, …, in the text; or, as a mapping, of
+        `:name`. Each stands for a literal: None, a bool, int, float (DOUBLE), Decimal, str, date,
+        time or datetime. All statements are parsed before the first one runs. Raises
+        MillstreamError.
         """
-        results = list(self.each(sql))
+        results = list(self.each(sql, parameters))
         if not results:
             raise StatementError("there is no statement in the text")
         return results[-1]
 
-    def each(self, sql: str) -> Iterator[Result]:
+    def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
         """Execute statements one after another, giving each one's result."""
-        return execute_script(self.engine, sql, self.session)
+        return execute_script(self.engine, sql, self.session, parameters)
 
-    def sql(self, sql: str) -> Result:
+    def sql(self, sql: str, parameters: Values = ()) -> Result:
         """The same as `execute`."""
-        return self.execute(sql)
+        return self.execute(sql, parameters)
 
     def register(self, *functions: UserFunction) -> None:
         """Make functions in Python (`millstream.udf`, `udaf`, `udtf`) known to later statements.

@@ -21,11 +21,12 @@ from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
 from millstream.runtime.instance import Instance
-from millstream.runtime.spec import QueryStatus, RuntimeSettings
+from millstream.runtime.spec import QueryState, QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
 from millstream.service.command_log.ledger import Ledger, World
 from millstream.service.history.historical import Historical
+from millstream.service.instances.neighbours import Whereabouts
 from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -123,6 +124,7 @@ class Engine:
         """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
         """Where state is that other instances hold; None where all of it is here."""
+        self.whereabouts = Whereabouts()
         self.on_start: list[Callable[[], None]] = []
         """Called by `start`."""
         self.on_close: list[Callable[[], None]] = []
@@ -171,15 +173,28 @@ class Engine:
     def scratch(self) -> Engine:
         """An engine to replay commands in, with an empty catalog. Nothing else may be done with
         it: log, state and runtime are this one's."""
-        made = copy.copy(self)
+        made = self.beside()
         made.clear()
-        made.processing_log = ProcessingLog()
+        return made
+
+    def beside(self) -> Engine:
+        """The same with a copy of the catalog, and what belongs to it."""
+        made = copy.copy(self)
+        made.processing_log, made.ledger = ProcessingLog(), Ledger()
+        made.plans, made.topics = dict(self.plans), dict(self.topics)
+        made.paused, made.failed = set(self.paused), dict(self.failed)
         return made
 
     def clear(self) -> None:
         """Forget the catalog, before any query was started."""
         self.catalog, self.ledger = Catalog(), Ledger()
         self.plans, self.paused, self.topics, self.failed = {}, set(), {}, {}
+
+    def states(self) -> dict[str, str]:
+        """What each query of the catalog does here, by the names of `QueryState`."""
+        states = dict.fromkeys(self.failed, QueryState.ERROR) | self.instance.states()
+        known = self.catalog.queries
+        return {name: state.value for name, state in states.items() if name in known}
 
     def statuses(self) -> tuple[QueryStatus, ...]:
         """What every running query is doing, told within a second. Where a log does not answer,

@@ -34,8 +34,17 @@ from millstream.service.statements import (
 )
 from millstream.service.statements.explain import explain
 from millstream.service.statements.printing import print_topic
-from millstream.service.text import Piece, locate, parse_text, read_text, split_text, substituted
+from millstream.service.text import (
+    Piece,
+    locate,
+    parameters_for,
+    parse_text,
+    read_text,
+    split_text,
+    substituted,
+)
 from millstream.state.store import Store
+from millstream_parser import Values
 from millstream_parser import statements as s
 
 
@@ -58,6 +67,7 @@ def open_engine(
         log.close()
         raise
     engine.files = files_of(path)
+    engine.whereabouts.cluster_id = identity
     engine.history.on_spark.database = engine.files.get("log")
     engine.history.on_spark.database_id = identity
     if problem is not None:
@@ -89,15 +99,20 @@ def resume_engine(
     return engine
 
 
-def execute_script(engine: Engine, text: str, session: Session) -> Iterator[Result]:
+def execute_script(
+    engine: Engine, text: str, session: Session, parameters: Values = ()
+) -> Iterator[Result]:
     """Parse everything, then execute statement by statement, giving each result."""
-    for piece in parsed(text, session):
+    for piece in parsed(text, session, parameters):
         yield execute_piece(engine, piece, session)
 
 
-def parsed(text: str, session: Session, *, test_statements: bool = True) -> Iterator[Piece]:
+def parsed(
+    text: str, session: Session, parameters: Values = (), *, test_statements: bool = True
+) -> Iterator[Piece]:
     """The statements of a script. One that changes what variables stand for is parsed as it
-    runs. See `parse_text`."""
+    runs. See `parse_text` and `parameters_for`."""
+    values = parameters_for(text, parameters)
     extended = session.flag("millstream.query.pull.extended.enabled")
     changing = any(word in text.upper() for word in ("DEFINE", "VARIABLE.SUBSTITUTION"))
     for part in split_text(text) if changing else (text,):
@@ -106,6 +121,7 @@ def parsed(text: str, session: Session, *, test_statements: bool = True) -> Iter
             substituted(part, session.variables) if substituting else part,
             extended_pull=extended,
             test_statements=test_statements,
+            parameters=values,
         )
 
 
@@ -133,7 +149,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
         case s.SelectStatement():
             return pulling.pull(statement, piece, engine, session)
         case s.InsertValues():
-            return inserting.insert_values(statement, engine, session)
+            return inserting.insert_values(statement, piece.script, engine, session)
         case s.CopyFrom():
             return inserting.copy_from(statement, engine, session)
         case s.Show():
@@ -147,7 +163,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
         case s.SetProperty() | s.DefineVariable():
             return control.set_property(statement, session)
         case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
-            return asserts.check(statement, engine, session)
+            return asserts.check(statement, piece.script, engine, session)
         case s.RunScript(path):
             return _run_script(engine, path, session)
         case s.Spool():

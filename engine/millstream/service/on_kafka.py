@@ -75,6 +75,7 @@ def open_kafka_engine(
         failed.callback(engine.close)
         joined.append(join_service(engine, sharing))
         failed.pop_all()
+    engine.whereabouts.cluster_id = log.cluster_id()
     engine.files = {} if state == MEMORY else {"state": state}
     engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millstream.model.errors import MillstreamError, Span, StatementError
-from millstream_parser import SyntaxFailure, parse, split, substitute
+from millstream_parser import (
+    Parameters,
+    SyntaxFailure,
+    Values,
+    parse,
+    print_statement,
+    split,
+    substitute,
+)
 from millstream_parser import statements as s
 
 
@@ -30,15 +38,47 @@ def read_text(path: str, what: str) -> str:
 
 
 def parse_text(
-    text: str, *, extended_pull: bool = True, test_statements: bool = True
+    text: str,
+    *,
+    extended_pull: bool = True,
+    test_statements: bool = True,
+    parameters: Parameters | None = None,
 ) -> list[Piece]:
     """The statements of a script; StatementError where it does not parse. A server knows no
-    `test_statements` (ASSERT VALUES, STREAM and TABLE)."""
+    `test_statements` (ASSERT VALUES, STREAM and TABLE). The text of a statement that is kept is
+    printed anew where it may have parameters: their values are in it then."""
     try:
-        parsed = parse(text, extended_pull=extended_pull, test_statements=test_statements)
+        parsed = parse(
+            text,
+            extended_pull=extended_pull,
+            test_statements=test_statements,
+            parameters=parameters,
+        )
     except SyntaxFailure as failure:
-        raise _translated(failure) from failure
-    return [Piece(statement, _text_of(statement, text), text) for statement in parsed]
+        raise translated(failure) from failure
+    return [
+        Piece(
+            statement,
+            _text_of(statement, text)
+            if parameters is None or isinstance(statement, s.SelectStatement)
+            else print_statement(statement),
+            text,
+        )
+        for statement in parsed
+    ]
+
+
+def parameters_for(text: str, values: Values) -> Parameters | None:
+    """The values for the parameters of a script; None where there are none. StatementError where
+    they are too many, too few, or cannot be used."""
+    if not values:
+        return None
+    parameters = Parameters(values)
+    try:
+        parameters.check(text)
+    except SyntaxFailure as failure:
+        raise translated(failure) from failure
+    return parameters
 
 
 def split_text(text: str) -> Iterator[str]:
@@ -46,7 +86,7 @@ def split_text(text: str) -> Iterator[str]:
     try:
         spans = split(text)
     except SyntaxFailure as failure:
-        raise _translated(failure) from failure
+        raise translated(failure) from failure
     for span in spans:
         place = "\n" * (span.line - 1) + " " * (span.column - 1)
         yield place + text[span.start : span.end]
@@ -57,10 +97,11 @@ def substituted(text: str, variables: Mapping[str, str]) -> str:
     try:
         return substitute(text, variables)
     except SyntaxFailure as failure:
-        raise _translated(failure) from failure
+        raise translated(failure) from failure
 
 
-def _translated(failure: SyntaxFailure) -> StatementError:
+def translated(failure: SyntaxFailure) -> StatementError:
+    """What the parser refuses, as an error of the engine."""
     where = failure.span
     span = Span(where.line, where.column, where.start, where.end) if where else None
     return StatementError(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
-from millstream.catalog.catalog import Catalog
+from millstream.service.command_log.replaying import Outcome
 from millstream.service.results import Done
 from millstream_parser import statements as s
 
@@ -40,23 +41,20 @@ def status(done: Done, statement: s.Statement) -> Entity:
     if isinstance(statement, s.ControlQuery):
         past = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}
         message = f"Query {past[statement.action]}."
-    return _succeeded(message, done.query_id)
+    return {"status": "SUCCESS", "message": message, "queryId": done.query_id}
 
 
-def statuses_of(catalog: Catalog) -> dict[str, Entity]:
-    """Of the commands that made what is there, whoever gave them and however long ago."""
+def statuses_of(outcomes: Iterable[Outcome]) -> dict[str, Entity]:
+    """Of commands, whoever gave them and however long ago: the last one of each id."""
     found: dict[str, Entity] = {}
-    for source in catalog.sources.values():
-        kind, query = source.kind.value, source.query_id
-        message = f"Created query with ID {query}" if query else f"{kind.capitalize()} created"
-        found[f"{kind.lower()}/`{source.name}`/create"] = _succeeded(message, query)
-    for name in catalog.types:
-        found[f"type/{name}/create"] = _succeeded(f"Registered custom type with name '{name}'")
+    for outcome in outcomes:
+        statement, done = outcome.statement, outcome.done
+        command = command_id(statement, done.query_id if done else None)
+        if done is None:
+            found[command] = {"status": "ERROR", "message": outcome.reason, "queryId": None}
+        else:
+            found[command] = status(done, statement)
     return found
-
-
-def _succeeded(message: str, query_id: str | None = None) -> Entity:
-    return {"status": "SUCCESS", "message": message, "queryId": query_id}
 
 
 def current_status(text: str, command: str, state: Entity, number: int) -> Entity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column, SourceKind
@@ -46,18 +47,24 @@ def source_description(source: Source, view: View, *, extended: bool) -> Entity:
 
 def described_source(name: str, text: str, view: View, *, extended: bool) -> Entity:
     """The entity of DESCRIBE; StatementError where there is no such source."""
-    source = view.engine.catalog.sources.get(name)
-    if source is None:
-        raise StatementError(
-            f"Could not find STREAM/TABLE '{name}' in the Metastore",
-            hint=view.engine.catalog.spelling_hint(name),
-        )
+    source = found_source(name, view.engine.catalog)
     return {
         "@type": "sourceDescription",
         "statementText": text,
         "sourceDescription": source_description(source, view, extended=extended),
         "warnings": [],
     }
+
+
+def found_source(name: str, catalog: Catalog) -> Source:
+    """What DESCRIBE is about; StatementError where there is no such source."""
+    source = catalog.sources.get(name)
+    if source is None:
+        raise StatementError(
+            f"Could not find STREAM/TABLE '{name}' in the Metastore",
+            hint=catalog.spelling_hint(name),
+        )
+    return source
 
 
 def described_sources(kind: str, text: str, view: View, *, extended: bool) -> Entity:
@@ -93,7 +100,7 @@ def query_description(query_id: str, view: View, plan: str = "", topology: str =
         "topology": topology,
         "executionPlan": plan,
         "overriddenProperties": dict(record.properties) if record else {},
-        "ksqlHostQueryStatus": {view.host: view.state_of(query_id)},
+        "ksqlHostQueryStatus": view.states_of(query_id),
         "queryType": "PERSISTENT" if record else "PUSH",
         "queryErrors": _query_errors(figures),
         "tasksMetadata": _tasks(figures),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
+from millstream.service.instances.neighbours import Neighbour
 from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
 from millstream_server.guarding.visible import Sight
 
@@ -19,13 +21,14 @@ _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 @dataclass(frozen=True, slots=True)
 class View:
     """`host`: "name:port" of this server, as others know it; `sight`: what may be shown;
-    `pushing`: the push queries that may be."""
+    `pushing`: the push queries that may be; `neighbours`: the other instances of the service."""
 
     engine: Engine
     figures: EngineMetrics
     host: str
     sight: Sight
     pushing: Sequence[str]
+    neighbours: Sequence[Neighbour] = ()
 
     def figures_of(self, query_id: str) -> QueryMetrics | None:
         """What a query has done; None where it does not run here."""
@@ -36,6 +39,15 @@ class View:
         """RUNNING, PAUSED or ERROR."""
         found = self.figures_of(query_id)
         return "ERROR" if found is None else _STATES.get(found.state, "RUNNING")
+
+    def states_of(self, query_id: str) -> dict[str, str]:
+        """The same by host: what the other instances of the service say of it, too."""
+        found = {
+            other.host: _STATES.get(other.presence.states[query_id], "RUNNING")
+            for other in self.neighbours
+            if other.alive and query_id in other.presence.states
+        }
+        return {self.host: self.state_of(query_id), **found}
 
     def of_kind(self, kind: SourceKind) -> list[Source]:
         """All streams, or all tables, by name."""
@@ -70,13 +82,18 @@ class View:
     def _query(
         self, query_id: str, text: str, kind: str, sinks: list[str], topics: list[str]
     ) -> dict[str, Any]:
-        state = self.state_of(query_id)
+        states = self.states_of(query_id)
         return {
             "queryString": text,
             "sinks": sinks,
             "sinkKafkaTopics": topics,
             "id": query_id,
-            "statusCount": {state: 1},
+            "statusCount": dict(Counter(states.values())),
             "queryType": kind,
-            "state": state,
+            "state": _together(states.values()),
         }
+
+
+def _together(states: Collection[str]) -> str:
+    """The state of a query that is in several: the worst of them."""
+    return min(states, key=("ERROR", "RUNNING", "PAUSED").index)

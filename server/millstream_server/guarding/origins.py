@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from millstream_server.failures import MISDIRECTED
 from millstream_server.guarding.principal import Refusal, forbidden
 
+_LOOKED_AT = (b"host", b":authority", b"origin")
+
 
 @dataclass(frozen=True, slots=True)
 class Origins:
@@ -24,7 +26,11 @@ class Origins:
 
     def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
         """Why a request with these headers is not answered; None where it is."""
-        found = {name.lower(): value.decode("latin-1") for name, value in headers}
+        found = {
+            name: value.decode("latin-1")
+            for given, value in headers
+            if (name := given.lower()) in _LOOKED_AT
+        }
         host = found.get(b"host", found.get(b":authority", ""))
         if self.hosts and (urlsplit(f"//{host}").hostname or "") not in self.hosts:
             return Refusal(

@@ -18,10 +18,11 @@ from millstream.service.engine import Engine
 from millstream.service.execution import check_running
 from millstream.service.session import Session
 from millstream.service.statements.keyed import KeyedPull, keyed_pull, keyed_rows
-from millstream.service.text import Piece, parse_text
+from millstream.service.text import Piece, parameters_for, parse_text
 from millstream_server.failures import RefusedError, refusal
 from millstream_server.guarding.guard import Guard
 from millstream_server.guarding.principal import Principal
+from millstream_server.requests import Asked
 from millstream_server.rows.values import row_texts
 
 SHAPES_MAX = 1_000
@@ -104,14 +105,15 @@ class Lookups:
         self._waiting: dict[KeyedPull, list[Waiting]] = {}
         self._answering: set[asyncio.Future[None]] = set()
 
-    async def find(self, text: str, principal: Principal, session: Session) -> Found | None:
+    async def find(self, asked: Asked, principal: Principal, session: Session) -> Found | None:
         """The answer to a pull query by key; None for any other statement, also one that is wrong.
         RefusedError where it may not be asked."""
-        split = key_asked(text)
+        text = asked.sql
+        split = key_asked(text, asked.parameters)
         if split is None:
             return None
         begins, key = split
-        shape = self._shape(begins, text)
+        shape = self._shape(begins, asked)
         pull = await asyncio.shield(shape.pull)
         if pull is None:
             return None
@@ -119,20 +121,21 @@ class Lookups:
         batch, places = await self._answered(pull, asking)
         return Found(pull.plan.schema, shape.heads, batch, places)
 
-    def _shape(self, begins: str, text: str) -> Shape:
+    def _shape(self, begins: str, asked: Asked) -> Shape:
         known = self._known.get(begins)
         if known is not None and known.holds(self._engine):
             return known
         if len(self._known) >= SHAPES_MAX:
             self._known.clear()
         loop = asyncio.get_running_loop()
-        pull = loop.run_in_executor(self._threads, self._learned, text)
+        pull = loop.run_in_executor(self._threads, self._learned, asked)
         found = self._known[begins] = Shape(self._engine.catalog, pull)
         return found
 
-    def _learned(self, text: str) -> KeyedPull | None:
+    def _learned(self, asked: Asked) -> KeyedPull | None:
         try:
-            (piece,) = parse_text(text, test_statements=False)
+            parameters = parameters_for(asked.sql, asked.parameters)
+            (piece,) = parse_text(asked.sql, test_statements=False, parameters=parameters)
             return keyed_pull(piece.statement, piece.script, self._engine)
         except MillstreamError:
             return None

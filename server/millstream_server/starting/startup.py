@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from millstream_server.wire.listening import Listener, Tls, bind, serve
 
 STATE_FILE = "millstream.db"
 PUSH_BUFFER_BYTES = 1 << 20
+_EVERYWHERE = ("0.0.0.0", "::", "")
 _LOG = logging.getLogger("millstream.server")
 
 
@@ -96,8 +98,11 @@ def _sharing(config: ServerConfig) -> InstanceSettings:
 
 
 def collect_rarely() -> None:
-    """Look for garbage less often. By Python's own thresholds a server that answers thousands of
-    queries a second does it all the time, and each look at the old objects holds all of them up."""
+    """Look for garbage less often, and not among what is there now. By Python's own thresholds a
+    server that answers thousands of queries a second does it all the time, and each look at the old
+    objects holds all of them up."""
+    gc.collect()
+    gc.freeze()
     gc.set_threshold(100_000, 50, 100)
 
 
@@ -134,8 +139,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
     host, port = listener.address
     return ServerSettings(
         config.text("ksql.service.id"),
-        config.text("bootstrap.servers") or "embedded",
-        f"{host}:{port}",
+        f"{_named(host)}:{port}",
         config.properties,
         answer_bounds(config),
         push_queries_max=config.count("ksql.max.push.queries"),
@@ -145,6 +149,11 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
         body_seconds=config.seconds("millstream.body.deadline.seconds"),
         websocket_seconds=config.count("ksql.websocket.connection.max.timeout.ms") / 1000,
     )
+
+
+def _named(host: str) -> str:
+    """How others call the machine; where it listens to all addresses, by its own name."""
+    return socket.gethostname() if host in _EVERYWHERE else host
 
 
 async def _serve(

@@ -1,8 +1,7 @@
-"""Pull queries by key over keep-alive connections, asked by wrk: how many, and how late.
+"""Pull queries by key over keep-alive connections: how many, and how late.
 
-Once as fast as the connections go (each asks again when it has its answer), once with pauses that
-make them ask somewhat more than the goal in all. Answers are checked by asking for known rows
-meanwhile.
+Once by wrk, as fast as the connections go (each asks again when it has its answer), and once at the
+steady rate of the goal (`steady.py`). Answers are checked by asking for known rows meanwhile.
 """
 
 from __future__ import annotations
@@ -12,20 +11,24 @@ import random
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.server.steady import steadily
 from tests.bench.server.world import Serving
 
 GOAL_PER_S = 2_000
 GOAL_P99_MS = 20.0
+ASKED_PER_S = 2_050
+"""The steady rate: a little more than the goal."""
 CHECKS_PER_S = 5
 _SCRIPT = Path(__file__).with_name("pull.lua")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What wrk saw, and what the server used for it."""
+    """What was seen, and what the server used for it."""
 
     name: str
     per_s: float
@@ -53,24 +56,39 @@ class Load:
 def pulls(server: Serving, keys: int, *, seconds: int, connections: int) -> list[Load]:
     """Measure both; the first seconds warm up."""
     wrk(server, keys, 3, connections, 0)
-    paced = int(connections * 1000 / GOAL_PER_S) - 4
     return [
-        _measured("flat out", server, keys, seconds, connections, 0),
-        _measured("paced", server, keys, seconds, connections, max(1, paced)),
+        _measured("flat out", server, keys, lambda: _flat_out(server, keys, seconds, connections)),
+        _measured("steady", server, keys, lambda: _steady(server, keys, seconds, connections)),
     ]
 
 
-def _measured(
-    name: str, server: Serving, keys: int, seconds: int, connections: int, pause_ms: int
-) -> Load:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    requests: int
+    seconds: float
+    failed: int
+    p50_ms: float
+    p99_ms: float
+
+
+def _flat_out(server: Serving, keys: int, seconds: int, connections: int) -> _Seen:
+    requests, duration_us, failed, p50_us, p99_us = wrk(server, keys, seconds, connections, 0)
+    return _Seen(requests, duration_us / 1e6, failed, p50_us / 1000, p99_us / 1000)
+
+
+def _steady(server: Serving, keys: int, seconds: int, connections: int) -> _Seen:
+    found = steadily(server, keys, per_s=ASKED_PER_S, seconds=seconds, connections=connections)
+    p50, p99 = found.percentile(0.5), found.percentile(0.99)
+    return _Seen(len(found.took_ms), found.seconds, found.failed, p50, p99)
+
+
+def _measured(name: str, server: Serving, keys: int, load: Callable[[], _Seen]) -> Load:
     ended, checked = threading.Event(), []
     checking = threading.Thread(target=_check, args=(server, keys, ended, checked))
     before = server.cpu_s()
     checking.start()
     try:
-        requests, duration_us, failed, p50_us, p99_us = wrk(
-            server, keys, seconds, connections, pause_ms
-        )
+        seen = load()
     finally:
         ended.set()
         checking.join()
@@ -80,13 +98,13 @@ def _measured(
     cpu_s = server.cpu_s() - before
     return Load(
         name,
-        requests / (duration_us / 1e6),
-        p50_us / 1000,
-        p99_us / 1000,
-        failed,
+        seen.requests / seen.seconds,
+        seen.p50_ms,
+        seen.p99_ms,
+        seen.failed,
         len(checked),
         cpu_s,
-        cpu_s / requests * 1e6,
+        cpu_s / seen.requests * 1e6,
         server.rss_mb(),
     )
 

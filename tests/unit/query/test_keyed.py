@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream.query.keyed import key_asked
+from millstream_parser import Values
 
 SELECT = "SELECT * FROM t WHERE k ="
 
@@ -43,6 +44,39 @@ def test_the_key_is_cut_out(text: str, begins: str, key: object) -> None:
 )
 def test_other_texts_are_left_alone(text: str) -> None:
     assert key_asked(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "literal"),
+    [
+        (f"{SELECT} ?;", "it's", f"{SELECT} 'it''s';"),
+        (f"{SELECT} $1 ;", "a", f"{SELECT} 'a' ;"),
+        (f"{SELECT}?", 17, f"{SELECT}17"),
+    ],
+)
+def test_a_parameter_is_the_key_that_it_stands_for(text: str, key: str | int, literal: str) -> None:
+    assert key_asked(text, [key]) == key_asked(literal)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (f"{SELECT} ?;", ["a", "b"]),
+        (f"{SELECT} $2;", ["a"]),
+        (f"{SELECT} :k;", {"k": "a"}),
+        (f"{SELECT} ?;", {"1": "a"}),
+        (f"{SELECT} ?;", [True]),
+        (f"{SELECT} ?;", [-1]),
+        (f"{SELECT} ?;", [10**9]),
+        (f"{SELECT} ?;", [None]),
+        (f"{SELECT} ?;", ["\ud800"]),
+        (f"{SELECT} 'a';", ["a"]),
+        ("SELECT ?, k FROM t WHERE k = ?;", ["a"]),
+        ("SELECT * FROM t -- WHERE k = ?;", ["a"]),
+    ],
+)
+def test_other_parameters_are_left_alone(text: str, values: Values) -> None:
+    assert key_asked(text, values) is None
 
 
 def test_a_string_is_no_number() -> None:

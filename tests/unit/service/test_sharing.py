@@ -67,6 +67,20 @@ def test_with_the_same_token_they_answer_each_other() -> None:
         assert list(db.execute("SELECT * FROM totals ORDER BY item;")) == expected
 
 
+def test_the_others_are_known_as_they_present_themselves() -> None:
+    with database(frozenset(range(4))) as db, database(frozenset({3})) as other:
+        other.engine.whereabouts.host = "two:8088"
+        here = share(db.engine, "one", Door(), held=holding(0), writers=no_writers)
+        there = share(other.engine, "two", Door(token="x"), held=holding(3), writers=no_writers)
+        meet(db, other, there)
+        here.beat()
+        (found,) = db.engine.whereabouts.neighbours()
+        assert (found.host, found.alive) == ("two:8088", True)
+        assert found.heard_at <= db.engine.clock()
+        assert set(found.presence.states.values()) == {"RUNNING"}
+        assert found.presence.states.keys() == other.engine.catalog.queries.keys()
+
+
 def test_closing_the_engine_takes_leave() -> None:
     with millstream.connect(properties={READY_MS: "0"}) as db:
         sharing = share(db.engine, "one", Door(), held=holding(), writers=no_writers)

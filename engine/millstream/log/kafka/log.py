@@ -96,6 +96,10 @@ class KafkaLog:
         """Describe one topic."""
         return self._topics.describe(name)
 
+    def cluster_id(self) -> str:
+        """What tells this cluster from all others."""
+        return self._topics.cluster_id()
+
     def topics(self) -> tuple[Topic, ...]:
         """All topics, by name."""
         described = (self._topics.describe(name) for name in self._topics.names())

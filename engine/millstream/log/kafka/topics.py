@@ -132,6 +132,10 @@ class Topics:
                 if self._metadata(name) is None or time.monotonic() > deadline:
                     return None
 
+    def cluster_id(self) -> str:
+        """The id that the cluster has given itself."""
+        return str(self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS)).cluster_id)
+
     def names(self) -> tuple[str, ...]:
         """All topics but the cluster's own."""
         listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))

@@ -133,6 +133,10 @@ class Peers:
 
     def dead(self) -> tuple[Presence, ...]:
         """The others that have been silent for too long, and are to be settled."""
+        return tuple(sighting.presence for sighting in self.silent())
+
+    def silent(self) -> tuple[Sighting, ...]:
+        """The last words of the dead."""
         newest = {self.instance: self.incarnation}
         for name, sighting in sorted(self._others(), key=lambda item: item[1].offset):
             if sighting.presence.instance != self.instance:
@@ -142,7 +146,7 @@ class Peers:
             superseded = newest[sighting.presence.instance] != name
             allowed = min(SUPERSEDED_MS, self._session_ms) if superseded else self._session_ms
             if self._echo - sighting.at >= allowed:
-                found.append(sighting.presence)
+                found.append(sighting)
         return tuple(found)
 
     def stuck(self, now: int) -> bool:

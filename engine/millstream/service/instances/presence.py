@@ -33,8 +33,9 @@ class Presence:
 
     `instance` is the name that it keeps through restarts, `incarnation` that of one start.
     `address` is host:port of its exchange, "" where it has none. `writers`: the identities that
-    its transactions are written by. `at`: when it said so, by its own steady clock (ms), which
-    tells it how far it has heard of what was said since.
+    its transactions are written by. `host`: "name:port" of its HTTP server, "" where it has none.
+    `states`: what it does of each query, by the names of `QueryState`. `at`: when it said so, by
+    its own steady clock (ms), which tells it how far it has heard of what was said since.
     """
 
     instance: str
@@ -43,6 +44,8 @@ class Presence:
     queries: Mapping[str, Held] = field(default_factory=dict)
     writers: tuple[str, ...] = ()
     at: int = 0
+    host: str = ""
+    states: Mapping[str, str] = field(default_factory=dict)
 
     def held(self, query_id: str) -> Held:
         """What it holds of a query."""
@@ -79,6 +82,8 @@ def encoded(presence: Presence) -> bytes:
         "queries": queries,
         "writers": list(presence.writers),
         "at": presence.at,
+        "host": presence.host,
+        "states": dict(sorted(presence.states.items())),
     }
     return json.dumps(entry).encode()
 
@@ -94,6 +99,8 @@ def decoded(value: bytes) -> Presence | None:
             {str(query_id): _held(held) for query_id, held in entry["queries"].items()},
             tuple(str(writer) for writer in entry["writers"]),
             int(entry["at"]),
+            str(entry.get("host", "")),
+            {str(query_id): str(state) for query_id, state in entry.get("states", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

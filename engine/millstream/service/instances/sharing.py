@@ -13,6 +13,7 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.service.engine import Engine
 from millstream.service.instances.exchange import Door, Exchange
 from millstream.service.instances.gathering import answer
+from millstream.service.instances.neighbours import Neighbour, neighbours
 from millstream.service.instances.peers import SESSION_MS, Peers
 from millstream.service.instances.presence import Held, Presence, Sighting
 from millstream.service.instances.routing import Router
@@ -45,6 +46,8 @@ class Sharing:
         self._thread: threading.Thread | None = None
         self.live: tuple[Sighting, ...] = ()
         """The others, as of the last beat."""
+        self.silent: tuple[Sighting, ...] = ()
+        """Those that were dead at the last beat."""
         self.superseded = False
         """Whether another one of our name was started after us."""
         self.on_beat: Callable[[], None] = _nothing
@@ -57,6 +60,7 @@ class Sharing:
             self._peers.refresh(self._clock())
         finally:
             self.live = self._peers.live()
+            self.silent = self._peers.silent()
             self.superseded = self._peers.superseded()
             # Where nothing can be heard, settling is what may change that.
             while self._peers.settle(self._clock()):
@@ -66,6 +70,11 @@ class Sharing:
     def instances(self) -> frozenset[str]:
         """The names of the instances that live, this one included."""
         return frozenset({self._peers.instance, *(s.presence.instance for s in self.live)})
+
+    def neighbours(self, now: int) -> tuple[Neighbour, ...]:
+        """The others; `now`: ms since 1970."""
+        steady = self._clock()
+        return neighbours(self.live, self.silent, lambda seen: steady - seen.at, now)
 
     def changed(self) -> None:
         """What this instance holds has changed: the others are told at once."""
@@ -127,9 +136,18 @@ def share(
 
     def presence() -> Presence:
         queries = {query_id: held(query_id) for query_id in list(engine.catalog.queries)}
-        return Presence(instance, incarnation, exchange.address, queries, writers())
+        return Presence(
+            instance,
+            incarnation,
+            exchange.address,
+            queries,
+            writers(),
+            host=engine.whereabouts.host,
+            states=engine.states(),
+        )
 
     sharing = Sharing(peers, presence)
     engine.routing = Router(held, lambda: sharing.live, exchange.fetch)
+    engine.whereabouts.neighbours = lambda: sharing.neighbours(engine.clock())
     engine.on_close += [sharing.close, exchange.close]
     return sharing

@@ -34,7 +34,7 @@ POLL_MS = 100
 TIMEOUT = "ksql.assert.topic.default.timeout.ms"
 
 
-def check(statement: AssertStatement, engine: Engine, session: Session) -> Done:
+def check(statement: AssertStatement, script: str, engine: Engine, session: Session) -> Done:
     """Done when the assertion holds; StatementError with code E-ASSERT when not."""
     match statement:
         case s.AssertTopic(timeout=timeout):
@@ -46,7 +46,7 @@ def check(statement: AssertStatement, engine: Engine, session: Session) -> Done:
         case s.AssertSource():
             return _source(statement, engine)
         case s.AssertValues():
-            return _values(statement, engine, session)
+            return _values(statement, script, engine, session)
 
 
 def _in_time(holds: Callable[[], Done], limit_ms: int) -> Done:
@@ -117,12 +117,12 @@ def _properties(source: Source) -> Properties:
     )
 
 
-def _values(statement: s.AssertValues, engine: Engine, session: Session) -> Done:
+def _values(statement: s.AssertValues, script: str, engine: Engine, session: Session) -> Done:
     source = engine.catalog.source(statement.source)
     names = statement.columns or tuple(column.name for column in source.schema.key)
     listed = names if statement.tombstone else statement.columns
     columns = target_columns(source, listed, len(statement.values), "ASSERT VALUES")
-    wanted = constant_row(columns, statement.values, engine)
+    wanted = constant_row(columns, statement.values, script, engine)
     expected = {c.name: wanted.column(i)[0].as_py() for i, c in enumerate(columns)}
     engine.drain()
     found = []

@@ -47,7 +47,9 @@ def control_query(
     """
     action, wanted = statement.action, statement.query_id
     if wanted is not None and wanted not in engine.catalog.queries:
-        return _terminate_push(wanted, action, engine)
+        query_id = pushed(statement, engine)
+        engine.pushing[query_id].close()
+        return Done(f"Query terminated: {wanted}")
     chosen = [
         query.id
         for query in engine.catalog.queries.values()
@@ -73,11 +75,12 @@ def control_query(
     return Done(f"Query {done}: {', '.join(chosen) or 'none'}")
 
 
-def _terminate_push(query_id: str, action: str, engine: Engine) -> Done:
+def pushed(statement: ControlQuery, engine: Engine) -> str:
+    """The push query that a statement is about; StatementError where there is none to end."""
+    query_id = statement.query_id or ""
     found = next((id for id in engine.pushing if id.upper() == query_id.upper()), None)
-    if action == "TERMINATE" and found is not None:
-        engine.pushing[found].close()
-        return Done(f"Query terminated: {query_id}")
+    if statement.action == "TERMINATE" and found is not None:
+        return found
     raise StatementError(
         f"Unknown queryId: {query_id}", hint="SHOW QUERIES lists the running queries."
     )

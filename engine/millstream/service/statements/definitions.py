@@ -100,22 +100,20 @@ def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, b
     source = define.create_source(
         statement, context.catalog, context.session.properties, text=context.text
     )
-    properties = read_properties(statement.properties, Form.CREATE)
     check_formats(source.schema, source.key_format, source.value_format)
     catalog = context.catalog.with_source(source, replacing=statement.or_replace)
     if not context.replaying:
-        _source_topic(source, properties.partitions, properties.replicas, context.engine)
+        source_topic(statement, source, context.engine)
     before, context.engine.catalog = context.catalog, catalog
     if source.read_only and source.kind is SourceKind.TABLE:
         _materialise(source, context, before)
     return Done(f"{noun} created"), True
 
 
-def _source_topic(
-    source: Source, partitions: int | None, replicas: int | None, engine: Engine
-) -> None:
+def source_topic(statement: s.CreateSource, source: Source, engine: Engine) -> None:
     """Make the topic of a source, or check that it is as the statement says."""
-    topic = engine.log.topic(source.topic)
+    properties = read_properties(statement.properties, Form.CREATE)
+    partitions, topic = properties.partitions, engine.log.topic(source.topic)
     if topic is None:
         if partitions is None:
             raise StatementError(
@@ -124,7 +122,7 @@ def _source_topic(
             )
         policy = "compact" if source.kind is SourceKind.TABLE else "delete"
         config = {"cleanup.policy": policy}
-        wanted = Topic(source.topic, partitions, replicas or AS_THE_CLUSTER, config)
+        wanted = Topic(source.topic, partitions, properties.replicas or AS_THE_CLUSTER, config)
         queries.make_topic(engine, wanted)
     elif partitions not in (None, topic.partitions):
         raise StatementError(

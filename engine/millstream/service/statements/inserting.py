@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,25 @@ _REJECTS_SHOWN = 5
 _OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
 
 
-def insert_values(statement: InsertValues, engine: Engine, session: Session) -> Done:
+def insert_values(statement: InsertValues, script: str, engine: Engine, session: Session) -> Done:
     """Append one record; it is durable when this returns."""
+    row = row_of(statement, script, engine, session)
+    append(row.source, row.values, pa.array([row.time], pa.int64()), engine)
+    session.inserted = True
+    return Done("1 row inserted")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record to be: values by column, and its time in ms."""
+
+    source: Source
+    values: dict[str, pa.ChunkedArray]
+    time: int
+
+
+def row_of(statement: InsertValues, script: str, engine: Engine, session: Session) -> Row:
+    """What INSERT INTO … VALUES appends; StatementError where it may not, or cannot."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
     source = engine.catalog.sources.get(statement.target)
@@ -44,7 +62,7 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
     columns = target_columns(
         source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
     )
-    row = constant_row(columns, statement.values, engine)
+    row = constant_row(columns, statement.values, script, engine)
     given = dict(zip((column.name for column in columns), row.columns, strict=True))
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
@@ -57,9 +75,7 @@ def insert_values(statement: InsertValues, engine: Engine, session: Session) -> 
     rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
     if rowtime < 0:
         raise StatementError(f"ROWTIME must not be negative, got {rowtime}")
-    append(source, given, pa.array([rowtime], pa.int64()), engine)
-    session.inserted = True
-    return Done("1 row inserted")
+    return Row(source, given, rowtime)
 
 
 def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:

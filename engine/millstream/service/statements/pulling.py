@@ -25,7 +25,7 @@ from millstream.service.instances.gathering import Gathering, pull_schema
 from millstream.service.results import History, Rows
 from millstream.service.session import Session
 from millstream.service.statements import historical
-from millstream.service.text import Piece, parse_text
+from millstream.service.text import Piece, translated
 from millstream_parser import statements as s
 from millstream_parser.history import Range
 
@@ -153,8 +153,10 @@ def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session:
     try:
         return _extended(statement, piece, engine, session)
     except StatementError as error:
-        if error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException):
-            parse_text(piece.script, extended_pull=False)
+        why, places = statement.beyond, [span for span, _ in statement.bound]
+        unreadable = error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException)
+        if why is not None and (unreadable or why.span in places):
+            raise translated(why) from error
         raise
 
 
