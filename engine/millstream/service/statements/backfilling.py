@@ -40,12 +40,6 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     StatementError where that cannot be, UnavailableError (code E-CANCELLED) when the engine closes
     meanwhile.
     """
-    if engine.shared:
-        raise StatementError(
-            "BACKFILL is for a log in a file: on Kafka, other instances may start the query before"
-            " its past is there",
-            hint="Leave BACKFILL out; the query computes its past itself.",
-        )
     if statement.name in engine.catalog.sources:
         _refuse_replacing(statement)
         return None
