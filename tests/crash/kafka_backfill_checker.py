@@ -19,7 +19,16 @@ from tests.crash.kafka_checker import Record, check_input, read, read_acks
 from tests.crash.kafka_input import KEYS, PARTS
 
 GROUPS = KEYS * PARTS
-_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_GONE = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTO_OFFSET_RESET,
+    }
+)
+"""What is said of a topic that is deleted while it is read."""
 
 
 def first_of(group: str) -> int:
@@ -59,7 +68,7 @@ def check_whole(changes: Iterable[Record], numbers: int) -> list[str]:
 
 def check_now(servers: str, service: str) -> tuple[list[str], int]:
     """The violations in the table as it is while instances work on it, and its changes; one that
-    is dropped just now has none."""
+    is dropped just now has none. To be asked while nobody makes it anew."""
     name = f"{service}.counts"
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
     if name not in admin.list_topics(timeout=30).topics:

@@ -1,11 +1,12 @@
-"""Kill instances that make and drop a table with back-fill on Kafka, and check it after each kill.
+"""Kill instances that make and drop a table with back-fill on Kafka, and check what they leave.
 
     python -m tests.crash.kafka_backfill_crash --kills 100 [--seed S] [--servers HOST:PORT]
         [--protocol classic|consumer] [--standbys N]
 
 One instance gives the statements, another one only takes its share of the tasks; either is killed,
 the former mostly, at a random moment after a mark: in the job, in the transaction that makes the
-result count, behind it, or while the table is dropped. A producer keeps writing. Without --servers
+result count, behind it, or while the table is dropped. A producer keeps writing. The table is
+checked after each kill of the former, and is made once more at the end. Without --servers
 it starts a broker of its own. Exit status 1 on a violation; 2 when the run proves nothing: no kill
 fell into the transaction, or into the job.
 """
@@ -76,11 +77,16 @@ def kill_one(run: Run) -> None:
         run.seen["kills of the other instance"] += 1
     else:
         run.seen[f"kills {where(victim.engine)}"] += 1
+        check_what_is_there(run)
+    start(run, victim)
+
+
+def check_what_is_there(run: Run) -> None:
+    """While the instance is away that makes and drops the table."""
     problems, changes = check_now(run.servers, run.service)
     run.seen["changes checked"] += changes
     if problems:
         raise CampaignError("\n".join(problems[:20]))
-    start(run, victim)
 
 
 def where(maker: EngineProcess) -> str:

@@ -228,7 +228,7 @@ def read(servers: str, names: Iterable[str], *, settled: bool = True) -> dict[st
                 found[place[0]].append(record)
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            elif offset >= ends[place]:
+            elif offset >= ends[place] or not settled:
                 open_places.discard(place)
     consumer.close()
     return found
