@@ -45,6 +45,7 @@ class Working:
         self.acked = run.acked
         self.said: Counter[str] = Counter()
         self.last = ""
+        self.refused = ""
         self._news = threading.Condition()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -57,6 +58,7 @@ class Working:
                 if word == "acked" and line.endswith("\n"):
                     self.acked = int(rest)
                 else:
+                    self.refused = rest if word == "refused" else self.refused
                     self.last = self.last if word == "ready" else word
                     self.said[word] += 1
                 self._news.notify_all()
@@ -133,7 +135,7 @@ def kill_driver(run: Run, working: Working, seen: Counter[str]) -> bool:
     seen["drivers"] += 1
     seen["drivers in a job"] += in_job
     if not working.hears("made"):
-        run.failures.append(f"nothing was made after the driver was killed, last: {working.last}")
+        run.failures.append(f"nothing was made after the driver was killed: {working.refused}")
     seen["statements refused"] += working.said["refused"] - refused
     return True
 

@@ -67,7 +67,6 @@ class Spark:
             self._cancel_idle()
             if self._session is not None and _ended():
                 self._session = None
-                _forget()
             if self._session is None or self._folder is None:
                 # Another one's may have been stopped meanwhile.
                 self._session = self._start()
@@ -120,6 +119,8 @@ class Spark:
         """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
         check_java()
         self._remove_folder()
+        if _ended():
+            _forget()
         folder = tempfile.mkdtemp(prefix="millstream-spark-")
         made: list[SparkSession] = []
         failed: list[BaseException] = []
