@@ -61,7 +61,7 @@ def test_how_far_it_is_is_told(shop: Door, waiting: Waiting) -> None:
     waiting.watch()
     figures = shop.http.get("/metrics").text
     assert 'millstream_backfill_done{sink="O",stage="read"} 3' in figures
-    assert 'millstream_backfill_total{sink="O",stage="read"} 3' in figures
+    assert 'millstream_backfill_size{sink="O",stage="read"} 3' in figures
     waiting.may.set()
     connection.settimeout(PATIENCE_S)
     assert connection.recv(100).startswith(b"HTTP/1.1 200")

@@ -15,7 +15,7 @@ from millstream_cli.sessions.results import Progress
 _LOOK_SECONDS = 0.2
 _ASK_SECONDS = 0.5
 _FIGURE = re.compile(
-    r'^millstream_backfill_(done|total)\{sink="([^"]+)",stage="([^"]+)"\} (\d+)', re.MULTILINE
+    r'^millstream_backfill_(done|size)\{sink="([^"]+)",stage="([^"]+)"\} (\d+)', re.MULTILINE
 )
 
 
@@ -49,7 +49,7 @@ def asked(progress: Progress, figures: Callable[[], str]) -> Iterator[None]:
             for kind, sink, stage, value in _FIGURE.findall(figures()):
                 found.setdefault((sink, stage), {})[kind] = int(value)
             for (sink, stage), told in found.items():
-                progress(told["done"], told["total"], f"{sink}: {stage}")
+                progress(told["done"], told["size"], f"{sink}: {stage}")
 
         look(tell, _ASK_SECONDS)
         yield

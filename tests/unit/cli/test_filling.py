@@ -13,8 +13,8 @@ PATIENCE_S = 20.0
 FIGURES = """
 # TYPE millstream_backfill_done gauge
 millstream_backfill_done{sink="O",stage="stage 3"} 2
-# TYPE millstream_backfill_total gauge
-millstream_backfill_total{sink="O",stage="stage 3"} 8
+# TYPE millstream_backfill_size gauge
+millstream_backfill_size{sink="O",stage="stage 3"} 8
 """
 
 

@@ -210,7 +210,7 @@ BACKFILL: tuple[Family, ...] = (
         " absent when it has ended.",
         lambda stage: stage.done,
     ),
-    of_backfill("total", "All of them.", lambda stage: stage.total),
+    of_backfill("size", "How many there are in all.", lambda stage: stage.total),
 )
 RESTORATION: tuple[Family, ...] = (
     of_query(
