@@ -27,7 +27,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim crash differential spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim crash crash-spark differential spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -112,14 +112,21 @@ fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAP
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [SEED=n]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill] [SEED=n]
 ifeq ($(LOG),kafka)
+ifneq ($(KIND),backfill)
 	@$(BIN)/python -m tests.crash.kafka_crash --kills $(KILLS) --seed $(SEED)
-else
-	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS) --seed $(SEED)
-	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS) --seed $(SEED)
-	@$(BIN)/python -m tests.crash.crash --kind backfill --kills $(KILLS) --seed $(SEED)
 endif
+ifneq ($(KIND),engine)
+	@$(BIN)/python -m tests.crash.kafka_backfill_crash --kills $(KILLS) --seed $(SEED)
+endif
+else
+	@set -e; for kind in $(or $(KIND),log engine backfill); do \
+		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED); done
+endif
+
+crash-spark: $(VENV)/.spark  ## SIGKILL an engine that back-fills on Spark, or Spark's driver: KILLS=n [SEED=n]
+	@$(BIN)/python -m tests.crash.spark_crash --kills $(KILLS) --seed $(SEED)
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
 	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)

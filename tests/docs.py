@@ -21,6 +21,7 @@ from millstream.model.settings import EngineSettings
 from millstream.runtime.durations import Durations
 from millstream.service.metrics.families import SECTIONS
 from millstream.service.metrics.figures import (
+    BackfillMetrics,
     Commits,
     EngineMetrics,
     PartitionPlace,
@@ -44,6 +45,7 @@ SHAPES = (
     Commits,
     Durations,
     ProcessMetrics,
+    BackfillMetrics,
 )
 """What `Database.metrics()` is made of."""
 

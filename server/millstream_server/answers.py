@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -91,6 +91,24 @@ class Reading:
             async with asyncio.timeout(seconds):
                 while not self._ended and size <= bytes_max:
                     size += len((await self()).get("body", b""))
+
+
+@contextlib.asynccontextmanager
+async def ended_by_leaving(receive: Receive, end: Callable[[], None]) -> AsyncIterator[None]:
+    """Within this, which begins when the body of the request was read, call `end` as soon as the
+    client is gone."""
+
+    async def watch() -> None:
+        await _left(receive)
+        end()
+
+    leaving = asyncio.ensure_future(watch())
+    try:
+        yield
+    finally:
+        leaving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await leaving
 
 
 async def _left(receive: Receive) -> None:

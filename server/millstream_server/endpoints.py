@@ -10,7 +10,7 @@ from starlette.responses import Response
 from millstream.service.results import History
 from millstream.service.text import Piece
 from millstream_server import statements
-from millstream_server.answers import Streamed, objects
+from millstream_server.answers import Streamed, ended_by_leaving, objects
 from millstream_server.failures import (
     BAD_STATEMENT,
     TOO_LARGE,
@@ -19,6 +19,7 @@ from millstream_server.failures import (
     UNACCEPTABLE,
     RefusedError,
 )
+from millstream_server.filling import Filling
 from millstream_server.guarding.principal import ANONYMOUS, Principal
 from millstream_server.requests import (
     Asked,
@@ -80,7 +81,9 @@ async def run_statements(request: Request, server: Server) -> Response:
     kind = media_type(request)
     wanted = asked(parsed_body(await body_of(request, server)))
     await server.caught_up(wanted.after_command)
-    found = await server.run(statements.execute, server, wanted, principal_of(request))
+    filling = Filling()
+    async with ended_by_leaving(request.receive, filling.cancel):
+        found = await server.run(statements.execute, server, wanted, principal_of(request), filling)
     return objects(found, kind)
 
 

@@ -31,6 +31,7 @@ from millstream_server.entities.described import (
 from millstream_server.entities.functions import described_function
 from millstream_server.entities.listed import listed
 from millstream_server.failures import QUERY_ELSEWHERE, TOO_LARGE, RefusedError, refusal
+from millstream_server.filling import Filling
 from millstream_server.guarding.principal import Principal
 from millstream_server.requests import Asked
 from millstream_server.server import Server
@@ -60,9 +61,10 @@ def _ended(text: str) -> str:
     return text if text.endswith(";") else f"{text};"
 
 
-def execute(server: Server, asked: Asked, principal: Principal) -> list[Entity]:
+def execute(server: Server, asked: Asked, principal: Principal, filling: Filling) -> list[Entity]:
     """Execute all statements of a request. May wait: call it in a thread."""
     session = server.session(asked)
+    session.filling = filling.begin
     pieces = pieces_of(asked, session)
     if len(pieces) > server.settings.statements_max:
         raise RefusedError(

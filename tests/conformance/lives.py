@@ -186,9 +186,9 @@ class MortalLog:
         """See `Log`."""
         return DirectReader(self)
 
-    def writer(self, identity: str) -> MortalWriter:
+    def writer(self, identity: str, *, size: int = 0) -> MortalWriter:
         """See `Log`."""
-        return MortalWriter(self._log.writer(identity), self._effect)
+        return MortalWriter(self._log.writer(identity, size=size), self._effect)
 
     def join(self, group: str, partitions: int) -> SoleMember[pa.Table]:
         """See `Log`."""

@@ -16,7 +16,10 @@ PATIENCE_SECONDS = 300.0
 """A busy machine, a bounced broker and a transaction to be given up all take their time."""
 FINISH_SECONDS = 600.0
 TELLING_SECONDS = 1.0
-_MARKS = frozenset({"begin", "positions", "commit", "done", "aborted"})
+WORKLOAD = "tests.crash.kafka_workload"
+_MARKS = frozenset(
+    {"begin", "positions", "commit", "done", "aborted", "making", "made", "dropping"}
+)
 _FINAL = ("ERROR", "FENCED")
 
 
@@ -27,8 +30,8 @@ class CampaignError(Exception):
 class EngineProcess:
     """Started when made; a thread listens until its output ends."""
 
-    def __init__(self, arguments: Sequence[str], errors: Path) -> None:
-        command = [sys.executable, "-m", "tests.crash.kafka_workload", *arguments]
+    def __init__(self, arguments: Sequence[str], errors: Path, module: str = WORKLOAD) -> None:
+        command = [sys.executable, "-m", module, *arguments]
         self._errors = errors
         with errors.open("wb") as file:
             self._process = subprocess.Popen(
@@ -94,6 +97,11 @@ class EngineProcess:
         self._process.kill()
         self._process.wait()
         self._listener.join()
+
+    def last(self, writer: str) -> str:
+        """The last mark of a writer."""
+        with self._said:
+            return self._last.get(writer, "")
 
     def halt(self) -> frozenset[str]:
         """Stop it; the writers that are in a transaction whose commit they have not asked for."""

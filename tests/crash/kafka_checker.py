@@ -176,8 +176,11 @@ def read_acks(path: Path) -> dict[int, Ack]:
     }
 
 
-def ends_of(servers: str, names: Iterable[str]) -> dict[tuple[str, int], int]:
-    """The ends of all partitions, once no transaction is open on any of them."""
+def ends_of(
+    servers: str, names: Iterable[str], *, settled: bool = True
+) -> dict[tuple[str, int], int]:
+    """The ends of all partitions, once no transaction is open on any of them; unless `settled`,
+    of what is committed at this moment."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
     deadline = time.monotonic() + SETTLE_SECONDS
     listed = admin.list_topics(timeout=30).topics
@@ -191,17 +194,17 @@ def ends_of(servers: str, names: Iterable[str]) -> dict[tuple[str, int], int]:
                 admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED),
             )
         )
-        if committed == written:
-            return written
+        if committed == written or not settled:
+            return committed
         if time.monotonic() > deadline:
             raise SystemExit(f"VIOLATION a transaction stays open: {committed} of {written}")
         time.sleep(0.2)
 
 
-def read(servers: str, names: Iterable[str]) -> dict[str, list[Record]]:
-    """All committed records."""
+def read(servers: str, names: Iterable[str], *, settled: bool = True) -> dict[str, list[Record]]:
+    """All committed records; see `ends_of`."""
     names = tuple(names)
-    ends = ends_of(servers, names)
+    ends = ends_of(servers, names, settled=settled)
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -225,7 +228,7 @@ def read(servers: str, names: Iterable[str]) -> dict[str, list[Record]]:
                 found[place[0]].append(record)
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            elif offset >= ends[place]:
+            elif offset >= ends[place] or not settled:
                 open_places.discard(place)
     consumer.close()
     return found

@@ -214,11 +214,11 @@ def work(run: Run, kills: int) -> None:
 
 
 @contextmanager
-def feeding(run: Run) -> Iterator[subprocess.Popen[bytes]]:
+def feeding(run: Run, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """The process that writes the input until its standard input is closed; it does not outlive a
     campaign that fails."""
     command = [sys.executable, "-m", "tests.crash.kafka_input", run.servers]
-    command += [f"{run.service}.numbers", str(run.folder / "acks")]
+    command += [f"{run.service}.numbers", str(run.folder / "acks"), *more]
     feeder = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
     try:
         yield feeder

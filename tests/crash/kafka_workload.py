@@ -69,12 +69,17 @@ class Marking(confluent_kafka.Producer):
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
-        _, _, own = str(config.get("transactional.id", "")).partition("_millstream.")
-        self._query = own.partition(".")[2].partition(".")[0]
+        self._identity = str(config.get("transactional.id", ""))
+
+    @property
+    def writer(self) -> str:
+        """What it is called in marks; nothing for one that is not told of: the query."""
+        query = self._identity.partition("_millstream.")[2].partition(".")[2].partition(".")[0]
+        return query if query.startswith(("CSAS", "CTAS")) else ""
 
     def _say(self, mark: str) -> None:
-        if self._query.startswith(("CSAS", "CTAS")):
-            say(f"{mark} {self._query}")
+        if self.writer:
+            say(f"{mark} {self.writer}")
 
     def begin_transaction(self) -> None:
         self._say("begin")
@@ -149,19 +154,30 @@ def connected(given: argparse.Namespace) -> Database:
                 raise
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(description: str | None) -> argparse.ArgumentParser:
+    """What an instance is told."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("servers")
     parser.add_argument("service")
     parser.add_argument("state")
-    parser.add_argument("--define", action="store_true")
     parser.add_argument("--finish", action="store_true")
     parser.add_argument("--instance", default="")
     parser.add_argument("--protocol", default="classic")
     parser.add_argument("--standbys", type=int, default=0)
-    given = parser.parse_args()
+    return parser
+
+
+def mark(producer: type[Marking]) -> None:
+    """Have the clients of this process say what they do."""
     faulthandler.register(signal.SIGUSR1)
-    vars(outlet)["Producer"] = vars(compiled)["Producer"] = Marking
+    vars(outlet)["Producer"] = vars(compiled)["Producer"] = producer
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--define", action="store_true")
+    given = parser.parse_args()
+    mark(Marking)
     db = connected(given)
     if given.define:
         define(db, given.service)

@@ -2,10 +2,12 @@
 
     python -m tests.crash.workload KIND PATH [--finish]
 
-KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), or `backfill` (a
-table that is made with back-fill and dropped, again and again, while rows come). Standard output:
-`ready` once, then `acked N` when the record numbered N, and all before it, must never be lost. With
---finish it inserts nothing, waits until all there is has been processed, and ends.
+KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `backfill` (a
+table that is made with back-fill and dropped, again and again, while rows come) or `spark` (the
+same, the past computed on Spark). Standard output: `ready` once, then `acked N` when the record
+numbered N, and all before it, must never be lost, and `making`, `made` and `dropping` around the
+statements of a back-fill. With --finish it inserts nothing, waits until all there is has been
+processed, and ends.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def work_on_engine(path: str, finish: bool) -> None:
     insert(db, lambda: None)
 
 
-def insert(db: millstream.Database, told: Callable[[], None]) -> NoReturn:
+def insert(
+    db: millstream.Database, told: Callable[[], None], pause: float | None = None
+) -> NoReturn:
     """Insert numbered rows for ever; `told` is called after each of them."""
     log = db.engine.log
     number = sum(log.end_offset("numbers", p) for p in range(PARTITIONS))
@@ -120,18 +124,23 @@ def insert(db: millstream.Database, told: Callable[[], None]) -> NoReturn:
         say(f"acked {number}")
         told()
         number += 1
+        if pause is not None:
+            threading.Event().wait(pause)
 
 
-def work_on_backfill(path: str, finish: bool) -> None:
+def work_on_backfill(path: str, finish: bool, backend: str = "duckdb") -> None:
     """Insert numbered rows while a table over them is made, with its past from a job, and dropped
     again."""
     import millstream
+    from millstream.model.settings import EngineSettings
 
-    db = millstream.connect(path, properties=_PROPERTIES)
+    settings = EngineSettings(spark_master="local[2]", spark_options=_QUICK)
+    db = millstream.connect(path, properties=_PROPERTIES, settings=settings)
+    filled = _FILLED.format(backend)
     if "NUMBERS" not in db.engine.catalog.sources:
         db.execute(_DEFINITIONS[0])
     if finish:
-        db.execute(_FILLED)
+        db.execute(filled)
         db.wait()
         db.close()
         return
@@ -139,13 +148,26 @@ def work_on_backfill(path: str, finish: bool) -> None:
 
     def make_and_drop() -> None:
         while True:
-            db.execute(_FILLED)
+            say("making")
+            try:
+                db.execute(filled)
+            except millstream.UnavailableError as error:
+                # Whose JVM was killed starts another one.
+                say(f"refused {error.message}")
+                continue
+            say("made")
             for _ in range(DROP_ROWS):
                 rows.acquire()
+            say("dropping")
             db.execute("DROP TABLE counts DELETE TOPIC;")
 
     threading.Thread(target=make_and_drop, daemon=True).start()
-    insert(db, rows.release)
+    insert(db, rows.release, None if backend == "duckdb" else _PAUSE)
+
+
+def work_on_spark(path: str, finish: bool) -> None:
+    """The same, on Spark."""
+    work_on_backfill(path, finish, "spark")
 
 
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
@@ -157,13 +179,21 @@ _DEFINITIONS = (
     "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY k;",
 )
 _FILLED = _DEFINITIONS[2].replace(
-    "TABLE counts WITH (", "TABLE IF NOT EXISTS counts WITH (backfill='duckdb', "
+    "TABLE counts WITH (", "TABLE IF NOT EXISTS counts WITH (backfill='{}', "
 )
+_QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_PAUSE = 0.01
+"""Seconds between rows while Spark works: each job reads all of them."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    works = {"log": work_on_log, "engine": work_on_engine, "backfill": work_on_backfill}
+    works: dict[str, Callable[[str, bool], None]] = {
+        "log": work_on_log,
+        "engine": work_on_engine,
+        "backfill": work_on_backfill,
+        "spark": work_on_spark,
+    }
     parser.add_argument("kind", choices=tuple(works))
     parser.add_argument("path")
     parser.add_argument("--finish", action="store_true")

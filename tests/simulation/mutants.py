@@ -94,8 +94,8 @@ class OtherWriters(Through):
         super().__init__(inner, world)
         self.kind = kind
 
-    def writer(self, identity: str) -> Any:
-        inner = self.inner.writer(identity)
+    def writer(self, identity: str, *, size: int = 0) -> Any:
+        inner = self.inner.writer(identity, size=size)
         if issubclass(self.kind, UnfencedWriter):
             return self.kind(inner, self.world, identity)
         return self.kind(inner, self.world)
@@ -130,13 +130,13 @@ class EarlyPositions(Through):
         super().__init__(inner, world)
         self.early: dict[TopicPartition, int] | None = None
 
-    def writer(self, identity: str) -> Any:
+    def writer(self, identity: str, *, size: int = 0) -> Any:
         try:
             self.early = self.inner.positions(QUERY)
         except UnavailableError:
             self.early = None
         self.world.effect("early positions")
-        return self.inner.writer(identity)
+        return self.inner.writer(identity, size=size)
 
     def positions(
         self, group: str, places: Collection[TopicPartition] = ()

@@ -114,6 +114,10 @@ class Reply:
                 detail=str(error),
                 hint="Is it running? Does it speak TLS (https)? SERVER shows or changes the URL.",
             ) from error
+        except BaseException:
+            # Ctrl-C: the server sees that nobody waits any more.
+            self.connection.close()
+            raise
         if self.response.status >= 400:
             with self:
                 raise refusal(self.response.status, self.text(), str((body or {}).get("ksql", "")))

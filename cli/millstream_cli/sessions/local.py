@@ -11,6 +11,7 @@ from millstream.model.schema import Role
 from millstream.service.database import Database
 from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
 from millstream.service.results import Done, History, Result, Rows, Stream
+from millstream_cli.sessions.filling import followed
 from millstream_cli.sessions.historical import shown
 from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, function_names
@@ -39,7 +40,8 @@ class LocalSession:
 
     def run(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
         """Execute statements one after another. Raises MillstreamError, and KeyboardInterrupt for
-        a Ctrl-C: a query ends at once, COPY behind a batch, and any other statement is completed.
+        a Ctrl-C: a query ends at once, COPY behind a batch, a back-fill with an error of its own,
+        and any other statement is completed.
         """
         results = self.database.each(text)
         while True:
@@ -47,8 +49,9 @@ class LocalSession:
                 result = _read(results)
                 pressed = False
             else:
-                with noted() as interrupt:
+                with noted() as interrupt, followed(progress, interrupt) as filling:
                     self.database.session.copying = _copying(progress, interrupt)
+                    self.database.session.filling = filling
                     result = next(results, None)
                 pressed = interrupt.wanted
             if result is None:

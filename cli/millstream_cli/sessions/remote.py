@@ -14,6 +14,7 @@ from millstream.service.text import read_text, split_text, substituted
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text
+from millstream_cli.sessions.filling import asked
 from millstream_cli.sessions.http import LINES, Credentials, RefusedError, Reply, Wire
 from millstream_cli.sessions.keyed import key_positions
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
@@ -66,7 +67,7 @@ class RemoteSession:
             if words[:1] not in (["SELECT"], ["PRINT"], ["RUN"]) and not Settings.knows(words):
                 waiting += statement + "\n"
                 continue
-            yield from self._send(waiting)
+            yield from self._send(waiting, progress)
             waiting = ""
             match words[0]:
                 case "SELECT":
@@ -77,7 +78,7 @@ class RemoteSession:
                     yield from self.run(read_text(_string(statement), "script"))
                 case _:
                     yield self.settings.apply(statement, self._is_property)
-        yield from self._send(waiting)
+        yield from self._send(waiting, progress)
 
     def define(self, name: str, value: str) -> None:
         """Set a variable."""
@@ -112,12 +113,15 @@ class RemoteSession:
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _send(self, text: str) -> Iterator[Outcome]:
+    def _send(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
         if not text:
             return
         self._stale = True
         try:
-            entities = self._post(text)
+            with ExitStack() as stack:
+                if progress is not None and "BACKFILL" in _words(text):
+                    stack.enter_context(asked(progress, lambda: self.wire.text("/metrics")))
+                entities = self._post(text)
         except RefusedError as error:
             for entity in error.entities:
                 yield from outcomes(entity)

@@ -139,7 +139,7 @@ class BoundedLog:
         """Refused."""
         refuse()
 
-    def writer(self, identity: str) -> Writer[pa.Table]:
+    def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Refused."""
         refuse()
 

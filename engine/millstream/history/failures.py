@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from millstream.model.errors import MillstreamError, UnavailableError
 
+_LOST = frozenset(
+    {"Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError", "EOFError"}
+)
+"""What asking a JVM raises that has ended meanwhile."""
 _CANCELLED = ("SPARK_JOB_CANCELLED", "cancelled part of cancelled job group")
 
 
@@ -14,7 +18,7 @@ def translated(error: Exception, query_id: str) -> MillstreamError:
     text = str(error)
     if any(sign in text for sign in _CANCELLED):
         return UnavailableError(f"Query {query_id} was cancelled on Spark", code="E-CANCELLED")
-    if type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError"):
+    if type(error).__name__ in _LOST:
         return UnavailableError(
             f"Query {query_id} has lost its Spark session: the JVM has ended",
             detail=text,

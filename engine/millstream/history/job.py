@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -54,13 +55,12 @@ def run_on_spark(
     """
     name = group or f"millstream-{uuid4().hex}"
     context = spark.sparkContext
-    context.setJobGroup(name, run.topology.query_id, interruptOnCancel=True)
-    outputs = planned(run, source, functions, spark).select(
-        *ORDER, "topic", "partition", "count", "content"
-    )
-    done = False
-    kept = outputs
+    done, kept = False, None
     try:
+        context.setJobGroup(name, run.topology.query_id, interruptOnCancel=True)
+        outputs = planned(run, source, functions, spark).select(
+            *ORDER, "topic", "partition", "count", "content"
+        )
         if not lazily:
             kept = outputs.persist(StorageLevel.DISK_ONLY)
             outputs = in_parts(kept)
@@ -70,9 +70,12 @@ def run_on_spark(
     except Exception as error:
         raise translated(error, run.topology.query_id) from error
     finally:
-        if not done:
-            context.cancelJobGroup(name)
-        kept.unpersist()
+        # The JVM may have ended.
+        with suppress(Exception):
+            if not done:
+                context.cancelJobGroup(name)
+            if kept is not None:
+                kept.unpersist()
 
 
 def in_parts(outputs: DataFrame, size: int = PART_BYTES) -> DataFrame:

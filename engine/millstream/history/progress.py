@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,19 @@ class StageProgress:
 
 
 def spark_stages(context: SparkContext, group: str) -> tuple[StageProgress, ...]:
-    """How many tasks of each stage of the jobs of a group are done."""
-    tracker: Any = context.statusTracker()
-    found = []
+    """How many tasks of each stage of the jobs of a group are done; none where the JVM has ended,
+    which whoever waits for its rows hears."""
+    try:
+        return tuple(_stages(context.statusTracker(), group))
+    except Exception:
+        return ()
+
+
+def _stages(tracker: Any, group: str) -> Iterator[StageProgress]:
     for job in sorted(tracker.getJobIdsForGroup(group)):
         seen = tracker.getJobInfo(job)
         for number in sorted(seen.stageIds) if seen is not None else ():
             stage = tracker.getStageInfo(number)
             if stage is not None and stage.numTasks:
                 done = min(stage.numCompletedTasks, stage.numTasks)
-                found.append(StageProgress(f"stage {number}", done, stage.numTasks))
-    return tuple(found)
+                yield StageProgress(f"stage {number}", done, stage.numTasks)

@@ -65,6 +65,8 @@ class Spark:
         """
         with self._lock:
             self._cancel_idle()
+            if self._session is not None and _ended():
+                self._session = None
             if self._session is None or self._folder is None:
                 # Another one's may have been stopped meanwhile.
                 self._session = self._start()
@@ -103,16 +105,22 @@ class Spark:
 
     def _stop(self) -> None:
         session, self._session = self._session, None
-        folder, self._folder = self._folder, None
-        if session is not None and folder is not None:
+        if session is not None and self._folder is not None:
             with suppress(Exception):
                 session.stop()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _start(self) -> SparkSession:
         """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
         check_java()
+        self._remove_folder()
+        if _ended():
+            _forget()
         folder = tempfile.mkdtemp(prefix="millstream-spark-")
         made: list[SparkSession] = []
         failed: list[BaseException] = []
@@ -165,6 +173,24 @@ def _session(settings: SparkSettings, folder: Path) -> SparkSession:
     for name, value in options_of(settings, folder).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _ended() -> bool:
+    """Whether the JVM that this process has started for Spark is gone: killed, or out of memory."""
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def _forget() -> None:
+    """Have PySpark start another JVM: it would go on asking the one that is gone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with SparkContext._lock:
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _retrying(master: str) -> str:

@@ -1,8 +1,9 @@
-"""State changes as records: one Arrow IPC batch for each table, partition and commit."""
+"""State changes as records: Arrow IPC batches, of one table and partition each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import duckdb
 import numpy as np
@@ -18,6 +19,8 @@ from millstream.state.tables import DELETED, columns_of
 
 _TABLE = b"millstream.table"
 _RUN = "$run"
+RECORD_BYTES = 800_000
+"""So large is a record at most, unless a row is larger: brokers refuse more than a MiB."""
 
 
 def latest(
@@ -64,10 +67,17 @@ def changelog_records(
         for part in np.unique(parts).tolist():
             own = rows if len(parts) == 0 else rows.filter(pa.array(parts == part))
             named = own.replace_schema_metadata({_TABLE: name.encode()})
-            blob = pack(named)
-            batch = raw_batch([(None, blob, 0)])
-            result.append(Appended(topic, part, batch, 1, len(blob)))
+            for piece in _pieces(named):
+                blob = pack(piece)
+                batch = raw_batch([(None, blob, 0)])
+                result.append(Appended(topic, part, batch, 1, len(blob)))
     return tuple(result)
+
+
+def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    size = math.ceil(rows.num_rows / (1 + rows.nbytes // RECORD_BYTES))
+    for start in range(0, rows.num_rows, size):
+        yield rows.slice(start, size)
 
 
 def apply(

@@ -247,7 +247,7 @@ class EmbeddedLog:
         """See `Log`; no other process can open the file."""
         return SoleMember(self, group, partitions)
 
-    def writer(self, identity: str) -> EmbeddedWriter:
+    def writer(self, identity: str, *, size: int = 0) -> EmbeddedWriter:
         """See `Log`. Raises UnavailableError when the outcome of an earlier transaction is still
         in doubt and the file does not answer; the log must then be closed and opened again."""
         with self._lock:

@@ -215,8 +215,9 @@ class Log(Protocol[Batch]):
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""
 
-    def writer(self, identity: str) -> Writer[Batch]:
-        """Open the appending side of `identity`, fencing earlier ones."""
+    def writer(self, identity: str, *, size: int = 0) -> Writer[Batch]:
+        """Open the appending side of `identity`, fencing earlier ones. `size`: about how many bytes
+        its largest transaction has, where these are so many that writing them takes long."""
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
         """Share the tasks of a query with the other instances that join the group: numbers below

@@ -185,7 +185,7 @@ class SimulatedLog(Generic[Batch]):
         self._effect("forget_group")
 
     def writer(
-        self, identity: str, admitted: Callable[[], bool] = lambda: True
+        self, identity: str, admitted: Callable[[], bool] = lambda: True, *, size: int = 0
     ) -> SimulatedWriter[Batch]:
         """See `Log`. `admitted`: whether the group still takes positions from the writer."""
         self._request("writer")

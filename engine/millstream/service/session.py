@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from millstream.model.settings import check_property, effective
+
+if TYPE_CHECKING:
+    from millstream.service.history.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Session:
     """Up to where ASSERT VALUES has matched a topic and partition."""
     copying: Callable[[str, int], None] | None = None
     """Told, as COPY goes on, the file and how many of its rows are in the stream."""
+    filling: Callable[[Watch], None] | None = None
+    """Told, as a back-fill begins, what knows how far it is and can end it."""
 
     def property(self, name: str) -> str:
         """The effective value of a property."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from millstream.catalog.source import Format, Source
@@ -82,6 +84,21 @@ def test_the_changelog_rebuilds_the_state(store: Store) -> None:
             "+ a 3 @5",
             "+ b 3 @6",
         ]
+        second.close()
+
+
+def test_no_record_of_a_changelog_is_larger_than_brokers_take(store: Store) -> None:
+    made = kernel(store, written(counted(READ)))
+    keys = [f"{number:04}{secrets.token_hex(2_000)}" for number in range(1_000)]
+    made.run([records("\n".join(f"+ {key} x @1" for key in keys))])
+    changes = [item for item in made.flush() if item.topic == "changes"]
+    assert len(changes) > 4
+    assert max(item.bytes for item in changes) < 1 << 20
+    with Store.open(":memory:") as other:
+        second = kernel(other, written(counted(READ)))
+        second.restore(0, fetched("changes", 0, pa.concat_tables(item.batch for item in changes)))
+        again = second.run([records("\n".join(f"+ {key} x @2" for key in keys), 4)])
+        assert shown(again.outputs) == [f"+ {key} 2 @2" for key in keys]
         second.close()
 
 

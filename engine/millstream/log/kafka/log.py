@@ -19,6 +19,7 @@ from millstream.log.kafka.client import (
     member_config,
 )
 from millstream.log.kafka.member import KafkaMember
+from millstream.log.kafka.patience import SHARING, alone
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Seat, Surroundings
@@ -160,9 +161,9 @@ class KafkaLog:
         self._topics.groups.forget(name)
         self._topics.delete(self._leases(group))
 
-    def writer(self, identity: str) -> Writer[pa.Table]:
+    def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
         """Open the appending side of `identity`, fencing earlier ones."""
-        return KafkaWriter(identity, self._surroundings)
+        return KafkaWriter(identity, self._surroundings, patience=alone(size))
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
         """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when others count them
@@ -175,7 +176,7 @@ class KafkaLog:
         identity = f"{group}.{membership.incarnation}"
 
         def open_writer(seat: Seat) -> KafkaWriter:
-            return KafkaWriter(identity, self._surroundings, seat)
+            return KafkaWriter(identity, self._surroundings, seat, patience=SHARING)
 
         config = member_config(self._servers, name, membership, self._extra)
         made = KafkaMember(

@@ -27,6 +27,7 @@ from millstream.log.kafka.client import (
     producer_config,
     translated,
 )
+from millstream.log.kafka.patience import Patience
 from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import (
@@ -35,21 +36,6 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """`commit_seconds`: how long a commit is tried again before its outcome counts as unknown;
-    well below `transaction_seconds`, after which the coordinator gives the transaction up."""
-
-    commit_seconds: float
-    transaction_seconds: float
-
-
-SOLE = Patience(30.0, 60.0)
-"""Of one whom nobody waits for: who comes after him opens his identity, which ends it."""
-SHARING = Patience(8.0, 15.0)
-"""Of one whose successors wait until the positions he may have moved are settled."""
 
 _FAILURES = (KafkaException, SystemError)
 """The latter when the client has raised a fatal error just before it calls back (2.16)."""
@@ -86,12 +72,19 @@ class Seat:
 class KafkaWriter:
     """One transactional producer; opening it has fenced the earlier ones of its identity."""
 
-    def __init__(self, identity: str, surroundings: Surroundings, seat: Seat | None = None) -> None:
+    def __init__(
+        self,
+        identity: str,
+        surroundings: Surroundings,
+        seat: Seat | None = None,
+        *,
+        patience: Patience,
+    ) -> None:
         """`seat`: of a group that has members; without, groups must have none."""
         self.identity = identity
         self._surroundings = surroundings
         self._seat = seat
-        self._patience = SHARING if seat else SOLE
+        self._patience = patience
         name = surroundings.namespace + identity
         config = producer_config(
             surroundings.servers, name, surroundings.extra, self._patience.transaction_seconds

@@ -9,14 +9,14 @@ and appended. So nobody appends without having seen everything that is before hi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.log.log import Appended, Log, Topic, Writer
+from millstream.log.log import Appended, Log, Outcome, Topic, TopicPartition, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError, UnavailableError
 from millstream.service.command_log.entries import (
@@ -31,6 +31,15 @@ READ_MAX = 10_000
 UNKNOWN = "E-LOG-UNKNOWN"
 """The code of the error after which a command may be on the log, or not."""
 _IDENTITY = "millstream.database"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCommit:
+    """What a query begins with, written in one transaction with its command: both or neither."""
+
+    query_id: str
+    records: tuple[Appended[pa.Table], ...]
+    positions: Mapping[TopicPartition, int]
 
 
 class LostTurnError(FencedError):
@@ -62,10 +71,11 @@ class CommandLog:
         return self._log.end_offset(self._topic, 0)
 
     @contextmanager
-    def turn(self, now: int) -> Iterator[Turn]:
-        """Be the one who appends, until somebody else is. LostTurnError where that is at once."""
+    def turn(self, now: int, *, size: int = 0) -> Iterator[Turn]:
+        """Be the one who appends, until somebody else is. LostTurnError where that is at once.
+        `size`: bytes of what is written with the command."""
         token = uuid.uuid4().hex if self.shared else ""
-        turn = Turn(self, token, self._writer or self._open())
+        turn = Turn(self, token, self._writer or self._open(size))
         try:
             if token:
                 turn.write(self._topic, turn_value(token), now)
@@ -74,9 +84,9 @@ class CommandLog:
             if self.shared:
                 turn.writer.close()
 
-    def _open(self) -> Writer[pa.Table]:
+    def _open(self, size: int = 0) -> Writer[pa.Table]:
         try:
-            return self._log.writer(self._topic)
+            return self._log.writer(self._topic, size=size)
         except FencedError as error:
             raise LostTurnError(error.message) from error
 
@@ -98,12 +108,15 @@ class CommandLog:
             if entry.command is not None:
                 yield entry.offset, entry.command
 
-    def append(self, turn: Turn, value: bytes, now: int, position: int) -> None:
-        """Write a command; durable when this returns. LostTurnError when it is not written as the
-        turn is over; UnavailableError when it is not written for other reasons, or (code
-        E-LOG-UNKNOWN) when nobody knows. `position`: up to where the topic has been read."""
+    def append(
+        self, turn: Turn, value: bytes, now: int, position: int, first: FirstCommit | None
+    ) -> None:
+        """Write a command, with what the query that it starts begins with; durable when this
+        returns. LostTurnError when it is not written as the turn is over; UnavailableError when it
+        is not written for other reasons, or (code E-LOG-UNKNOWN) when nobody knows. `position`: up
+        to where the topic has been read."""
         try:
-            turn.write(self._topic, value, now)
+            turn.write(self._topic, value, now, first)
         except UnavailableError as error:
             if not self._landed(turn, value, position):
                 raise error
@@ -138,22 +151,42 @@ class Turn:
         self.token = token
         self.writer = writer
 
-    def write(self, topic: str, value: bytes, now: int) -> None:
+    def write(self, topic: str, value: bytes, now: int, first: FirstCommit | None = None) -> None:
         """Append one record without a key; LostTurnError when the turn is over."""
-        batch = raw_batch([(None, value, now)])
+        record = Appended(topic, 0, raw_batch([(None, value, now)]), 1, len(value))
         try:
-            self.writer.append([Appended(topic, 0, batch, 1, len(value))])
+            if first is None:
+                self.writer.append([record])
+            else:
+                self._transact(record, first)
         except FencedError as error:
             if not self.commands.shared:
                 raise
             raise LostTurnError(error.message) from error
 
-    def append(self, command: Command, previous: str, now: int, position: int) -> bytes:
+    def _transact(self, record: Appended[pa.Table], first: FirstCommit) -> None:
+        records = (*first.records, record)
+        outcome = self.writer.transact(first.query_id, records, first.positions)
+        if outcome is not Outcome.COMMITTED:
+            raise UnavailableError(
+                f"The past of {first.query_id} could not be written: the outcome of the"
+                f" transaction is {outcome.value}",
+                hint="Give the statement again.",
+            )
+
+    def append(
+        self,
+        command: Command,
+        previous: str,
+        now: int,
+        position: int,
+        first: FirstCommit | None = None,
+    ) -> bytes:
         """Write a command after the one whose hash is `previous`; see `CommandLog.append`.
         Returns what was written."""
         numbered = command if self.token else replace(command, number=-1)
         value = command_value(numbered, previous)
-        self.commands.append(self, value, now, position)
+        self.commands.append(self, value, now, position, first)
         return value
 
 

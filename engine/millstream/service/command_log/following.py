@@ -133,6 +133,14 @@ def _failed(engine: Engine, query_id: str, error: Exception) -> None:
         engine.ledger.waiting.add(query_id)
 
 
+def begin(engine: Engine, query_id: str) -> None:
+    """Start a query whose command is written already: if that fails, it is noted."""
+    try:
+        queries.start(engine, query_id)
+    except MillstreamError as error:
+        _failed(engine, query_id, error)
+
+
 def _start_waiting(engine: Engine) -> None:
     """Try again what failed as the log did not answer."""
     waiting, engine.ledger.waiting = engine.ledger.waiting, set()

@@ -12,7 +12,7 @@ from millstream.service.command_log import following
 from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.command_log.entries import Command
 from millstream.service.engine import Engine
-from millstream.service.history.filled import Filled, begin
+from millstream.service.history.filled import Filled, first_commit
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements import definitions
@@ -34,9 +34,10 @@ def issue(engine: Engine, piece: Piece, session: Session, filled: Filled | None 
             hint="Add the statement to that file and start again.",
         )
     with engine.driver.lock:
+        size = 0 if filled is None else filled.size
         for _ in range(ATTEMPTS):
             try:
-                with engine.commands.turn(engine.clock()) as turn:
+                with engine.commands.turn(engine.clock(), size=size) as turn:
                     done = Attempt(engine, turn, piece, session, filled).run()
             except LostTurnError:
                 continue
@@ -104,7 +105,8 @@ class Attempt:
             definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
             raise
         if unwritten and self.filled is not None and done.query_id is not None:
-            begin(engine, done.query_id, self.filled)
+            engine.processing_log.add(done.query_id, self.filled.problems)
+            following.begin(engine, done.query_id)
         return done
 
     def _write(self, *, deleting: Topic | None = None) -> None:
@@ -117,6 +119,10 @@ class Attempt:
             {query_id: engine.topics[query_id] for query_id in new},
             self.number,
         )
-        value = self.turn.append(command, ledger.previous, engine.clock(), ledger.position)
+        first = None
+        if self.filled is not None:
+            (begun,) = new
+            first = first_commit(engine, begun, self.filled)
+        value = self.turn.append(command, ledger.previous, engine.clock(), ledger.position, first)
         ledger.appended(value)
         self.written = command

@@ -5,18 +5,17 @@ Why in this order: docs/adr/0016-back-fill.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from millstream.log.identity import check_topics
 from millstream.log.log import Appended, Topic, TopicPartition
-from millstream.model.errors import ConflictError, UnavailableError
+from millstream.model.errors import ConflictError
 from millstream.model.problem import Problem
 from millstream.service import queries
+from millstream.service.command_log.commands import FirstCommit
 from millstream.service.engine import Engine
 from millstream.topology.topology import Topology
 
@@ -36,6 +35,11 @@ class Filled:
     problems: tuple[Problem, ...]
     positions: Mapping[TopicPartition, int]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the records, about."""
+        return sum(record.bytes for record in self.records)
+
 
 def check_filled(engine: Engine, query_id: str, filled: Filled) -> None:
     """ConflictError unless the query that is to begin is the one that the job has run."""
@@ -44,30 +48,25 @@ def check_filled(engine: Engine, query_id: str, filled: Filled) -> None:
     topology = queries.topology_of(engine, filled.topology.query_id, planned)
     width = planned.sink_topic and queries.sink_partitions(engine, planned.sink_topic)
     if topology != filled.topology or width != filled.width:
-        raise ConflictError(
-            f"What {query_id} reads was defined anew while its past was computed; nothing was made",
-            hint="Give the statement again.",
-            code="E-BACKFILL-CHANGED",
-        )
+        raise changed(query_id)
 
 
-def begin(engine: Engine, query_id: str, filled: Filled) -> None:
-    """Make the result of the job the first commit of a query that is on the command log, and start
-    it. Where the commit fails the query computes its past itself."""
-    writer = engine.log.writer(query_id)
-    with suppress(UnavailableError):
-        # Nor does an unknown outcome matter: the query starts from what is committed.
-        writer.transact(query_id, tuple(_renamed(engine, query_id, filled)), filled.positions)
-    writer.close()
-    if filled.problems:
-        engine.processing_log.add(query_id, filled.problems)
-    queries.start(engine, query_id)
+def changed(query_id: str) -> ConflictError:
+    """What a job has made is not for the query that would begin with it."""
+    return ConflictError(
+        f"What {query_id} reads was defined anew while its past was computed; nothing was made",
+        hint="Give the statement again.",
+        code="E-BACKFILL-CHANGED",
+    )
 
 
-def _renamed(engine: Engine, query_id: str, filled: Filled) -> Iterator[Appended[Any]]:
-    """The records, those of the job's changelogs for the query's own."""
+def first_commit(engine: Engine, query_id: str, filled: Filled) -> FirstCommit:
+    """The result of the job as that of a query of the catalog, whose changelogs have names of
+    their own."""
     topology = queries.topology_of(engine, query_id, engine.plans[query_id])
     pairs = zip(filled.topology.internal_topics, topology.internal_topics, strict=True)
     names = {theirs.name: ours.name for theirs, ours in pairs}
-    for record in filled.records:
-        yield replace(record, topic=names.get(record.topic, record.topic))
+    renamed = (
+        replace(record, topic=names.get(record.topic, record.topic)) for record in filled.records
+    )
+    return FirstCommit(query_id, tuple(renamed), filled.positions)

@@ -1,4 +1,4 @@
-"""How far a historical query is, and whether it is to end."""
+"""How far a historical query or a back-fill is, and whether it is to end."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class CancelledError(Exception):
 class Watch:
     """Written by the thread that reads, asked and cancelled from any other."""
 
+    name: str = ""
+    """Of the stream or table that is filled."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] | None = None
     """Interrupts DuckDB."""

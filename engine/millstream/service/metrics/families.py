@@ -13,6 +13,7 @@ from millstream.service.metrics.family import (
     Family,
     Number,
     Point,
+    of_backfill,
     of_engine,
     of_query,
     of_sub_topology,
@@ -202,6 +203,15 @@ QUERY: tuple[Family, ...] = (
         lambda q: q.commits.reopened,
     ),
 )
+BACKFILL: tuple[Family, ...] = (
+    of_backfill(
+        "done",
+        "Records read or, on Spark, tasks done by a job that computes the past of a new query;"
+        " absent when it has ended.",
+        lambda stage: stage.done,
+    ),
+    of_backfill("size", "How many there are in all.", lambda stage: stage.total),
+)
 RESTORATION: tuple[Family, ...] = (
     of_query(
         "restored_records_total", "counter", "Changelog records replayed.", lambda q: q.restored
@@ -273,5 +283,6 @@ SECTIONS = {
     "Each query": QUERY,
     "Each query's restoration of state": RESTORATION,
     "Each sub-topology of a query": SUB_TOPOLOGY,
+    "Each stage of a back-fill": BACKFILL,
 }
 FAMILIES: tuple[Family, ...] = tuple(family for part in SECTIONS.values() for family in part)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from millstream.service.metrics.figures import EngineMetrics, QueryMetrics, SubTopologyMetrics
+from millstream.service.metrics.figures import (
+    BackfillMetrics,
+    EngineMetrics,
+    QueryMetrics,
+    SubTopologyMetrics,
+)
 
 Number = int | float
 Labels = tuple[tuple[str, str], ...]
@@ -54,6 +59,17 @@ def of_sub_topology(
 
     labels = ("query", "sub_topology")
     return Family(f"millstream_sub_topology_{name}", kind, meaning, labels, points)
+
+
+def of_backfill(name: str, meaning: str, told: Callable[[BackfillMetrics], Number]) -> Family:
+    """A metric of each stage of a job that computes the past of a query, labelled with what the
+    query makes."""
+
+    def points(metrics: EngineMetrics) -> Iterator[Point]:
+        for stage in metrics.backfills:
+            yield "", (("sink", stage.sink), ("stage", stage.stage)), told(stage)
+
+    return Family(f"millstream_backfill_{name}", "gauge", meaning, ("sink", "stage"), points)
 
 
 def query_label(query: QueryMetrics) -> Labels:

@@ -163,14 +163,26 @@ class ProcessMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillMetrics:
+    """How far a stage of the job is that computes the past of a new query: `done` of `total`
+    records, or of Spark's tasks. `sink`: the stream or table that is made."""
+
+    sink: str
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineMetrics:
     """Everything. `running`: whether the engine's threads are alive; `states`: how many queries
-    are in each state."""
+    are in each state; `backfills`: those whose jobs run at this moment."""
 
     running: bool
     queries: tuple[QueryMetrics, ...]
     states: Mapping[str, int]
     process: ProcessMetrics
+    backfills: tuple[BackfillMetrics, ...] = ()
 
     def query(self, query_id: str) -> QueryMetrics:
         """One query; KeyError when it is not there."""

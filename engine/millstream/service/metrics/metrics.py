@@ -11,6 +11,7 @@ from millstream.service.engine import Engine
 from millstream.service.metrics.figures import (
     PERSISTENT,
     PUSH,
+    BackfillMetrics,
     Commits,
     EngineMetrics,
     PartitionPlace,
@@ -39,6 +40,11 @@ def metrics(engine: Engine) -> EngineMetrics:
         queries=tuple(queries),
         states={state.value: counted[state.value] for state in QueryState},
         process=process_metrics((engine.ticks() - engine.opened_at) / SECOND_NS, engine.files),
+        backfills=tuple(
+            BackfillMetrics(watch.name, stage.name, stage.done, stage.total)
+            for watch in tuple(engine.history.filling)
+            for stage in watch.stages()
+        ),
     )
 
 

@@ -4,6 +4,7 @@ statement is carried out. Nothing is made meanwhile, and nobody waits."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from millstream.catalog.properties import Form, read_properties
 from millstream.history.local import run_local
@@ -40,12 +41,6 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     StatementError where that cannot be, UnavailableError (code E-CANCELLED) when the engine closes
     meanwhile.
     """
-    if engine.shared:
-        raise StatementError(
-            "BACKFILL is for a log in a file: on Kafka, other instances may start the query before"
-            " its past is there",
-            hint="Leave BACKFILL out; the query computes its past itself.",
-        )
     if statement.name in engine.catalog.sources:
         _refuse_replacing(statement)
         return None
@@ -53,17 +48,9 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     made = draft(statement, context)
     run, width = _run_of(made, engine)
     topics = queries.topics_of(engine, run.topology)
-    watch = Watch()
-    engine.history.reading.add(watch)
-    try:
+    with _watched(statement.name, engine, session) as watch:
         produced = list(_produced(statement, run, engine, watch))
         watch.check()
-    except CancelledError:
-        raise UnavailableError(
-            f"The back-fill of {statement.name} was cancelled; nothing was made", code="E-CANCELLED"
-        ) from None
-    finally:
-        engine.history.reading.discard(watch)
     return Filled(
         run.topology,
         topics,
@@ -72,6 +59,25 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
         tuple(item for item in produced if isinstance(item, Problem)),
         {place: split.end for place, split in run.splits.items()},
     )
+
+
+@contextmanager
+def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
+    """What a job tells how far it is, and hears that it is to end by."""
+    watch = Watch(name)
+    engine.history.filling.add(watch)
+    try:
+        if session.filling is not None:
+            session.filling(watch)
+        yield watch
+    except (CancelledError, UnavailableError):
+        if not watch.cancelled.is_set():
+            raise
+        raise UnavailableError(
+            f"The back-fill of {name} was cancelled; nothing was made", code="E-CANCELLED"
+        ) from None
+    finally:
+        engine.history.filling.discard(watch)
 
 
 def _refuse_replacing(statement: s.CreateAs) -> None:

@@ -17,7 +17,7 @@ from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.plan.upgrade import check_upgrade
 from millstream.service import queries, upgrades
 from millstream.service.context import Context, check_replacing
-from millstream.service.history.filled import check_filled
+from millstream.service.history.filled import changed, check_filled
 from millstream.service.results import Done
 from millstream.service.statements import ending
 from millstream_parser import print_statement
@@ -41,6 +41,8 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
             f"{noun} {statement.name} already exists; nothing was changed", changed=False
         ), False
     made = draft(statement, context)
+    if context.filled is not None and made.record.id in context.catalog.queries:
+        raise changed(made.record.id)
     done = Done(f"Created query with ID {made.record.id}", made.record.id)
     if made.record.id in context.catalog.queries:
         _replace(context, made.catalog, made.record, made.planned)

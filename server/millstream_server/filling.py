@@ -1,0 +1,30 @@
+"""The back-fills of a request: they end with it."""
+
+from __future__ import annotations
+
+import threading
+
+from millstream.service.history.watch import Watch
+
+
+class Filling:
+    """The jobs that its statements start, one after another. Cancelled from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watch: Watch | None = None
+        self._cancelled = False
+
+    def begin(self, watch: Watch) -> None:
+        """A job begins."""
+        with self._lock:
+            self._watch = watch
+            if self._cancelled:
+                watch.cancel()
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more."""
+        with self._lock:
+            self._cancelled = True
+            if self._watch is not None:
+                self._watch.cancel()

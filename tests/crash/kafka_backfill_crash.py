@@ -1,0 +1,167 @@
+"""Kill instances that make and drop a table with back-fill on Kafka, and check what they leave.
+
+    python -m tests.crash.kafka_backfill_crash --kills 100 [--seed S] [--servers HOST:PORT]
+        [--protocol classic|consumer] [--standbys N]
+
+One instance gives the statements, another one only takes its share of the tasks; either is killed,
+the former mostly, at a random moment after a mark: in the job, in the transaction that makes the
+result count, behind it, or while the table is dropped. A producer keeps writing. The table is
+checked after each kill of the former, and is made once more at the end. Without --servers
+it starts a broker of its own. Exit status 1 on a violation; 2 when the run proves nothing: no kill
+fell into the transaction, or into the job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.crash.engine_process import CampaignError, EngineProcess
+from tests.crash.kafka_backfill_checker import check_end, check_now
+from tests.crash.kafka_crash import Run, Slot, feeding, make_input_topic
+from tests.crash.kafka_workload import SESSION_MS
+from tests.kafka.run import cluster
+
+MODULE = "tests.crash.kafka_backfill_workload"
+MOMENTS = {"making": 0.6, "positions": 0.02, "commit": 0.02, "made": 0.5, "dropping": 0.3}
+"""Marks, and the seconds that a kill comes after one at most."""
+ODDS = (4, 3, 2, 2, 1)
+OTHER_ODDS = 0.2
+"""How often it is the instance that gives no statements that is killed."""
+OPENING_ODDS = 0.1
+PAUSE = "0.25"
+"""Seconds between the bursts of the input: each job reads all of it."""
+PLACES = {
+    "making": "in the job",
+    "positions": "in the transaction",
+    "commit": "in its commit",
+    "made": "behind it",
+    "dropping": "while dropping",
+}
+
+
+def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
+    """An instance; the first one gives the statements."""
+    own = ("--instance", slot.name) if slot.name else ()
+    role = () if slot.number else ("--make",)
+    arguments = (run.servers, run.service, str(slot.state), *run.options, *own, *role, *more)
+    errors = run.folder / f"engine{len(run.started)}.err"
+    slot.engine = EngineProcess(arguments, errors, MODULE)
+    run.started.append(slot.engine)
+    return slot.engine
+
+
+def kill_one(run: Run) -> None:
+    """Kill an instance somewhere in the course of the statements, check what can be read then,
+    and start it again."""
+    maker, other = run.slots
+    assert maker.engine is not None
+    if run.rng.random() < OPENING_ODDS:
+        time.sleep(run.rng.uniform(0.2, 3.0))
+    else:
+        maker.engine.await_ready()
+        (moment,) = run.rng.choices(tuple(MOMENTS), ODDS)
+        maker.engine.await_marks(moment, 1)
+        time.sleep(run.rng.uniform(0.0, MOMENTS[moment]))
+    victim = other if run.rng.random() < OTHER_ODDS else maker
+    assert victim.engine is not None
+    victim.engine.kill()
+    run.seen["kills"] += 1
+    if victim is other:
+        run.seen["kills of the other instance"] += 1
+    else:
+        run.seen[f"kills {where(victim.engine)}"] += 1
+        check_what_is_there(run)
+    start(run, victim)
+
+
+def check_what_is_there(run: Run) -> None:
+    """While the instance is away that makes and drops the table."""
+    problems, changes = check_now(run.servers, run.service)
+    run.seen["changes checked"] += changes
+    if problems:
+        raise CampaignError("\n".join(problems[:20]))
+
+
+def where(maker: EngineProcess) -> str:
+    """Where in its work a killed instance was, as far as it could say."""
+    statement, step = maker.last("maker"), maker.last("commands")
+    if statement == "making" and step in ("positions", "commit"):
+        return PLACES[step]
+    return PLACES.get(statement, "while opening")
+
+
+def work(run: Run, kills: int) -> None:
+    """Kill so often, then let one instance finish."""
+    make_input_topic(run)
+    for slot in run.slots:
+        start(run, slot).await_ready()
+    with feeding(run, "--pause", PAUSE) as feeder:
+        while run.seen["kills"] < kills:
+            kill_one(run)
+        assert feeder.stdin is not None
+        feeder.stdin.close()
+        if feeder.wait():
+            raise CampaignError(f"the producer of the input ended with {feeder.returncode}")
+    for slot in run.slots:
+        assert slot.engine is not None
+        slot.engine.end()
+    time.sleep(2 * SESSION_MS / 1000)
+    start(run, run.slots[0], "--finish").await_end()
+
+
+def campaign(
+    servers: str, kills: int, seed: int, folder: Path, options: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    """Kill `kills` times and check; returns the exit status and a report."""
+    service = f"filling-{seed}-{os.getpid()}"
+    slots = [Slot(0, folder / "state0.db", "maker"), Slot(1, folder / "state1.db", "")]
+    run = Run(servers, service, folder, random.Random(seed), slots, options)
+    began = time.monotonic()
+    try:
+        work(run, kills)
+        problems, found = check_end(servers, service, folder / "acks")
+        found = "\n".join([*problems[:50], found])
+        status = 1 if problems else 0
+    except CampaignError as failure:
+        status, found = 1, str(failure)
+    finally:
+        for engine in run.started:
+            engine.end()
+    seen = ", ".join(f"{count} {what}" for what, count in sorted(run.seen.items()))
+    minutes, seconds = divmod(int(time.monotonic() - began), 60)
+    report = f"back-fill on kafka: seed {seed}, {seen}, {minutes}:{seconds:02}\n{found}"
+    if status:
+        return 1, report
+    if not (run.seen["kills in the job"] and run.seen["kills in the transaction"]):
+        return 2, f"{report}\nINVALID: no kill fell into the job, or into the transaction"
+    return 0, f"{report}\nno gap, nothing twice"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--servers", help="a cluster that is there")
+    parser.add_argument("--folder", type=Path, help="where states and logs are kept")
+    parser.add_argument("--protocol", default="classic")
+    parser.add_argument("--standbys", type=int, default=0)
+    given = parser.parse_args()
+    options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
+    with ExitStack() as stack:
+        folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(exist_ok=True)
+        servers = given.servers or stack.enter_context(cluster())[0]
+        status, report = campaign(servers, given.kills, given.seed, folder, options)
+    sys.stdout.write(report + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The process that is killed, on Kafka: a table that is made with back-fill and dropped, again and
+again, over what somebody else writes.
+
+    python -m tests.crash.kafka_backfill_workload SERVERS SERVICE STATE [--make] [--finish]
+        [--instance NAME] [--protocol classic|consumer] [--standbys N]
+
+It is one instance of the service; with --make it is the one that gives the statements. Standard
+output: `ready` once; `making maker`, `made maker`, `dropping maker` around the statements; around
+each step of a transaction of the command topic's writer a mark as in kafka_workload.py, with the
+id `commands`. With --finish it makes the table where it is not there, waits until all there is has
+been processed, and ends.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import NoReturn
+
+import millstream
+from millstream.service.database import Database
+from tests.crash.kafka_workload import Marking, connected, mark, options, say
+
+SHORTEST, LONGEST = 0.2, 2.0
+"""Seconds for which a table is there."""
+AGAIN_SECONDS = 0.1
+
+
+class CommandMarking(Marking):
+    """Tells of the writer of the command topic alone."""
+
+    @property
+    def writer(self) -> str:
+        """See `Marking`."""
+        return "commands" if self._identity.endswith(".commands") else ""
+
+
+def source(service: str) -> str:
+    """The stream over the input."""
+    return (
+        "CREATE STREAM IF NOT EXISTS numbers (k STRING KEY, n BIGINT, g STRING, h STRING) "
+        f"WITH (kafka_topic='{service}.numbers', value_format='JSON');"
+    )
+
+
+def filled(service: str) -> str:
+    """A count behind a repartition; rows of one group come from one partition of the input."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS counts WITH (kafka_topic='{service}.counts', "
+        "backfill='duckdb') AS SELECT CONCAT(k, h) AS kh, COUNT(*) AS c, SUM(n) AS s "
+        "FROM numbers GROUP BY CONCAT(k, h);"
+    )
+
+
+def execute(db: Database, sql: str) -> None:
+    """Until it is carried out: others may be faster, and brokers away."""
+    while True:
+        try:
+            db.execute(sql)
+            return
+        except (millstream.ConflictError, millstream.UnavailableError) as error:
+            say(f"refused {error}")
+            threading.Event().wait(AGAIN_SECONDS)
+
+
+def make_and_drop(db: Database, service: str) -> NoReturn:
+    """For ever."""
+    while True:
+        say("making maker")
+        execute(db, filled(service))
+        say("made maker")
+        threading.Event().wait(random.uniform(SHORTEST, LONGEST))
+        say("dropping maker")
+        execute(db, "DROP TABLE IF EXISTS counts DELETE TOPIC;")
+
+
+def finish(db: Database, service: str) -> None:
+    """The table over all there is."""
+    execute(db, filled(service))
+    db.wait()
+    wrong = [status.error for status in db.engine.statuses() if status.error]
+    db.close()
+    if wrong:
+        raise SystemExit(f"queries have failed: {wrong}")
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--make", action="store_true")
+    given = parser.parse_args()
+    mark(CommandMarking)
+    db = connected(given)
+    db.execute("SET 'cache.max.bytes.buffering' = '10000000';")
+    if given.make:
+        execute(db, source(given.service))
+    say("ready")
+    if given.finish:
+        finish(db, given.service)
+    elif given.make:
+        make_and_drop(db, given.service)
+    else:
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Kill an engine that makes and drops a table with back-fill on Spark, or Spark's driver.
+
+    python -m tests.crash.spark_crash --kills 30 [--seed S] [--folder F]
+
+Rows come all the while. Either the engine is killed: its JVM and the workers must end by
+themselves, and the file is checked by checker.py. Or the JVM is: the statement must be refused, and
+the next one must start another JVM. At the end the table is made over all rows, and checked to be
+whole. Exit status 1 on a violation; 2 when the run proves nothing: no kill fell into a job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+from tests.crash.crash import START_SECONDS, Run, check, workload
+
+KIND = "spark"
+PATIENCE_SECONDS = 240.0
+LEFT_SECONDS = 60.0
+"""How long what Spark has started may outlive the engine."""
+MOMENTS = {"making": 1.5, "made": 0.2, "dropping": 0.1}
+"""What the workload says, and the seconds that a kill comes after it at most."""
+COLD_SECONDS = 25.0
+"""The same, for the first job of a process: Spark has to start."""
+ODDS = (6, 1, 1)
+DRIVER_ODDS = 0.4
+
+
+class Working:
+    """The workload, and what it has said."""
+
+    def __init__(self, run: Run) -> None:
+        self.process: Popen[str] = workload(run)
+        self.acked = run.acked
+        self.said: Counter[str] = Counter()
+        self.last = ""
+        self.refused = ""
+        self._news = threading.Condition()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            with self._news:
+                if word == "acked" and line.endswith("\n"):
+                    self.acked = int(rest)
+                else:
+                    self.refused = rest if word == "refused" else self.refused
+                    self.last = self.last if word == "ready" else word
+                    self.said[word] += 1
+                self._news.notify_all()
+
+    def hears(self, *words: str) -> bool:
+        """Wait until one of these is said once more; whether it was."""
+        before = sum(self.said[word] for word in words)
+        with self._news:
+            return self._news.wait_for(
+                lambda: sum(self.said[word] for word in words) > before, PATIENCE_SECONDS
+            )
+
+    def kill(self) -> None:
+        """End it; what it has said by then is heard."""
+        self.process.kill()
+        self.process.wait()
+        self._listener.join()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def command(pid: int) -> str:
+    """What a process runs; "" where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def kill_engine(run: Run, working: Working, seen: Counter[str]) -> None:
+    """What it has started must end too, and the file be as it must."""
+    started = {pid: command(pid) for pid in descendants(working.process.pid)}
+    working.kill()
+    run.in_flight += working.acked > run.acked
+    run.acked = working.acked
+    seen["engines"] += 1
+    seen["engines in a job"] += working.last == "making"
+
+    def left() -> list[int]:
+        return [pid for pid, was in started.items() if was and command(pid) == was]
+
+    if not until(lambda: not left(), LEFT_SECONDS):
+        run.failures.append(f"left behind: {[command(pid)[:80] for pid in left()]}")
+        for pid in left():
+            os.kill(pid, signal.SIGKILL)
+    check(run)
+
+
+def kill_driver(run: Run, working: Working, seen: Counter[str]) -> bool:
+    """The engine must go on, with another one; whether there was any."""
+    drivers = [pid for pid in descendants(working.process.pid) if "SparkSubmit" in command(pid)]
+    if not drivers:
+        return False
+    refused = working.said["refused"]
+    in_job = working.last == "making"
+    for pid in drivers:
+        os.kill(pid, signal.SIGKILL)
+    seen["drivers"] += 1
+    seen["drivers in a job"] += in_job
+    if not working.hears("made"):
+        run.failures.append(f"nothing was made after the driver was killed: {working.refused}")
+    seen["statements refused"] += working.said["refused"] - refused
+    return True
+
+
+def campaign(kills: int, seed: int, folder: Path) -> tuple[int, str]:
+    """Kill and check `kills` times; returns the exit status and a report."""
+    run = Run(KIND, folder / "crash.db", random.Random(seed))
+    seen: Counter[str] = Counter()
+    began = time.monotonic()
+    working = Working(run)
+    try:
+        while run.kills < kills and not run.failures:
+            moment = run.rng.choices(tuple(MOMENTS), ODDS)[0]
+            if not working.hears(moment):
+                run.failures.append(f"'{moment}' was not said, last: {working.last}")
+                break
+            cold = moment == "making" and working.said["made"] == 0
+            time.sleep(run.rng.uniform(0.0, COLD_SECONDS if cold else MOMENTS[moment]))
+            if run.rng.random() < DRIVER_ODDS and kill_driver(run, working, seen):
+                run.kills += 1
+                continue
+            kill_engine(run, working, seen)
+            run.kills += 1
+            working = Working(run)
+    finally:
+        working.kill()
+    run.acked = working.acked
+    if not run.failures and workload(run, "--finish").wait(10 * START_SECONDS):
+        run.failures.append("it does not finish")
+    summary = check(run, complete=True) if not run.failures else ""
+    told = ", ".join(f"{count} {what}" for what, count in sorted(seen.items()))
+    minutes, seconds = divmod(int(time.monotonic() - began), 60)
+    report = (
+        f"back-fill on Spark: seed {seed}, {run.kills} kills ({told}), {run.acked + 1} records"
+        f" acknowledged, {minutes}:{seconds:02}, {summary}"
+    )
+    if run.failures:
+        return 1, "\n".join([report, *run.failures])
+    if not (seen["engines in a job"] and seen["drivers in a job"]):
+        return 2, f"{report}\nINVALID: no kill of an engine, or of a driver, fell into a job"
+    return 0, f"{report}\nno gap, nothing twice, nothing left behind"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        status, report = campaign(given.kills, given.seed, given.folder or Path(temporary))
+    sys.stdout.write(report + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""The checker of tables made with back-fill, tried with planted faults."""
+
+from __future__ import annotations
+
+from tests.crash.kafka_backfill_checker import check_changes, check_whole, first_of, total
+from tests.crash.kafka_checker import Record
+
+
+def change(group: str, count: int, found: int) -> Record:
+    return Record(0, 0, group, {"C": count, "S": found})
+
+
+def changes(group: str, *counts: int) -> list[Record]:
+    """What a table says that takes so many of the group's numbers at a time."""
+    return [change(group, count, total(first_of(group), count)) for count in counts]
+
+
+def test_groups_are_numbers_with_one_rest() -> None:
+    assert first_of("3h1") == 10
+    assert total(10, 3) == 10 + 31 + 52
+    assert first_of("9h1") == first_of("3") == -1
+
+
+def test_stretches_of_the_numbers_are_right() -> None:
+    assert check_changes(changes("3h1", 2, 3, 7)) == []
+
+
+def test_a_number_twice_a_gap_and_a_step_back_are_seen() -> None:
+    (right,) = changes("3h1", 2)
+    twice = change("3h1", 3, total(10, 2) + 31)
+    gap = change("3h1", 3, total(10, 2) + 73)
+    for wrong in (twice, gap, right, change("9h1", 1, 1)):
+        assert len(check_changes([right, wrong])) == 1
+
+
+def test_the_whole_is_all_numbers_of_all_groups() -> None:
+    whole = [change(f"{n % 7}h{n % 3}", 1, n) for n in range(5)]
+    assert check_whole(whole, 5) == []
+    assert check_whole(whole[:4], 5) and check_whole(whole, 22)

@@ -1,0 +1,67 @@
+"""A back-fill in the shell: its progress, of an engine here and of a server, and Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+
+from millstream.model.errors import UnavailableError
+from millstream.service.history.watch import Watch
+from millstream_cli.sessions.filling import asked, followed
+from millstream_cli.sessions.interrupts import Interrupt
+
+PATIENCE_S = 20.0
+FIGURES = """
+# TYPE millstream_backfill_done gauge
+millstream_backfill_done{sink="O",stage="stage 3"} 2
+# TYPE millstream_backfill_size gauge
+millstream_backfill_size{sink="O",stage="stage 3"} 8
+"""
+
+
+class Told:
+    """What was told last, and that something was."""
+
+    def __init__(self) -> None:
+        self.last: tuple[int, int | None, str] | None = None
+        self.news = threading.Event()
+
+    def __call__(self, done: int, total: int | None, name: str = "rows") -> None:
+        self.last = done, total, name
+        self.news.set()
+
+
+def test_progress_is_told_while_the_job_runs() -> None:
+    told = Told()
+    with followed(told, Interrupt()) as follow:
+        watch = Watch("O")
+        watch.show("read", 2, 8)
+        follow(watch)
+        assert told.news.wait(PATIENCE_S)
+    assert told.last == (2, 8, "O: read")
+    assert not watch.cancelled.is_set()
+
+
+def test_ctrl_c_ends_the_job() -> None:
+    with followed(None, Interrupt(wanted=True)) as follow:
+        watch = Watch("O")
+        follow(watch)
+        assert watch.cancelled.wait(PATIENCE_S)
+
+
+def test_the_figures_of_a_server_are_progress_too() -> None:
+    told = Told()
+    with asked(told, lambda: FIGURES):
+        assert told.news.wait(PATIENCE_S)
+    assert told.last == (2, 8, "O: stage 3")
+
+
+def test_a_server_need_not_tell() -> None:
+    told, refused = Told(), threading.Event()
+
+    def figures() -> str:
+        refused.set()
+        raise UnavailableError("Cannot reach the server")
+
+    with asked(told, figures):
+        assert refused.wait(PATIENCE_S)
+    assert told.last is None
