@@ -151,6 +151,8 @@ def main(arguments: list[str]) -> int:
     print(f"Python {platform.python_version()}, {options.events} events, load {load_now:.1f}")
     with broker(options.servers, options.broker) as target:
         if options.latency:
+            for source in ("auction", "person") if options.servers is None else ():
+                target.create(topic_of(source, DEFAULT_PARTITIONS), DEFAULT_PARTITIONS)
             run_latencies(options, target, peers)
             return 0
         if options.servers is None:
