@@ -45,12 +45,14 @@ def run_on_spark(
     *,
     group: str | None = None,
     lazily: bool = False,
+    small: bool = False,
 ) -> Iterator[Produced]:
     """What the sink or the client gets, partition by partition.
 
     `group`: under which the job can be cancelled (`SparkContext.cancelJobGroup`) and watched.
     `lazily`: tasks of the last stage run when their rows are asked for, few at a time; otherwise
-    all at once, their rows waiting on disk. Closing the iterator ends the job.
+    all at once, their rows waiting on disk. `small`: all rows come with the end of the job.
+    Closing the iterator ends the job.
     """
     name = group or f"millstream-{uuid4().hex}"
     context = spark.sparkContext
@@ -61,10 +63,10 @@ def run_on_spark(
     done = False
     kept = outputs
     try:
-        if not lazily:
+        if not (lazily or small):
             kept = outputs.persist(StorageLevel.DISK_ONLY)
             outputs = in_parts(kept)
-        for row in outputs.toLocalIterator(prefetchPartitions=True):
+        for row in outputs.collect() if small else outputs.toLocalIterator(True):
             yield produced(row.topic, row.partition, row["count"], bytes(row.content))
         done = True
     except Exception as error:

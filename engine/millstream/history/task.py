@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, Feed
 from millstream.history.reading import Piece
+from millstream.history.splits import Split
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.embedded import EmbeddedLog
@@ -51,17 +52,18 @@ def run_task(
     kind: TaskKind,
     partition: int,
     pieces: Mapping[str, Iterator[Piece]],
-    starts: Mapping[str, int],
+    splits: Mapping[str, Split],
     functions: Catalogue,
 ) -> Iterator[Produced]:
-    """Run the task of a partition over all of its input, by topic, from the offsets in `starts`.
+    """Run the task of a partition over all of its input, by topic, from where `splits` begin.
 
     What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
-    sub-topology has a changelog, what changes in the state comes too. Raises what stops a query.
+    sub-topology has a changelog, what changes in the state comes too; where that is among the
+    `splits` it is replayed first. Raises what stops a query.
     """
     made: list[Produced] = []
     failed: list[Exception] = []
-    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()})
+    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()}, splits)
     instance: Instance[pa.Table] = Instance(
         log, _SETTINGS, lambda _, problems: made.extend(problems)
     )
@@ -69,7 +71,7 @@ def run_task(
     try:
         memory.attach_state(":memory:", _STATE)
         store = Store(memory.connection, _STATE)
-        spec = _spec(kind, _kernel(kind, store, functions), partition, starts)
+        spec = _spec(kind, _kernel(kind, store, functions), partition, splits)
         instance.add_query(replace(spec, on_outputs=made.extend, on_error=failed.append))
         for _ in _steps(instance, kind.query_id):
             yield from _handed_out(made, failed)
@@ -119,14 +121,16 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
 
 
 def _spec(
-    kind: TaskKind, kernel: DuckKernel, partition: int, starts: Mapping[str, int]
+    kind: TaskKind, kernel: DuckKernel, partition: int, splits: Mapping[str, Split]
 ) -> QuerySpec[pa.Table]:
     inputs = tuple(item.topic for item in kind.sub.inputs)
+    changelog = kind.sub.changelog if kind.sub.changelog in splits else None
+    starts = {topic: splits[topic].start if topic in splits else 0 for topic in inputs}
     return QuerySpec(
         kind.query_id,
         kind.query_id,
-        (KernelSpec(kernel, inputs, kind.sub.partitions),),
-        start={(topic, partition): starts.get(topic, 0) for topic in inputs},
+        (KernelSpec(kernel, inputs, kind.sub.partitions, changelog),),
+        start={(topic, partition): start for topic, start in starts.items()},
         transient=True,
         tasks=frozenset({partition}),
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millstream.functions.function import Catalogue
 from millstream.history.from_kafka import FromKafka
+from millstream.history.inline import prepared
 from millstream.history.progress import spark_stages
 from millstream.history.reading import Source
 from millstream.history.sealed import claim, seal
@@ -72,6 +73,21 @@ class OnSpark:
                     yield item
             finally:
                 watch.unfollow()
+
+    def start(self) -> None:
+        """Start the session now. UnavailableError as `produced`."""
+        with self.spark.using():
+            pass
+
+    def epoch(self, run: Run, log: Log[pa.Table], functions: Catalogue) -> Iterator[Produced]:
+        """Run a topology over what has come since the last time: little travels with the job, and
+        what it makes with its end. UnavailableError as `produced`."""
+        with self.spark.using() as session:
+            from millstream.history.job import run_on_spark
+
+            with self.sealing() as folder:
+                source, small = prepared(log, run.splits.values(), folder)
+            yield from run_on_spark(run, source, functions, session, small=small)
 
     def close(self) -> None:
         """Stop the session; idempotent."""
