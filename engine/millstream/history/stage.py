@@ -8,11 +8,11 @@ from itertools import chain
 
 import pyarrow as pa
 
-from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell, Exchange
 from millstream.history.reading import Piece, Source, pieces_of
 from millstream.history.splits import Run, Split
 from millstream.history.task import Produced, TaskKind, run_task
+from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, TopicPartition
 from millstream.topology.topology import SourceInput
 
@@ -26,7 +26,7 @@ class Stage:
     """Those of its own inputs and changelog."""
 
     def run(
-        self, partition: int, cells: Iterator[Cell], source: Source, functions: Catalogue
+        self, partition: int, cells: Iterator[Cell], source: Source, workspace: Workspace
     ) -> Iterator[Produced]:
         """Run one task. `cells`: what the stages before it have sent to it, in order."""
         splits = {
@@ -38,7 +38,7 @@ class Stage:
             return iter(())
         cells = cells if first is None else chain([first], cells)
         pieces = self._pieces(cells, splits, source)
-        return run_task(self.kind, partition, pieces, splits, functions)
+        return run_task(self.kind, partition, pieces, splits, workspace)
 
     def _pieces(
         self, cells: Iterator[Cell], splits: Mapping[str, Split], source: Source

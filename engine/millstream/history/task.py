@@ -6,6 +6,7 @@ Runs wherever the package is installed, without a server, a Kafka client or Spar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,9 +15,9 @@ from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, Feed
 from millstream.history.reading import Piece
 from millstream.history.splits import Split
+from millstream.history.workspace import Workspace
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
-from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
@@ -28,7 +29,6 @@ from millstream.topology.topology import SubTopology
 
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
-_STATE = "state"
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)
 
@@ -53,7 +53,7 @@ def run_task(
     partition: int,
     pieces: Mapping[str, Iterator[Piece]],
     splits: Mapping[str, Split],
-    functions: Catalogue,
+    workspace: Workspace,
 ) -> Iterator[Produced]:
     """Run the task of a partition over all of its input, by topic, from where `splits` begin.
 
@@ -67,18 +67,20 @@ def run_task(
     instance: Instance[pa.Table] = Instance(
         log, _SETTINGS, lambda _, problems: made.extend(problems)
     )
-    memory = EmbeddedLog.open(":memory:")
-    try:
-        memory.attach_state(":memory:", _STATE)
-        store = Store(memory.connection, _STATE)
-        spec = _spec(kind, _kernel(kind, store, functions), partition, splits)
+    with workspace.store() as store, _closing(instance):
+        spec = _spec(kind, _kernel(kind, store, workspace.functions), partition, splits)
         instance.add_query(replace(spec, on_outputs=made.extend, on_error=failed.append))
         for _ in _steps(instance, kind.query_id):
             yield from _handed_out(made, failed)
         yield from _handed_out(made, failed)
+
+
+@contextmanager
+def _closing(instance: Instance[pa.Table]) -> Iterator[None]:
+    try:
+        yield
     finally:
         instance.close(commit=False)
-        memory.close()
 
 
 def _steps(instance: Instance[pa.Table], query_id: str) -> Iterator[None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from millstream.history.exchange import Cell
 from millstream.history.reading import Source
 from millstream.history.stage import Stage
 from millstream.history.task import Produced
+from millstream.history.workspace import Workspace, lasting
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
@@ -62,10 +64,11 @@ class Work:
         passed: list[pa.RecordBatch] = []
         cells = self._cells(rows, passed)
         try:
-            made = self.stage.run(partition, cells, self.source, self._known())
-            for number, item in enumerate(made):
-                yield self._row(item, partition, number)
-                count = number + 1
+            with self._workspace() as workspace:
+                made = self.stage.run(partition, cells, self.source, workspace)
+                for number, item in enumerate(made):
+                    yield self._row(item, partition, number)
+                    count = number + 1
             for _ in cells:
                 pass
         except UnavailableError:
@@ -74,13 +77,16 @@ class Work:
             yield _special(FAILURE, partition, count, failure_text(error))
         yield from passed
 
-    def _known(self) -> Catalogue:
+    def _workspace(self) -> AbstractContextManager[Workspace]:
         builtin, own = builtin_catalogue(), self.functions
-        return Catalogue(
+        if not (own.scalar or own.aggregate or own.table):
+            return nullcontext(lasting())
+        known = Catalogue(
             builtin.scalar | own.scalar,
             builtin.aggregate | own.aggregate,
             builtin.table | own.table,
         )
+        return closing(Workspace(known))
 
     def _cells(
         self, rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]
