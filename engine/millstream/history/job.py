@@ -22,7 +22,7 @@ from millstream.history.reading import Source
 from millstream.history.splits import Run
 from millstream.history.stage import stages
 from millstream.history.task import Produced
-from millstream.history.worker import NEVER, START, Work, own_functions, produced
+from millstream.history.worker import IN_ORDER, NEVER, START, Work, own_functions, produced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,14 +54,12 @@ def run_on_spark(
     *,
     group: str | None = None,
     lazily: bool = False,
-    small: bool = False,
 ) -> Iterator[Produced]:
     """What the sink or the client gets, partition by partition.
 
     `group`: under which the job can be cancelled (`SparkContext.cancelJobGroup`) and watched.
     `lazily`: tasks of the last stage run when their rows are asked for, few at a time; otherwise
-    all at once, their rows waiting on disk. `small`: all rows come with the end of the job.
-    Closing the iterator ends the job.
+    all at once, their rows waiting on disk. Closing the iterator ends the job.
     """
     name = group or f"millstream-{uuid4().hex}"
     context = spark.sparkContext
@@ -72,10 +70,10 @@ def run_on_spark(
     done = False
     kept = outputs
     try:
-        if not (lazily or small):
+        if not lazily:
             kept = outputs.persist(StorageLevel.DISK_ONLY)
             outputs = in_parts(kept)
-        for row in outputs.collect() if small else outputs.toLocalIterator(True):
+        for row in outputs.toLocalIterator(prefetchPartitions=True):
             yield produced(row.topic, row.partition, row["count"], bytes(row.content))
         done = True
     except Exception as error:
@@ -110,7 +108,7 @@ def planned(run: Run, source: Source, functions: Catalogue, spark: SparkSession)
                 rows = rows.unionAll(made[sender])
             rows = rows.repartitionById(
                 sub.partitions, f.expr(f"CAST(pmod(partition, {sub.partitions}) AS int)")
-            ).sortWithinPartitions("moment", "topic", "sender", "number")
+            ).sortWithinPartitions(*IN_ORDER)
         work = Work(stage, source, run.inner, own)
         made[sub.index] = rows.mapInArrow(_runner(work), COLUMNS)
         if sub.output in run.inner:

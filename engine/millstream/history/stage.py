@@ -29,16 +29,21 @@ class Stage:
         self, partition: int, cells: Iterator[Cell], source: Source, workspace: Workspace
     ) -> Iterator[Produced]:
         """Run one task. `cells`: what the stages before it have sent to it, in order."""
+        first = next(cells, None)
+        if first is None and self.idle(partition):
+            return iter(())
         splits = {
             split.topic: split for place, split in self.splits.items() if place[1] == partition
         }
-        first = next(cells, None)
-        read = [splits[item.topic] for item in self.kind.sub.inputs if item.topic in splits]
-        if first is None and all(split.start >= split.end for split in read):
-            return iter(())
         cells = cells if first is None else chain([first], cells)
         pieces = self._pieces(cells, splits, source)
         return run_task(self.kind, partition, pieces, splits, workspace)
+
+    def idle(self, partition: int) -> bool:
+        """Whether a task has nothing to read but what others send to it."""
+        places = ((item.topic, partition) for item in self.kind.sub.inputs)
+        read = (self.splits[place] for place in places if place in self.splits)
+        return all(split.start >= split.end for split in read)
 
     def _pieces(
         self, cells: Iterator[Cell], splits: Mapping[str, Split], source: Source

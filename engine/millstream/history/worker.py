@@ -41,6 +41,8 @@ START, PROBLEM, FAILURE = "", "$problem", "$failure"
 """In the place of a topic: the first row of a task (before all others when rows are sorted), a row
 that was no use, what ended a task."""
 NEVER = -(1 << 63)
+IN_ORDER = ("moment", "topic", "sender", "number")
+"""By these the rows of a task are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,11 @@ class Work:
         else:
             content = pack(item.batch)
         return _one(item.topic, item.partition, moment, sender, number, item.count, content)
+
+
+def starting(partition: int) -> dict[str, Any]:
+    """The first row of a task."""
+    return dict(zip(SCHEMA.names, (START, partition, NEVER, -1, -1, 0, None), strict=True))
 
 
 def own_functions(functions: Catalogue) -> Catalogue:

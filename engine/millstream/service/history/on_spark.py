@@ -59,7 +59,7 @@ class OnSpark:
             from millstream.history.job import run_on_spark
 
             source = Within(self._source(run.splits.values(), log), timed)
-            group = f"millstream-{uuid4().hex}"
+            group = _group()
             watch.follow(
                 partial(spark_stages, session.sparkContext, group),
                 partial(session.sparkContext.cancelJobGroup, group),
@@ -80,14 +80,18 @@ class OnSpark:
             pass
 
     def epoch(self, run: Run, log: Log[pa.Table], functions: Catalogue) -> Iterator[Produced]:
-        """Run a topology over what has come since the last time: little travels with the job, and
-        what it makes with its end. UnavailableError as `produced`."""
+        """Run a topology over what has come since the last time. Where that is little it travels
+        with the jobs. UnavailableError as `produced`."""
         with self.spark.using() as session:
             from millstream.history.job import run_on_spark
+            from millstream.history.rounds import run_little_on_spark
 
             with self.sealing() as folder:
-                source, small = prepared(log, run.splits.values(), folder)
-            yield from run_on_spark(run, source, functions, session, small=small)
+                source, little = prepared(log, run.splits.values(), folder)
+            if little:
+                yield from run_little_on_spark(run, source, functions, session, _group())
+            else:
+                yield from run_on_spark(run, source, functions, session, group=_group())
 
     def close(self) -> None:
         """Stop the session; idempotent."""
@@ -119,3 +123,7 @@ class OnSpark:
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
         return Path(self._temporary.name)
+
+
+def _group() -> str:
+    return f"millstream-{uuid4().hex}"
