@@ -6,8 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from millstream.kernel.compaction import Pace
 from millstream.log.log import Log, TopicPartition
 from millstream.topology.topology import SourceInput, SubTopology, Topology
+
+AT_ONCE = Pace(piece=1 << 60)
+"""A task ends with its run, so a snapshot cannot be spread over commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Run:
     * `cached`: of a table, only the last rows of each key count: most others are left out.
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
     * `changes`: tasks also hand out what they would append to their changelogs.
+    * `pace`: when those who begin with a state add a snapshot of it.
     """
 
     topology: Topology
@@ -39,6 +44,7 @@ class Run:
     cached: bool = False
     fatal: frozenset[str] = frozenset()
     changes: bool = False
+    pace: Pace = AT_ONCE
 
     @property
     def records(self) -> int:

@@ -71,6 +71,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
                 run.widths_of(sub),
                 run.cached,
                 run.fatal,
+                run.pace,
             ),
             {
                 place: split

@@ -32,8 +32,20 @@ COMMIT_RECORDS = 1_000_000
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)
 
-Produced = Appended[pa.Table] | Problem
-"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, or a row that was no use."""
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A snapshot of a task's state follows on its changelog: what lay there before the run, and the
+    first `records` that the run adds, is not needed any more."""
+
+    topic: str
+    partition: int
+    records: int
+
+
+Produced = Appended[pa.Table] | Problem | Superseded
+"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, a row that was no use, or word of
+a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,7 @@ class TaskKind:
     width: int
     cached: bool
     fatal: frozenset[str]
+    pace: Pace
 
 
 def run_task(
@@ -68,11 +81,35 @@ def run_task(
         log, _SETTINGS, lambda _, problems: made.extend(problems)
     )
     with workspace.store() as store, _closing(instance):
-        spec = _spec(kind, _kernel(kind, store, workspace.functions), partition, splits)
-        instance.add_query(replace(spec, on_outputs=made.extend, on_error=failed.append))
+        pace = kind.pace if kind.sub.changelog in splits else _NO_SNAPSHOTS
+        kernel = _kernel(kind, store, workspace.functions, pace)
+        outputs = _Outputs(kernel, kind.sub.changelog, partition, made)
+        spec = _spec(kind, kernel, partition, splits)
+        instance.add_query(replace(spec, on_outputs=outputs.take, on_error=failed.append))
         for _ in _steps(instance, kind.query_id):
             yield from _handed_out(made, failed)
         yield from _handed_out(made, failed)
+
+
+class _Outputs:
+    """Takes what a task makes, and sees when that begins a snapshot."""
+
+    def __init__(
+        self, kernel: DuckKernel, changelog: str | None, partition: int, made: list[Produced]
+    ) -> None:
+        self._kernel = kernel
+        self._changelog = changelog
+        self._partition = partition
+        self._made = made
+        self._changes = 0
+
+    def take(self, outputs: Sequence[Appended[pa.Table]]) -> None:
+        """Outputs of a run, or of a flush, which alone writes to the changelog."""
+        changes = sum(output.count for output in outputs if output.topic == self._changelog)
+        if changes and self._kernel.snapshots().complete:
+            self._made.append(Superseded(str(self._changelog), self._partition, self._changes))
+        self._changes += changes
+        self._made.extend(outputs)
 
 
 @contextmanager
@@ -102,7 +139,7 @@ def _handed_out(made: list[Produced], failed: Sequence[Exception]) -> Iterator[P
         raise failed[0]
 
 
-def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
+def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> DuckKernel:
     cursor = store.cursor()
     try:
         expressions = node_expressions(kind.sub.root)
@@ -117,7 +154,7 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
         output_partitions=kind.width,
         cached=kind.cached,
         fatal=kind.fatal,
-        pace=_NO_SNAPSHOTS,
+        pace=pace,
         moments=True,
     )
 

@@ -20,7 +20,7 @@ from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell
 from millstream.history.reading import Source
 from millstream.history.stage import Stage
-from millstream.history.task import Produced
+from millstream.history.task import Produced, Superseded
 from millstream.history.workspace import Workspace, lasting
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
@@ -37,9 +37,9 @@ SCHEMA = pa.schema(
         pa.field("content", pa.binary()),
     ]
 )
-START, PROBLEM, FAILURE = "", "$problem", "$failure"
+START, PROBLEM, FAILURE, SUPERSEDED = "", "$problem", "$failure", "$superseded"
 """In the place of a topic: the first row of a task (before all others when rows are sorted), a row
-that was no use, what ended a task."""
+that was no use, what ended a task, word of a snapshot."""
 NEVER = -(1 << 63)
 IN_ORDER = ("moment", "topic", "sender", "number")
 """By these the rows of a task are sorted."""
@@ -104,6 +104,8 @@ class Work:
     def _row(self, item: Produced, sender: int, number: int) -> pa.RecordBatch:
         if isinstance(item, Problem):
             return _special(PROBLEM, sender, number, problem_text(item))
+        if isinstance(item, Superseded):
+            return _special(SUPERSEDED, sender, number, json.dumps(asdict(item)))
         moment, content = NEVER, None
         if item.topic in self.inner:
             (content,) = item.batch["value"].to_pylist()
@@ -169,5 +171,7 @@ def produced(topic: str, partition: int, count: int, content: bytes) -> Produced
         for name in ("raw_key", "raw_value"):
             values[name] = None if values[name] is None else bytes.fromhex(values[name])
         return Problem(**values)
+    if topic == SUPERSEDED:
+        return Superseded(**json.loads(content))
     batch = unpack(content)
     return Appended(topic, partition, batch, count, batch.nbytes)

@@ -13,8 +13,9 @@ import pytest
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
-from millstream.history.splits import Run, Split, since
-from millstream.history.task import Produced
+from millstream.history.splits import AT_ONCE, Run, Split, since
+from millstream.history.task import Produced, Superseded
+from millstream.kernel.compaction import Pace
 from millstream.log.log import Appended, Outcome, TopicPartition
 from tests.properties.pipeline import SETTINGS, Pipeline
 from tests.unit.history.test_runs import (
@@ -38,16 +39,21 @@ def locally(run: Run, live: Pipeline) -> Iterator[Produced]:
 RUNNERS = [locally, by_exchange]
 
 
-def epoch(live: Pipeline, runner: Runner) -> None:
+def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
     """Process what there is, in one transaction."""
     splits = since_now(live)
-    run = replace(run_of(live), splits=splits, changes=True)
-    records = [item for item in runner(run, live) if isinstance(item, Appended)]
+    run = replace(run_of(live), splits=splits, changes=True, pace=pace)
+    made = list(runner(run, live))
+    records = [item for item in made if isinstance(item, Appended)]
     changelogs = {sub.changelog for sub in live.topology.subtopologies}
     ends = {place: split.end for place, split in splits.items() if place[0] not in changelogs}
     writer = live.log.writer("Q")
     assert writer.transact("Q", records, ends) is Outcome.COMMITTED
     writer.close()
+    for item in made:
+        if isinstance(item, Superseded):
+            place = (item.topic, item.partition)
+            live.log.truncate(*place, splits[place].end + item.records)
 
 
 def in_the_middle(query: str, steps: int) -> Pipeline:
@@ -98,6 +104,16 @@ def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
     changing, live = in_the_middle(query, steps), in_the_middle(query, steps)
     run = partial(epoch, runner=locally)
     assert finished(changing, run, goes_on, run) == finished(live, goes_on, goes_on, goes_on)
+
+
+@pytest.mark.parametrize("query", ["count per key", "rows that move"])
+def test_changelogs_are_kept_short(query: str) -> None:
+    epochs, live = in_the_middle(query, 0), in_the_middle(query, 0)
+    run = partial(epoch, runner=by_exchange, pace=Pace(fewest=3, piece=1 << 60))
+    assert finished(epochs, run, run, run) == finished(live, goes_on, goes_on, goes_on)
+    for sub in epochs.topology.subtopologies:
+        if sub.changelog is not None:
+            assert any(epochs.log.start_offset(sub.changelog, p) for p in range(sub.partitions))
 
 
 def test_nothing_new_changes_nothing() -> None:

@@ -13,6 +13,7 @@ from millstream.history.splits import Run, Split, widths_of
 from millstream.history.task import Produced
 from millstream.history.within import Within
 from millstream.log.log import Appended, TopicPartition
+from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
 from millstream.service.history.planning import Past
@@ -81,5 +82,5 @@ def _rows(produced: Iterator[Produced], query_id: str, engine: Engine) -> Iterat
     for item in produced:
         if isinstance(item, Appended):
             yield item.batch
-        else:
+        elif isinstance(item, Problem):
             engine.processing_log.add(query_id, (item,))

@@ -5,13 +5,13 @@ Why so: docs/adr/0017-pipeline.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from millstream.history.splits import Run, Split, since
-from millstream.history.task import Produced
+from millstream.history.task import Produced, Superseded
 from millstream.log.identity import check_topics
 from millstream.log.log import Appended, Outcome, TopicPartition, Writer
 from millstream.log.membership import Member
@@ -68,6 +68,7 @@ class Carried:
         records = tuple(item for item in produced if isinstance(item, Appended))
         problems = tuple(item for item in produced if isinstance(item, Problem))
         self._commit(writer, records, inputs)
+        self._forget(splits, produced)
         if problems:
             engine.processing_log.add(self.query_id, problems)
         sink = self._topology.subtopologies[-1].output
@@ -102,6 +103,14 @@ class Carried:
         if outcome is not Outcome.COMMITTED:
             self._give_up()
             raise UnavailableError("The outcome of a commit is not known", code="E-TXN")
-        for (topic, partition), split in inputs.items():
+
+    def _forget(self, splits: Mapping[TopicPartition, Split], produced: Iterable[Produced]) -> None:
+        """Delete consumed records of repartition topics, and changelogs behind snapshots."""
+        log = self._engine.log
+        for (topic, partition), split in splits.items():
             if topic in self._inner and split.end > split.start:
-                self._engine.log.truncate(topic, partition, split.end)
+                log.truncate(topic, partition, split.end)
+        for item in produced:
+            if isinstance(item, Superseded):
+                end = splits[item.topic, item.partition].end
+                log.truncate(item.topic, item.partition, end + item.records)
