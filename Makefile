@@ -116,6 +116,7 @@ else
 	@$(BIN)/python -m tests.crash.crash --kind log --kills $(KILLS) --seed $(SEED)
 	@$(BIN)/python -m tests.crash.crash --kind engine --kills $(KILLS) --seed $(SEED)
 	@$(BIN)/python -m tests.crash.crash --kind backfill --kills $(KILLS) --seed $(SEED)
+	@$(BIN)/python -m tests.crash.crash --kind pipeline --kills $(KILLS) --seed $(SEED)
 endif
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
@@ -128,5 +129,6 @@ $(VENV)/.spark: $(STAMP)
 spark: $(VENV)/.spark  ## Bounded runs on Spark against the live engine, and a cluster: CASES=dir [SHARE=0..1] [RANDOM=n] [SMALL=1]
 	@$(BIN)/python -m tests.spark.run --cases '$(CASES)' --share $(SHARE) --queries $(RANDOM) $(if $(SMALL),--small)
 
-bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL: EVENTS=n
+bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL; what an epoch of a pipeline takes: EVENTS=n
 	@$(BIN)/python -m tests.bench.spark --records $(EVENTS)
+	@$(BIN)/python -m tests.bench.epochs
