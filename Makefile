@@ -112,7 +112,7 @@ fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAP
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill] [SEED=n]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|pipeline] [SEED=n]
 ifeq ($(LOG),kafka)
 ifneq ($(KIND),backfill)
 	@$(BIN)/python -m tests.crash.kafka_crash --kills $(KILLS) --seed $(SEED)
@@ -121,7 +121,7 @@ ifneq ($(KIND),engine)
 	@$(BIN)/python -m tests.crash.kafka_backfill_crash --kills $(KILLS) --seed $(SEED)
 endif
 else
-	@set -e; for kind in $(or $(KIND),log engine backfill); do \
+	@set -e; for kind in $(or $(KIND),log engine backfill pipeline); do \
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED); done
 endif
 
@@ -138,5 +138,6 @@ $(VENV)/.spark: $(STAMP)
 spark: $(VENV)/.spark  ## Bounded runs on Spark against the live engine, and a cluster: CASES=dir [SHARE=0..1] [RANDOM=n] [SMALL=1]
 	@$(BIN)/python -m tests.spark.run --cases '$(CASES)' --share $(SHARE) --queries $(RANDOM) $(if $(SMALL),--small)
 
-bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL: EVENTS=n
+bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL; what an epoch of a pipeline takes: EVENTS=n
 	@$(BIN)/python -m tests.bench.spark --records $(EVENTS)
+	@$(BIN)/python -m tests.bench.epochs

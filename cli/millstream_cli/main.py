@@ -18,6 +18,7 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.settings import InstanceSettings
 from millstream.service.text import read_text
 from millstream_cli.options import parser
+from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
@@ -36,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["server"]:
         return server_command(words[1:])
+    if words[:1] == ["pipeline"]:
+        return pipeline_command(words[1:])
     options = _checked(words)
     errors = Output(Console(stderr=True))
     try:

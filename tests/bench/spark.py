@@ -10,13 +10,9 @@ the first answer cost is told apart.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -30,6 +26,7 @@ from millstream.history.sealed import FromSegments, Segment
 from millstream.history.session import Spark, SparkSettings
 from millstream.history.splits import Run, Split
 from millstream.log.log import Appended
+from tests.bench.meter import Cost, Meter
 from tests.properties.pipeline import topology_of
 
 PARTITIONS = 4
@@ -58,14 +55,6 @@ COPY (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """CPU seconds of this process and all below it, and seconds."""
-
-    cpu: float
-    wall: float
-
-
 def segments(folder: Path, records: int) -> FromSegments:
     """Sealed segments of records that are as JSON, two in a hundred of them late."""
     each = records // PARTITIONS // SEGMENTS
@@ -88,40 +77,6 @@ def run_over(source: FromSegments) -> Run:
     topology = topology_of(SOURCE, QUERY, widths)
     splits = {place: Split(*place, 0, listed[-1].end) for place, listed in source.segments.items()}
     return Run(topology, splits, widths, cached=True)
-
-
-class Meter:
-    """The CPU time of this process and all that it has started. A process counts with what it had
-    used when it was last seen: Spark ends workers whose time nobody inherits."""
-
-    def __init__(self) -> None:
-        self._used: dict[tuple[int, str], int] = {}
-
-    @contextmanager
-    def measured(self, costs: list[Cost]) -> Iterator[None]:
-        """Add what the block costs."""
-        cpu, wall = self._seconds(), time.perf_counter()
-        yield
-        costs.append(Cost(self._seconds() - cpu, time.perf_counter() - wall))
-
-    def _seconds(self) -> float:
-        below: dict[int, list[int]] = {}
-        known: dict[int, tuple[tuple[int, str], int]] = {}
-        for name in os.listdir("/proc"):
-            try:
-                fields = Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()
-            except (OSError, ValueError):
-                continue
-            below.setdefault(int(fields[1]), []).append(int(name))
-            known[int(name)] = ((int(name), fields[19]), int(fields[11]) + int(fields[12]))
-        left = [os.getpid()]
-        while left:
-            process = left.pop()
-            if process in known:
-                identity, ticks = known[process]
-                self._used[identity] = ticks
-            left += below.get(process, [])
-        return sum(self._used.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def native(session: SparkSession, source: FromSegments) -> int:

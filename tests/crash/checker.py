@@ -165,7 +165,7 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("log", "engine", "backfill", "spark"))
+    parser.add_argument("kind", choices=("log", "engine", "backfill", "spark", "pipeline"))
     parser.add_argument("path", type=Path)
     parser.add_argument("--acked", type=int, default=-1)
     parser.add_argument("--complete", action="store_true")

@@ -3,8 +3,10 @@
     python -m tests.crash.workload KIND PATH [--finish]
 
 KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `backfill` (a
-table that is made with back-fill and dropped, again and again, while rows come) or `spark` (the
-same, the past computed on Spark). Standard output: `ready` once, then `acked N` when the record
+table that is made with back-fill and dropped, again and again, while rows come), `spark` (the same,
+the past computed on Spark), or `pipeline` (the queries of `engine`, processed in epochs while rows
+come, and by an engine at every other start; `MILLSTREAM_CRASH_MASTER` says where Spark is, without
+it the epochs are run in the process). Standard output: `ready` once, then `acked N` when the record
 numbered N, and all before it, must never be lost, and `making`, `made` and `dropping` around the
 statements of a back-fill. With --finish it inserts nothing, waits until all there is has been
 processed, and ends.
@@ -13,10 +15,12 @@ processed, and ends.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -170,6 +174,50 @@ def work_on_spark(path: str, finish: bool) -> None:
     work_on_backfill(path, finish, "spark")
 
 
+def work_on_pipeline(path: str, finish: bool) -> None:
+    """Insert numbered rows while epochs process them, or, every other time, an engine does."""
+    from millstream.service.database import Database
+    from millstream.service.pipeline.pipeline import open_pipeline
+    from millstream.service.session import Session
+
+    if not finish and _rows(path) % 2:
+        work_on_engine(path, finish)
+    script = Path(f"{path}.sql")
+    script.write_text("".join(_DEFINITIONS))
+    master = os.environ.get("MILLSTREAM_CRASH_MASTER")
+    pipeline = open_pipeline(path, str(script), _raise, master=master, properties=_PROPERTIES)
+    if finish:
+        while list(pipeline.epoch()):
+            pass
+        pipeline.close()
+        return
+
+    def process() -> None:
+        while True:
+            for _ in pipeline.epoch():
+                pass
+
+    threading.Thread(target=process, daemon=True).start()
+    insert(Database(pipeline.engine, Session(_PROPERTIES)), lambda: None)
+
+
+def _rows(path: str) -> int:
+    """How many rows are there."""
+    from millstream.log.embedded import EmbeddedLog
+
+    log = EmbeddedLog.open(path)
+    try:
+        known = log.topic("numbers") is not None
+        return sum(log.end_offset("numbers", p) for p in range(PARTITIONS)) if known else 0
+    finally:
+        log.close()
+
+
+def _raise(query_id: str, error: Exception) -> None:
+    sys.stdout.write(f"{query_id}: {error}\n")
+    os._exit(3)
+
+
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
 _DEFINITIONS = (
     "CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='numbers', "
@@ -193,6 +241,7 @@ def main() -> None:
         "engine": work_on_engine,
         "backfill": work_on_backfill,
         "spark": work_on_spark,
+        "pipeline": work_on_pipeline,
     }
     parser.add_argument("kind", choices=tuple(works))
     parser.add_argument("path")

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.history.reading import Piece
+from millstream.history.splits import Split
 from millstream.log.log import (
     DirectReader,
     Fetched,
@@ -74,9 +75,10 @@ def _from(records: pa.Table, offset: int) -> pa.Table:
 class BoundedLog:
     """Implements `Log` for reading one partition of each of some topics, from feeds."""
 
-    def __init__(self, feeds: Mapping[str, Feed]) -> None:
-        """`feeds`: by topic."""
+    def __init__(self, feeds: Mapping[str, Feed], splits: Mapping[str, Split]) -> None:
+        """Both by topic. `splits`: what feeds hold, where that is known before."""
         self._feeds = feeds
+        self._splits = splits
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """See `Log`; waits for records that are to come."""
@@ -92,8 +94,8 @@ class BoundedLog:
         refuse()
 
     def start_offset(self, topic: str, partition: int) -> int:
-        """See `Log`; where nobody says where to begin."""
-        return 0
+        """See `Log`; 0 where nobody says where to begin."""
+        return self._splits[topic].start if topic in self._splits else 0
 
     def end_offset(self, topic: str, partition: int) -> int:
         """Known when it is reached."""
@@ -104,8 +106,8 @@ class BoundedLog:
         return {}
 
     def written_end(self, topic: str, partition: int) -> int:
-        """See `end_offset`."""
-        refuse()
+        """See `Log`; of a changelog, which ends where its state is to go on."""
+        return self._splits[topic].end
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Nothing is kept that was read."""

@@ -51,9 +51,10 @@ class Exchange:
         self._merges = {topic: _Merge() for topic in topics}
         self._ended = False
 
-    def pieces(self, topic: str) -> Iterator[Piece]:
-        """The records of a repartition topic: batches as the streaming engine writes them."""
-        merge, offset = self._merges[topic], 0
+    def pieces(self, topic: str, offset: int = 0) -> Iterator[Piece]:
+        """The records of a repartition topic, from `offset` on: batches as the streaming engine
+        writes them."""
+        merge = self._merges[topic]
         while True:
             while not self._ended and merge.ready < MERGE_ROWS:
                 self._pull()

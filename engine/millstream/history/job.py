@@ -23,7 +23,7 @@ from millstream.history.reading import Source
 from millstream.history.splits import Run
 from millstream.history.stage import stages
 from millstream.history.task import Produced
-from millstream.history.worker import NEVER, START, Work, own_functions, produced
+from millstream.history.worker import IN_ORDER, NEVER, START, Work, own_functions, produced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +34,15 @@ COLUMNS = (
 )
 PART_BYTES = 64 << 20
 """Of results, as packed cells, so many are fetched at once, and prepared meanwhile."""
+_START_COLUMNS = (
+    f"'{START}' AS topic",
+    "CAST(id AS int) AS partition",
+    f"{NEVER}L AS moment",
+    "-1 AS sender",
+    "-1L AS number",
+    "0L AS count",
+    "CAST(NULL AS binary) AS content",
+)
 ORDER = ("sender", "number")
 """What tells in which order the last stage's rows were made, task by task."""
 
@@ -101,8 +110,8 @@ def planned(run: Run, source: Source, functions: Catalogue, spark: SparkSession)
             for sender in sending:
                 rows = rows.unionAll(made[sender])
             rows = rows.repartitionById(
-                sub.partitions, f.pmod(f.col("partition"), f.lit(sub.partitions)).cast("int")
-            ).sortWithinPartitions("moment", "topic", "sender", "number")
+                sub.partitions, f.expr(f"CAST(pmod(partition, {sub.partitions}) AS int)")
+            ).sortWithinPartitions(*IN_ORDER)
         work = Work(stage, source, run.inner, own)
         made[sub.index] = rows.mapInArrow(_runner(work), COLUMNS)
         if sub.output in run.inner:
@@ -112,15 +121,7 @@ def planned(run: Run, source: Source, functions: Catalogue, spark: SparkSession)
 
 def _starts(spark: SparkSession, tasks: int) -> DataFrame:
     """The first row of each task, one in each partition."""
-    return spark.range(0, tasks, 1, tasks).select(
-        f.lit(START).alias("topic"),
-        f.col("id").cast("int").alias("partition"),
-        f.lit(NEVER).cast("bigint").alias("moment"),
-        f.lit(-1).cast("int").alias("sender"),
-        f.lit(-1).cast("bigint").alias("number"),
-        f.lit(0).cast("bigint").alias("count"),
-        f.lit(None).cast("binary").alias("content"),
-    )
+    return spark.range(0, tasks, 1, tasks).selectExpr(*_START_COLUMNS)
 
 
 def _runner(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 
 from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell, in_order
@@ -11,6 +12,7 @@ from millstream.history.reading import Source
 from millstream.history.splits import Run
 from millstream.history.stage import Stage, cell_of, stages
 from millstream.history.task import Produced
+from millstream.history.workspace import Workspace
 from millstream.log.log import Appended
 
 
@@ -20,11 +22,12 @@ def run_local(run: Run, source: Source, functions: Catalogue) -> Iterator[Produc
     Rows between sub-topologies wait in memory, compressed. Raises what stops a query.
     """
     spools: dict[tuple[int, int], list[Cell]] = defaultdict(list)
-    for stage in stages(run):
-        for partition in range(stage.kind.sub.partitions):
-            cells = in_order(spools.pop((stage.kind.sub.index, partition), []))
-            made = stage.run(partition, iter(cells), source, functions)
-            yield from _kept(made, run, stage, partition, spools)
+    with closing(Workspace(functions)) as workspace:
+        for stage in stages(run):
+            for partition in range(stage.kind.sub.partitions):
+                cells = in_order(spools.pop((stage.kind.sub.index, partition), []))
+                made = stage.run(partition, iter(cells), source, workspace)
+                yield from _kept(made, run, stage, partition, spools)
 
 
 def _kept(

@@ -84,6 +84,18 @@ def _read(segment: Segment, at: int) -> Iterator[pa.Table]:
                 yield records.slice(max(0, lead))
 
 
+def sealed(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegments:
+    """What reads what is in the folder already of these partitions."""
+    found = {}
+    for split in splits:
+        topic = log.topic(split.topic)
+        if topic is not None:
+            place = folder / topic.id / str(split.partition)
+            start = log.start_offset(split.topic, split.partition)
+            found[split.topic, split.partition] = tuple(_sealed(place, start))
+    return FromSegments(found)
+
+
 def seal(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegments:
     """Write what is not in the folder yet of these splits; what reads them.
 

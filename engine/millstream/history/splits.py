@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from millstream.kernel.compaction import Pace
 from millstream.log.log import Log, TopicPartition
 from millstream.topology.topology import SourceInput, SubTopology, Topology
+
+AT_ONCE = Pace(piece=1 << 60)
+"""A task ends with its run, so a snapshot cannot be spread over commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,14 @@ class Split:
 class Run:
     """A topology over splits: everything the result depends on.
 
-    * `splits`: by (topic, partition) of its sources; a partition without one has no records.
+    * `splits`: by (topic, partition) of its sources; a partition without one has no records. Of a
+      run that goes on from committed positions also what its repartition topics hold, which comes
+      before what is sent on the way, and its changelogs: tasks begin with the state that is there.
     * `widths`: partitions of the topics that it writes to, its own repartition topics included.
     * `cached`: of a table, only the last rows of each key count: most others are left out.
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
     * `changes`: tasks also hand out what they would append to their changelogs.
+    * `pace`: when those who begin with a state add a snapshot of it.
     """
 
     topology: Topology
@@ -37,6 +44,7 @@ class Run:
     cached: bool = False
     fatal: frozenset[str] = frozenset()
     changes: bool = False
+    pace: Pace = AT_ONCE
 
     @property
     def records(self) -> int:
@@ -73,6 +81,26 @@ def places(topology: Topology) -> Iterator[TopicPartition]:
 def everything(log: Log[Any], topology: Topology) -> dict[TopicPartition, Split]:
     """All that the sources of a topology hold now."""
     return whole(log, places(topology))
+
+
+def since(
+    log: Log[Any], topology: Topology, committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Split]:
+    """All that has come behind committed positions, and the changelogs as they are now."""
+    found = whole(
+        log,
+        (
+            (topic, partition)
+            for sub in topology.subtopologies
+            for topic in (*(item.topic for item in sub.inputs), sub.changelog)
+            if topic is not None
+            for partition in range(sub.partitions)
+        ),
+    )
+    return {
+        place: replace(split, start=committed.get(place, split.start))
+        for place, split in found.items()
+    }
 
 
 def whole(log: Log[Any], wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Split]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow as pa
 
-from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell, Exchange
-from millstream.history.reading import Source, pieces_of
+from millstream.history.reading import Piece, Source, pieces_of
 from millstream.history.splits import Run, Split
 from millstream.history.task import Produced, TaskKind, run_task
+from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, TopicPartition
 from millstream.topology.topology import SourceInput
 
@@ -22,21 +23,42 @@ class Stage:
 
     kind: TaskKind
     splits: Mapping[TopicPartition, Split]
-    """Those of its own sources."""
+    """Those of its own inputs and changelog."""
 
     def run(
-        self, partition: int, cells: Iterator[Cell], source: Source, functions: Catalogue
+        self, partition: int, cells: Iterator[Cell], source: Source, workspace: Workspace
     ) -> Iterator[Produced]:
         """Run one task. `cells`: what the stages before it have sent to it, in order."""
-        inputs = self.kind.sub.inputs
-        read = [item.topic for item in inputs if isinstance(item, SourceInput)]
-        moved = [item.topic for item in inputs if not isinstance(item, SourceInput)]
-        splits = {topic: self.splits.get((topic, partition)) for topic in read}
+        first = next(cells, None)
+        if first is None and self.idle(partition):
+            return iter(())
+        splits = {
+            split.topic: split for place, split in self.splits.items() if place[1] == partition
+        }
+        cells = cells if first is None else chain([first], cells)
+        pieces = self._pieces(cells, splits, source)
+        return run_task(self.kind, partition, pieces, splits, workspace)
+
+    def idle(self, partition: int) -> bool:
+        """Whether a task has nothing to read but what others send to it."""
+        places = ((item.topic, partition) for item in self.kind.sub.inputs)
+        read = (self.splits[place] for place in places if place in self.splits)
+        return all(split.start >= split.end for split in read)
+
+    def _pieces(
+        self, cells: Iterator[Cell], splits: Mapping[str, Split], source: Source
+    ) -> dict[str, Iterator[Piece]]:
+        """What a task reads, by topic."""
+        sub = self.kind.sub
+        moved = [item.topic for item in sub.inputs if not isinstance(item, SourceInput)]
+        pieces = {item.topic: pieces_of(source, splits.get(item.topic)) for item in sub.inputs}
         exchange = Exchange(cells, moved)
-        pieces = {topic: pieces_of(source, split) for topic, split in splits.items()}
-        pieces |= {topic: exchange.pieces(topic) for topic in moved}
-        starts = {topic: split.start for topic, split in splits.items() if split is not None}
-        return run_task(self.kind, partition, pieces, starts, functions)
+        for topic in moved:
+            end = splits[topic].end if topic in splits else 0
+            pieces[topic] = chain(pieces[topic], exchange.pieces(topic, end))
+        if sub.changelog is not None and sub.changelog in splits:
+            pieces[sub.changelog] = source.pieces(splits[sub.changelog])
+        return pieces
 
 
 def stages(run: Run) -> tuple[Stage, ...]:
@@ -49,11 +71,12 @@ def stages(run: Run) -> tuple[Stage, ...]:
                 run.widths_of(sub),
                 run.cached,
                 run.fatal,
+                run.pace,
             ),
             {
                 place: split
                 for place, split in run.splits.items()
-                if any(isinstance(i, SourceInput) and i.topic == place[0] for i in sub.inputs)
+                if place[0] in (sub.changelog, *(item.topic for item in sub.inputs))
             },
         )
         for sub in run.topology.subtopologies

@@ -6,6 +6,7 @@ Runs wherever the package is installed, without a server, a Kafka client or Spar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -13,9 +14,10 @@ import pyarrow as pa
 from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, Feed
 from millstream.history.reading import Piece
+from millstream.history.splits import Split
+from millstream.history.workspace import Workspace
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
-from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
@@ -27,12 +29,23 @@ from millstream.topology.topology import SubTopology
 
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
-_STATE = "state"
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)
 
-Produced = Appended[pa.Table] | Problem
-"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, or a row that was no use."""
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A snapshot of a task's state follows on its changelog: what lay there before the run, and the
+    first `records` that the run adds, is not needed any more."""
+
+    topic: str
+    partition: int
+    records: int
+
+
+Produced = Appended[pa.Table] | Problem | Superseded
+"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, a row that was no use, or word of
+a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +58,66 @@ class TaskKind:
     width: int
     cached: bool
     fatal: frozenset[str]
+    pace: Pace
 
 
 def run_task(
     kind: TaskKind,
     partition: int,
     pieces: Mapping[str, Iterator[Piece]],
-    starts: Mapping[str, int],
-    functions: Catalogue,
+    splits: Mapping[str, Split],
+    workspace: Workspace,
 ) -> Iterator[Produced]:
-    """Run the task of a partition over all of its input, by topic, from the offsets in `starts`.
+    """Run the task of a partition over all of its input, by topic, from where `splits` begin.
 
     What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
-    sub-topology has a changelog, what changes in the state comes too. Raises what stops a query.
+    sub-topology has a changelog, what changes in the state comes too; where that is among the
+    `splits` it is replayed first. Raises what stops a query.
     """
     made: list[Produced] = []
     failed: list[Exception] = []
-    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()})
+    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()}, splits)
     instance: Instance[pa.Table] = Instance(
         log, _SETTINGS, lambda _, problems: made.extend(problems)
     )
-    memory = EmbeddedLog.open(":memory:")
-    try:
-        memory.attach_state(":memory:", _STATE)
-        store = Store(memory.connection, _STATE)
-        spec = _spec(kind, _kernel(kind, store, functions), partition, starts)
-        instance.add_query(replace(spec, on_outputs=made.extend, on_error=failed.append))
+    with workspace.store() as store, _closing(instance):
+        pace = kind.pace if kind.sub.changelog in splits else _NO_SNAPSHOTS
+        kernel = _kernel(kind, store, workspace.functions, pace)
+        outputs = _Outputs(kernel, kind.sub.changelog, partition, made)
+        spec = _spec(kind, kernel, partition, splits)
+        instance.add_query(replace(spec, on_outputs=outputs.take, on_error=failed.append))
         for _ in _steps(instance, kind.query_id):
             yield from _handed_out(made, failed)
         yield from _handed_out(made, failed)
+
+
+class _Outputs:
+    """Takes what a task makes, and sees when that begins a snapshot."""
+
+    def __init__(
+        self, kernel: DuckKernel, changelog: str | None, partition: int, made: list[Produced]
+    ) -> None:
+        self._kernel = kernel
+        self._changelog = changelog
+        self._partition = partition
+        self._made = made
+        self._changes = 0
+
+    def take(self, outputs: Sequence[Appended[pa.Table]]) -> None:
+        """Outputs of a run, or of a flush, which alone writes to the changelog."""
+        changes = sum(output.count for output in outputs if output.topic == self._changelog)
+        if changes and self._kernel.snapshots().complete:
+            self._made.append(Superseded(str(self._changelog), self._partition, self._changes))
+        self._changes += changes
+        self._made.extend(outputs)
+
+
+@contextmanager
+def _closing(instance: Instance[pa.Table]) -> Iterator[None]:
+    try:
+        yield
     finally:
         instance.close(commit=False)
-        memory.close()
 
 
 def _steps(instance: Instance[pa.Table], query_id: str) -> Iterator[None]:
@@ -98,7 +139,7 @@ def _handed_out(made: list[Produced], failed: Sequence[Exception]) -> Iterator[P
         raise failed[0]
 
 
-def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
+def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> DuckKernel:
     cursor = store.cursor()
     try:
         expressions = node_expressions(kind.sub.root)
@@ -113,20 +154,22 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue) -> DuckKernel:
         output_partitions=kind.width,
         cached=kind.cached,
         fatal=kind.fatal,
-        pace=_NO_SNAPSHOTS,
+        pace=pace,
         moments=True,
     )
 
 
 def _spec(
-    kind: TaskKind, kernel: DuckKernel, partition: int, starts: Mapping[str, int]
+    kind: TaskKind, kernel: DuckKernel, partition: int, splits: Mapping[str, Split]
 ) -> QuerySpec[pa.Table]:
     inputs = tuple(item.topic for item in kind.sub.inputs)
+    changelog = kind.sub.changelog if kind.sub.changelog in splits else None
+    starts = {topic: splits[topic].start if topic in splits else 0 for topic in inputs}
     return QuerySpec(
         kind.query_id,
         kind.query_id,
-        (KernelSpec(kernel, inputs, kind.sub.partitions),),
-        start={(topic, partition): starts.get(topic, 0) for topic in inputs},
+        (KernelSpec(kernel, inputs, kind.sub.partitions, changelog),),
+        start={(topic, partition): start for topic, start in starts.items()},
         transient=True,
         tasks=frozenset({partition}),
     )

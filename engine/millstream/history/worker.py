@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +20,8 @@ from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell
 from millstream.history.reading import Source
 from millstream.history.stage import Stage
-from millstream.history.task import Produced
+from millstream.history.task import Produced, Superseded
+from millstream.history.workspace import Workspace, lasting
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
@@ -35,10 +37,12 @@ SCHEMA = pa.schema(
         pa.field("content", pa.binary()),
     ]
 )
-START, PROBLEM, FAILURE = "", "$problem", "$failure"
+START, PROBLEM, FAILURE, SUPERSEDED = "", "$problem", "$failure", "$superseded"
 """In the place of a topic: the first row of a task (before all others when rows are sorted), a row
-that was no use, what ended a task."""
+that was no use, what ended a task, word of a snapshot."""
 NEVER = -(1 << 63)
+IN_ORDER = ("moment", "topic", "sender", "number")
+"""By these the rows of a task are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,11 @@ class Work:
         passed: list[pa.RecordBatch] = []
         cells = self._cells(rows, passed)
         try:
-            made = self.stage.run(partition, cells, self.source, self._known())
-            for number, item in enumerate(made):
-                yield self._row(item, partition, number)
-                count = number + 1
+            with self._workspace() as workspace:
+                made = self.stage.run(partition, cells, self.source, workspace)
+                for number, item in enumerate(made):
+                    yield self._row(item, partition, number)
+                    count = number + 1
             for _ in cells:
                 pass
         except UnavailableError:
@@ -74,13 +79,16 @@ class Work:
             yield _special(FAILURE, partition, count, failure_text(error))
         yield from passed
 
-    def _known(self) -> Catalogue:
+    def _workspace(self) -> AbstractContextManager[Workspace]:
         builtin, own = builtin_catalogue(), self.functions
-        return Catalogue(
+        if not (own.scalar or own.aggregate or own.table):
+            return nullcontext(lasting())
+        known = Catalogue(
             builtin.scalar | own.scalar,
             builtin.aggregate | own.aggregate,
             builtin.table | own.table,
         )
+        return closing(Workspace(known))
 
     def _cells(
         self, rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]
@@ -96,6 +104,8 @@ class Work:
     def _row(self, item: Produced, sender: int, number: int) -> pa.RecordBatch:
         if isinstance(item, Problem):
             return _special(PROBLEM, sender, number, problem_text(item))
+        if isinstance(item, Superseded):
+            return _special(SUPERSEDED, sender, number, json.dumps(asdict(item)))
         moment, content = NEVER, None
         if item.topic in self.inner:
             (content,) = item.batch["value"].to_pylist()
@@ -103,6 +113,11 @@ class Work:
         else:
             content = pack(item.batch)
         return _one(item.topic, item.partition, moment, sender, number, item.count, content)
+
+
+def starting(partition: int) -> dict[str, Any]:
+    """The first row of a task."""
+    return dict(zip(SCHEMA.names, (START, partition, NEVER, -1, -1, 0, None), strict=True))
 
 
 def own_functions(functions: Catalogue) -> Catalogue:
@@ -156,5 +171,7 @@ def produced(topic: str, partition: int, count: int, content: bytes) -> Produced
         for name in ("raw_key", "raw_value"):
             values[name] = None if values[name] is None else bytes.fromhex(values[name])
         return Problem(**values)
+    if topic == SUPERSEDED:
+        return Superseded(**json.loads(content))
     batch = unpack(content)
     return Appended(topic, partition, batch, count, batch.nbytes)

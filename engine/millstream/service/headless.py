@@ -25,7 +25,7 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
     Raises StatementError for a file that cannot be read or holds other statements, ConflictError
     where the database holds something else already; nothing is executed then.
     """
-    pieces = _read(path)
+    pieces = read_queries(path, "queries file")
     commands = [command for _, command in engine.commands.read()]
     for piece in _remaining(pieces, commands, path, session):
         if isinstance(piece.statement, s.SetProperty):
@@ -35,13 +35,15 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
     engine.queries_file = path
 
 
-def _read(path: str) -> list[Piece]:
-    pieces = parse_text(read_text(path, "the queries file"))
+def read_queries(path: str, what: str) -> list[Piece]:
+    """The statements of a file that defines a database; StatementError where it cannot be read or
+    holds others. `what`: such a file's noun."""
+    pieces = parse_text(read_text(path, f"the {what}"))
     for piece in pieces:
         statement = piece.statement
         if not isinstance(statement, _ALLOWED) or getattr(statement, "system", False):
             error = StatementError(
-                f"A queries file cannot hold this statement: {piece.text}",
+                f"A {what} cannot hold this statement: {piece.text}",
                 hint="It may hold CREATE STREAM, TABLE and TYPE, INSERT INTO … SELECT, DROP TYPE, "
                 "SET and UNSET.",
             )

@@ -4,10 +4,8 @@ tasks that only exchange rows with each other, as on Spark."""
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +15,8 @@ from millstream.formats.partition import partition_of
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
+from millstream.history.rounds import in_round, run_in_rounds
 from millstream.history.splits import Run, everything
-from millstream.history.stage import stages
-from millstream.history.worker import NEVER, SCHEMA, START, Work, own_functions, produced
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError
 from millstream.model.problem import Problem
@@ -97,24 +94,8 @@ def wanted(live: Pipeline) -> Any:
 
 
 def by_exchange(run: Run, live: Pipeline) -> Iterator[Any]:
-    """The stages of a run, their rows sorted as Spark sorts them."""
-    waiting: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
-    for stage in stages(run):
-        work = Work(stage, FromLog(live.log), run.inner, own_functions(builtin_catalogue()))
-        for partition in range(stage.kind.sub.partitions):
-            start = dict.fromkeys(SCHEMA.names) | {"topic": START, "partition": partition}
-            start["moment"] = NEVER
-            rows = waiting.pop((stage.kind.sub.index, partition), [])
-            start |= {"sender": -1, "number": -1}
-            rows = sorted([start, *rows], key=itemgetter("moment", "topic", "sender", "number"))
-            for batch in work.run([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)]):
-                for row in batch.to_pylist():
-                    if stage.kind.sub.output in run.inner:
-                        reader = run.reader_of(str(stage.kind.sub.output))
-                        tasks = run.topology.subtopologies[reader].partitions
-                        waiting[reader, row["partition"] % tasks].append(row)
-                    else:
-                        yield produced(row["topic"], row["partition"], row["count"], row["content"])
+    """Tasks that only get rows and give some."""
+    return run_in_rounds(run, FromLog(live.log), builtin_catalogue(), in_round)
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millstream.functions.function import Catalogue
 from millstream.history.from_kafka import FromKafka
+from millstream.history.inline import prepared
 from millstream.history.progress import spark_stages
 from millstream.history.reading import Source
 from millstream.history.sealed import claim, seal
@@ -58,7 +59,7 @@ class OnSpark:
             from millstream.history.job import run_on_spark
 
             source = Within(self._source(run.splits.values(), log), timed)
-            group = f"millstream-{uuid4().hex}"
+            group = _group()
             watch.follow(
                 partial(spark_stages, session.sparkContext, group),
                 partial(session.sparkContext.cancelJobGroup, group),
@@ -72,6 +73,25 @@ class OnSpark:
                     yield item
             finally:
                 watch.unfollow()
+
+    def start(self) -> None:
+        """Start the session now. UnavailableError as `produced`."""
+        with self.spark.using():
+            pass
+
+    def epoch(self, run: Run, log: Log[pa.Table], functions: Catalogue) -> Iterator[Produced]:
+        """Run a topology over what has come since the last time. Where that is little it travels
+        with the jobs. UnavailableError as `produced`."""
+        with self.spark.using() as session:
+            from millstream.history.job import run_on_spark
+            from millstream.history.rounds import run_little_on_spark
+
+            with self.sealing() as folder:
+                source, little = prepared(log, run.splits.values(), folder)
+            if little:
+                yield from run_little_on_spark(run, source, functions, session, _group())
+            else:
+                yield from run_on_spark(run, source, functions, session, group=_group())
 
     def close(self) -> None:
         """Stop the session; idempotent."""
@@ -103,3 +123,7 @@ class OnSpark:
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
         return Path(self._temporary.name)
+
+
+def _group() -> str:
+    return f"millstream-{uuid4().hex}"

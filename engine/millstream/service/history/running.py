@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog, Source
 from millstream.history.session import available
+from millstream.history.splits import Run, Split, widths_of
 from millstream.history.task import Produced
 from millstream.history.within import Within
-from millstream.log.log import Appended
+from millstream.log.log import Appended, TopicPartition
+from millstream.model.problem import Problem
+from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
 from millstream.service.history.planning import Past
 from millstream.service.history.watch import Watch, Watched
+from millstream.service.queries import caching, fatal_problems
 from millstream.service.session import Session
+from millstream.topology.topology import Topology
 
 BACKEND = "millstream.history.backend"
 SPARK_BYTES = "millstream.history.spark.bytes"
@@ -38,6 +43,19 @@ def rows_of(
     watch.show(READ, 0, past.run.records)
     source: Source = Within(Watched(FromLog(engine.log), watch, READ), past.timed)
     return _rows(run_local(past.run, source, engine.functions), query_id, engine)
+
+
+def run_of(
+    engine: Engine,
+    topology: Topology,
+    splits: Mapping[TopicPartition, Split],
+    properties: Mapping[str, str],
+) -> Run:
+    """A run of a persistent query, whose tasks hand out their changelogs. A sink that is not there
+    yet counts as of one partition."""
+    cached = topology.subtopologies[-1].root.kind is SourceKind.TABLE and caching(properties)
+    widths = widths_of(topology, engine.log)
+    return Run(topology, splits, widths, cached, fatal_problems(properties), changes=True)
 
 
 def on_spark(past: Past, engine: Engine, session: Session) -> bool:
@@ -64,5 +82,5 @@ def _rows(produced: Iterator[Produced], query_id: str, engine: Engine) -> Iterat
     for item in produced:
         if isinstance(item, Appended):
             yield item.batch
-        else:
+        elif isinstance(item, Problem):
             engine.processing_log.add(query_id, (item,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from millstream.catalog.properties import Form, read_properties
 from millstream.history.local import run_local
@@ -14,11 +15,11 @@ from millstream.history.task import Produced
 from millstream.log.log import Appended
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.model.schema import SourceKind
 from millstream.service import queries
 from millstream.service.context import Context
 from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled
+from millstream.service.history.running import run_of
 from millstream.service.history.watch import CancelledError, Watch, Watched
 from millstream.service.session import Session
 from millstream.service.statements.definitions import unwritten
@@ -91,19 +92,11 @@ def _refuse_replacing(statement: s.CreateAs) -> None:
 def _run_of(made: Draft, engine: Engine) -> tuple[Run, int]:
     """The run, and the partitions of the sink."""
     planned, properties = made.planned, made.record.properties
-    assert planned.sink is not None and planned.sink_topic is not None
+    assert planned.sink_topic is not None
     topology = queries.topology_of(engine, made.record.id, planned)
     width = queries.sink_partitions(engine, planned.sink_topic)
-    widths = {item.name: item.partitions for item in topology.internal_topics}
-    run = Run(
-        topology,
-        everything(engine.log, topology),
-        widths | {planned.sink_topic.name: width},
-        planned.sink.kind is SourceKind.TABLE and queries.caching(properties),
-        queries.fatal_problems(properties),
-        changes=True,
-    )
-    return run, width
+    run = run_of(engine, topology, everything(engine.log, topology), properties)
+    return replace(run, widths={**run.widths, planned.sink_topic.name: width}), width
 
 
 def _produced(statement: s.CreateAs, run: Run, engine: Engine, watch: Watch) -> Iterator[Produced]:

@@ -1,0 +1,155 @@
+"""`millstream pipeline run`: the queries of a script, processed in epochs by jobs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.settings import EngineSettings
+from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
+from millstream_cli.options import setting
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show_error
+
+HERE = "none"
+"""The master that stands for this process."""
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected a duration, as 500ms or 1s, got '{text}'")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="millstream pipeline",
+        description="Persistent queries processed in epochs, as jobs on Spark: each takes what is "
+        "new since the last one. Whoever opens the database later goes on from there.",
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
+    run = actions.add_parser("run", help="process what the statements of a script define")
+    run.add_argument(
+        "script", metavar="FILE.sql",
+        help="CREATE STREAM, TABLE and TYPE, INSERT INTO … SELECT, SET; what is there is not made"
+        " again",
+    )  # fmt: skip
+    run.add_argument("--database", required=True, metavar="FILE", help="the file, made if missing")
+    run.add_argument(
+        "--master", default="local[*]", metavar="URL",
+        help="where Spark runs: local[N], spark://…, k8s://…; or none: in this process, without"
+        " Spark (default: local[*])",
+    )  # fmt: skip
+    run.add_argument(
+        "--spark-option", action="append", default=[], type=setting, metavar="NAME=VALUE",
+        help="an option of the Spark session; may be repeated",
+    )  # fmt: skip
+    run.add_argument(
+        "--property", action="append", default=[], type=setting, metavar="NAME=VALUE",
+        help="a property as SET gives it, as auto.offset.reset=earliest; may be repeated",
+    )  # fmt: skip
+    rhythm = run.add_mutually_exclusive_group()
+    rhythm.add_argument(
+        "--epoch", default=1.0, type=_seconds, metavar="TIME",
+        help="how often to look for something new, until Ctrl-C (default: 1s)",
+    )  # fmt: skip
+    rhythm.add_argument("--once", action="store_true", help="process what there is, and end")
+    run.add_argument("--kafka", metavar="HOST:PORT", help=argparse.SUPPRESS)
+    return parser
+
+
+def pipeline_command(arguments: Sequence[str]) -> int:
+    """Do what the words after `millstream pipeline` say; returns the exit code: 1 where a query
+    or the script has failed."""
+    options = _options().parse_args(arguments)
+    errors = Output(Console(stderr=True, soft_wrap=True))
+    try:
+        if options.kafka is not None:
+            raise StatementError(
+                "A pipeline processes a log in a file, not yet one on Kafka",
+                hint="On Kafka, start more instances of the service: they share its queries.",
+            )
+        with _opened(options, errors) as pipeline, _stopping(errors) as stop:
+            _work(pipeline, options, stop, errors)
+            return 1 if pipeline.stopped or pipeline.waiting else 0
+    except MillstreamError as error:
+        show_error(error, errors)
+        return 1
+
+
+def _opened(options: argparse.Namespace, errors: Output) -> Pipeline:
+    def failed(query_id: str, error: MillstreamError) -> None:
+        errors.line(f"Query {query_id} has failed.", "bold red")
+        show_error(error, errors)
+
+    return open_pipeline(
+        options.database,
+        options.script,
+        failed,
+        master=None if options.master == HERE else options.master,
+        settings=EngineSettings(spark_options=dict(options.spark_option)),
+        properties=dict(options.property),
+    )
+
+
+@contextmanager
+def _stopping(errors: Output) -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process as always."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, _frame: object) -> None:
+        stop.set()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        errors.line("The pipeline ends when this epoch is done.")
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _work(
+    pipeline: Pipeline, options: argparse.Namespace, stop: threading.Event, errors: Output
+) -> None:
+    number = 0
+    while not stop.is_set():
+        began = time.monotonic()
+        done = _epoch(pipeline, number + 1, errors)
+        number += done
+        if options.once:
+            if not done:
+                return
+        elif not stop.is_set():
+            stop.wait(max(0.0, options.epoch - (time.monotonic() - began)))
+
+
+def _epoch(pipeline: Pipeline, number: int, errors: Output) -> bool:
+    """Run one epoch and tell of it; whether there was anything to do."""
+    began = last = time.monotonic()
+    count = 0
+    for advance in pipeline.epoch():
+        now = time.monotonic()
+        problems = f", {advance.problems} could not be used" if advance.problems else ""
+        errors.line(
+            f"epoch {number}: {advance.query_id} read {advance.read} records, wrote"
+            f" {advance.written}{problems} ({1000 * (now - last):.0f} ms)"
+        )
+        last, count = now, count + 1
+    if count:
+        errors.line(f"epoch {number}: {count} queries in {1000 * (last - began):.0f} ms")
+    return count > 0

@@ -1,0 +1,81 @@
+"""Records that travel with the work, where they are few: no file is written for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.formats.ipc import pack, unpack
+from millstream.history.reading import Piece, Source, read_through
+from millstream.history.sealed import FromSegments, seal, sealed
+from millstream.history.splits import Split
+from millstream.log.log import Log, TopicPartition
+from millstream.model.batch import RAW_SCHEMA
+
+INLINE_BYTES = 4 << 20
+"""Of all the records that travel with a job, as they lie in memory."""
+INLINE_RECORDS = 50_000
+"""Of one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last records of a split, from offset `first` on, as an Arrow IPC batch."""
+
+    first: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Reads the tails of splits from memory and what is before them from elsewhere. Implements
+    `reading.Source`."""
+
+    tails: Mapping[TopicPartition, Tail]
+    rest: Source
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        """See `Source`."""
+        tail = self.tails.get((split.topic, split.partition))
+        first = split.end if tail is None else max(split.start, min(tail.first, split.end))
+        if split.start < first:
+            yield from self.rest.pieces(replace(split, end=first))
+        if tail is not None and first < split.end:
+            records = unpack(tail.content)
+            offsets = records["offset"]
+            here = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, split.end))
+            yield records.filter(here), split.end
+
+
+def prepared(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> tuple[Source, bool]:
+    """What reads splits of a log that workers cannot open: what is sealed in the folder already
+    from there, of the rest what is little from memory; what is much is sealed now. The flag says
+    whether nothing was."""
+    splits = tuple(splits)
+    known = sealed(log, splits, folder)
+    tails, large, room = dict[TopicPartition, Tail](), list[Split](), INLINE_BYTES
+    for split in splits:
+        place = (split.topic, split.partition)
+        listed = known.segments.get(place, ())
+        first = max(split.start, listed[-1].end if listed else split.start)
+        records = _records(log, replace(split, start=first))
+        if records is None or records.nbytes > room:
+            start = log.start_offset(*place)
+            large.append(replace(split, start=start))
+        elif records.num_rows:
+            room -= records.nbytes
+            tails[place] = Tail(first, pack(records))
+    added = seal(log, large, folder).segments if large else {}
+    return Inline(tails, FromSegments({**known.segments, **added})), not large
+
+
+def _records(log: Log[pa.Table], split: Split) -> pa.Table | None:
+    """All records of a split; None where there may be too many of them."""
+    if split.end - split.start > INLINE_RECORDS:
+        return None
+    pieces = [records for records, _ in read_through(log.read, split)]
+    return pa.concat_tables(pieces) if pieces else RAW_SCHEMA.empty_table()

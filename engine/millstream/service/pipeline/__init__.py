@@ -1,0 +1,1 @@
+"""Persistent queries carried by jobs: `millstream pipeline run`."""

@@ -1,0 +1,77 @@
+"""What an epoch of a pipeline costs when there is next to nothing to do: its overhead.
+
+    python -m tests.bench.epochs [--master local[2]] [--epochs 20] [--records 20]
+
+A table that is grouped by another column than the key: two stages, with rows that move between
+them, over a topic of four partitions. The first epochs start Spark and its workers; they are told
+apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from millstream.model.errors import MillstreamError
+from millstream.service.database import Database
+from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
+from millstream.service.session import Session
+from tests.bench.meter import Cost, Meter
+
+WARMING = 3
+LIMIT_SECONDS = 0.6
+SCRIPT = """
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM orders (customer STRING KEY, item STRING, amount DOUBLE)
+  WITH (KAFKA_TOPIC = 'orders', PARTITIONS = 4, VALUE_FORMAT = 'JSON');
+CREATE TABLE totals AS SELECT item, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY item;
+"""
+
+
+def failed(query_id: str, error: MillstreamError) -> None:
+    """Nothing may."""
+    raise error
+
+
+def costs_of(pipeline: Pipeline, epochs: int, records: int) -> list[Cost]:
+    """What each of some epochs costs, over so many new records."""
+    db, meter, costs = Database(pipeline.engine, Session()), Meter(), list[Cost]()
+    rows = "".join(
+        f"INSERT INTO orders VALUES ('c{n % 50}', 'i{n % 7}', {n});" for n in range(records)
+    )
+    for _ in range(epochs):
+        db.execute(rows)
+        with meter.measured(costs):
+            (done,) = pipeline.epoch()
+        assert done.read == records
+    return costs
+
+
+def main() -> int:
+    """Run the command; 1 where an epoch takes longer than it may."""
+    parser = argparse.ArgumentParser(prog="epochs", description=__doc__)
+    parser.add_argument("--master", default="local[2]", help="or none")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--records", type=int, default=20)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="millstream-bench-") as folder:
+        script = Path(folder) / "pipeline.sql"
+        script.write_text(SCRIPT)
+        master = None if options.master == "none" else options.master
+        path = str(Path(folder) / "shop.db")
+        with open_pipeline(path, str(script), failed, master=master) as pipeline:
+            costs = costs_of(pipeline, WARMING + options.epochs, options.records)
+    for name, some in (("first", costs[:1]), ("warm", costs[WARMING:])):
+        wall, cpu = [cost.wall for cost in some], [cost.cpu for cost in some]
+        print(
+            f"{name:6} median {statistics.median(wall):.3f} s, {statistics.median(cpu):.2f} CPU-s;"
+            f" {min(wall):.3f} to {max(wall):.3f} s"
+        )
+    return 0 if statistics.median(cost.wall for cost in costs[WARMING:]) <= LIMIT_SECONDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Runs that go on from committed positions, one after another, make what the live engine makes; and
+either takes over from the other at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.history.local import run_local
+from millstream.history.reading import FromLog
+from millstream.history.splits import AT_ONCE, Run, Split, since
+from millstream.history.task import Produced, Superseded
+from millstream.kernel.compaction import Pace
+from millstream.log.log import Appended, Outcome, TopicPartition
+from tests.properties.pipeline import SETTINGS, Pipeline
+from tests.unit.history.test_runs import (
+    QUERIES,
+    WHOLE,
+    by_exchange,
+    pipeline,
+    run_of,
+    send,
+    send_rest,
+    wanted,
+)
+
+Runner = Callable[[Run, Pipeline], Iterator[Produced]]
+
+
+def locally(run: Run, live: Pipeline) -> Iterator[Produced]:
+    return run_local(run, FromLog(live.log), builtin_catalogue())
+
+
+RUNNERS = [locally, by_exchange]
+
+
+def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
+    """Process what there is, in one transaction."""
+    splits = since_now(live)
+    run = replace(run_of(live), splits=splits, changes=True, pace=pace)
+    made = list(runner(run, live))
+    records = [item for item in made if isinstance(item, Appended)]
+    changelogs = {sub.changelog for sub in live.topology.subtopologies}
+    ends = {place: split.end for place, split in splits.items() if place[0] not in changelogs}
+    writer = live.log.writer("Q")
+    assert writer.transact("Q", records, ends) is Outcome.COMMITTED
+    writer.close()
+    for item in made:
+        if isinstance(item, Superseded):
+            place = (item.topic, item.partition)
+            live.log.truncate(*place, splits[place].end + item.records)
+
+
+def in_the_middle(query: str, steps: int) -> Pipeline:
+    """A live engine that has been stopped while it worked on its first records, a few at a time:
+    rows are held back then, lie in repartition topics, or wait in the middle of a batch."""
+    live = pipeline(query)
+    live.stop()
+    live.settings = SETTINGS
+    live.start()
+    for _ in range(steps):
+        live.step()
+    live.instance.close(live.now)
+    live.store.close()
+    live.settings = WHOLE
+    return live
+
+
+def goes_on(live: Pipeline) -> None:
+    """Work on what there is, and stop."""
+    live.start()
+    live.settle()
+    live.stop()
+
+
+def finished(live: Pipeline, *turns: Callable[[Pipeline], None]) -> Any:
+    """What comes out when these work in turn, records coming in between."""
+    first, second, third = turns
+    first(live)
+    send_rest(live)
+    second(live)
+    send(live, range(110, 140), range(36, 40))
+    third(live)
+    live.start()
+    return wanted(live)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_epoch_after_epoch(query: str, runner: Runner) -> None:
+    epochs, live = in_the_middle(query, 0), in_the_middle(query, 0)
+    run = partial(epoch, runner=runner)
+    assert finished(epochs, run, run, run) == finished(live, goes_on, goes_on, goes_on)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("steps", [2, 9])
+def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
+    changing, live = in_the_middle(query, steps), in_the_middle(query, steps)
+    run = partial(epoch, runner=locally)
+    assert finished(changing, run, goes_on, run) == finished(live, goes_on, goes_on, goes_on)
+
+
+@pytest.mark.parametrize("query", ["count per key", "rows that move"])
+def test_changelogs_are_kept_short(query: str) -> None:
+    epochs, live = in_the_middle(query, 0), in_the_middle(query, 0)
+    run = partial(epoch, runner=by_exchange, pace=Pace(fewest=3, piece=1 << 60))
+    assert finished(epochs, run, run, run) == finished(live, goes_on, goes_on, goes_on)
+    for sub in epochs.topology.subtopologies:
+        if sub.changelog is not None:
+            assert any(epochs.log.start_offset(sub.changelog, p) for p in range(sub.partitions))
+
+
+def test_nothing_new_changes_nothing() -> None:
+    live = in_the_middle("moved join", 0)
+    epoch(live, locally)
+    places = {place: live.log.end_offset(*place) for place in live.log.positions("Q")}
+    assert live.log.positions("Q") == places
+    assert not list(locally(replace(run_of(live), splits=since_now(live), changes=True), live))
+
+
+def since_now(live: Pipeline) -> dict[TopicPartition, Split]:
+    return since(live.log, live.topology, live.log.positions("Q"))
