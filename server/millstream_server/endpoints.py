@@ -14,7 +14,6 @@ from millstream_server.answers import Streamed, ended_by_leaving, objects
 from millstream_server.failures import (
     BAD_STATEMENT,
     TOO_LARGE,
-    TOO_MANY,
     TOO_SLOW,
     UNACCEPTABLE,
     RefusedError,
@@ -124,21 +123,11 @@ async def started(server: Server, wanted: Asked, principal: Principal) -> querie
     piece = await server.run(queries.query_of, server, wanted)
     if not queries.pulls(piece):
         return await _begun(server, wanted, piece, principal)
-    running = server.pulling + len(server.reading)
-    if running >= server.settings.pull_queries_max:
-        raise RefusedError(
-            TOO_MANY,
-            f"There are {running} pull queries already; try again later",
-            headers={"retry-after": "1"},
-        )
-    server.pulling += 1
-    try:
+    with server.pull():
         answer = await _begun(server, wanted, piece, principal)
         if isinstance(answer.result, History):
             server.reading.add(answer.result)
         return answer
-    finally:
-        server.pulling -= 1
 
 
 async def _begun(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -25,6 +26,7 @@ from millstream_server.failures import (
     STARTING,
     STOPPING,
     TERMINATED,
+    TOO_MANY,
     RefusedError,
 )
 from millstream_server.guarding.guard import Guard, OpenDoor
@@ -100,7 +102,7 @@ class Server:
         self._statements = ThreadPoolExecutor(
             self.settings.statement_threads, "millstream-statement"
         )
-        self.lookups = Lookups(engine, self.guard, self.settings.lookup_threads)
+        self.lookups = Lookups(engine, self.guard, self.settings.lookup_threads, self.pull)
         self._printing = ThreadPoolExecutor(self.settings.print_threads, "millstream-print")
 
     def session(self, asked: Asked) -> Session:
@@ -132,6 +134,22 @@ class Server:
         if self.owners.get(query_id) == principal.name:
             return True
         return self.guard.sight(principal, self.engine.catalog).operates(query_id)
+
+    @contextmanager
+    def pull(self) -> Iterator[None]:
+        """Count a pull query while it is answered; RefusedError where there are too many."""
+        running = self.pulling + len(self.reading)
+        if running >= self.settings.pull_queries_max:
+            raise RefusedError(
+                TOO_MANY,
+                f"There are {running} pull queries already; try again later",
+                headers={"retry-after": "1"},
+            )
+        self.pulling += 1
+        try:
+            yield
+        finally:
+            self.pulling -= 1
 
     def check_serving(self) -> None:
         """RefusedError while no statements can be executed."""

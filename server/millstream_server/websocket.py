@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
+import pyarrow as pa
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from millstream.model.errors import MillstreamError
-from millstream.service.results import Rows
+from millstream.model.schema import Schema
+from millstream.service.results import Change, Rows
 from millstream_server.endpoints import started
 from millstream_server.entities.shapes import schema_object
 from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpected
@@ -103,12 +105,23 @@ async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str,
         ]
     )
     if isinstance(answer.result, Rows):
-        for text in row_texts(answer.result.table, answer.schema):
-            yield f'{{"row":{{"columns":{text}}}}}'
+        for frame in _rows(Change(answer.result.table), answer.schema):
+            yield frame
         return
     async for change in queries.arriving(server, answer.result):
-        for text in row_texts(change.rows, answer.schema):
-            yield f'{{"row":{{"columns":{text}}}}}'
+        for frame in _rows(change, answer.schema):
+            yield frame
+
+
+def _rows(change: Change, schema: Schema) -> Iterator[str]:
+    """A frame for each row. JSON has no line ends of its own: they separate the frames."""
+
+    def framed(rows: pa.Table) -> bytes:
+        texts = row_texts(rows, schema)
+        return "\n".join(f'{{"row":{{"columns":{text}}}}}' for text in texts).encode()
+
+    for start in range(0, change.rows.num_rows, queries.ROWS_AT_ONCE):
+        yield from queries.shared(change, PATH, start, framed).decode().split("\n")
 
 
 async def _refuse(socket: WebSocket, error: RefusedError) -> None:

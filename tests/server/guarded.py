@@ -28,10 +28,10 @@ from millstream_server.starting.wiring import gate
 from millstream_server.wire.listening import bind
 from tests.certified import Authority, authority
 from tests.served import served
+from tests.server.conftest import PATIENCE_S
 from tests.server.keys import AUDIENCE, ISSUER, claims, jwks, signed
 from tests.server.test_auth import CHEAP
 
-PATIENCE_S = 30.0
 PEOPLE = {"reader": "reader", "writer": "writer", "admin": "admin"}
 RULES = """
 allow role:reader READ topic:raw_orders
@@ -109,11 +109,13 @@ def guarded(folder: Path, **flags: str) -> Iterator[Guarded]:
     log = Audit(lines.append, time.time)
     placeholder = bind(Address("127.0.0.1", 0, True))
     settings = server_settings(config, placeholder)
+    # Who is known stays known, and who guesses waits, however long the tests take.
+    guard = gate(config, engine, log, monotonic=lambda: 0.0)
     placeholder.bound.close()
     with ExitStack() as stack:
         stack.callback(engine.close)
         door = stack.enter_context(
-            served(engine, settings=settings, guard=gate(config, engine, log), tls=tls_of(config))
+            served(engine, settings=settings, guard=guard, tls=tls_of(config))
         )
         trusted = ssl.create_default_context(cafile=str(ours.file))
         trusted.set_alpn_protocols(["h2", "http/1.1"])
@@ -131,6 +133,8 @@ def guarded(folder: Path, **flags: str) -> Iterator[Guarded]:
             )
             for caller, make in HEADERS.items()
         }
+        for name in PEOPLE:
+            clients[name].get("/info")
         yield Guarded(door.url, engine, lines, clients, trusted, ours)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_columns_may_be_chosen_and_renamed(shop: Door) -> None:
     header, row = shop.query(sql).splitlines()
     assert json.loads(header)["columnNames"] == ["SPENT", "CUSTOMER"]
     assert row == '[20.00,"bob"]'
+
+
+def test_they_count_among_the_pull_queries(shop: Door) -> None:
+    shop.query(BY_KEY)
+    assert shop.server.pulling == 0
+    shop.server.settings = replace(shop.server.settings, pull_queries_max=0)
+    refused = shop.http.post("/query-stream", json={"sql": BY_KEY})
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert shop.server.pulling == 0
 
 
 def test_many_at_once(shop: Door) -> None:

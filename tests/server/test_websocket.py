@@ -6,10 +6,13 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from millstream.service.results import Change
+from millstream_server.rows import queries
 from tests.server.conftest import PATIENCE_S, Door
 
 
@@ -54,6 +57,44 @@ def test_a_bad_request(shop: Door, request_text: str | None) -> None:
     found, code, reason = frames(shop, request_text)
     assert code == 1003
     assert json.loads(found[-1])["error"].startswith(reason[:20])
+
+
+def test_clients_of_one_reading_share_its_frames(shop: Door) -> None:
+    """What a row is on the wire is made once, for all who ask a scalable push query."""
+    request = json.dumps(
+        {
+            "ksql": "SELECT customer, amount FROM orders EMIT CHANGES;",
+            "streamsProperties": {
+                "ksql.query.push.v2.enabled": "true",
+                "auto.offset.reset": "latest",
+            },
+        }
+    )
+    url = f"ws{shop.url[4:]}/ws/query?{urlencode({'request': request})}"
+    with (
+        connect(url, open_timeout=PATIENCE_S) as one,
+        connect(url, open_timeout=PATIENCE_S) as other,
+    ):
+        for client in (one, other):
+            assert json.loads(client.recv(PATIENCE_S))[0]["name"] == "CUSTOMER"
+        shop.ksql("INSERT INTO orders VALUES ('d\u2028e', 1.00);")
+        for client in (one, other):
+            row = json.loads(client.recv(PATIENCE_S), parse_float=str)
+            assert row == {"row": {"columns": ["d\u2028e", "1.00"]}}
+
+
+def test_rows_are_put_into_text_once() -> None:
+    calls = []
+
+    def make(rows: pa.Table) -> bytes:
+        calls.append(rows.num_rows)
+        return b"x"
+
+    change = Change(pa.table({"a": list(range(queries.ROWS_AT_ONCE + 1))}))
+    for _ in range(2):
+        for start in (0, queries.ROWS_AT_ONCE):
+            assert queries.shared(change, "kind", start, make) == b"x"
+    assert calls == [queries.ROWS_AT_ONCE, 1]
 
 
 def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:

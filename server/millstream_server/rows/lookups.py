@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -97,7 +98,15 @@ class Waiting:
 class Lookups:
     """Used in the thread of the event loop alone."""
 
-    def __init__(self, engine: Engine, guard: Guard, threads: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        guard: Guard,
+        threads: int,
+        counted: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`counted`: counts a query while it is answered; RefusedError where there is no room."""
+        self._counted = counted
         self._engine = engine
         self._guard = guard
         self._threads = ThreadPoolExecutor(threads, "millstream-lookup")
@@ -118,7 +127,8 @@ class Lookups:
         if pull is None:
             return None
         asking = Waiting(Piece(pull.statement, text, text), key, principal, session)
-        batch, places = await self._answered(pull, asking)
+        with self._counted():
+            batch, places = await self._answered(pull, asking)
         return Found(pull.plan.schema, shape.heads, batch, places)
 
     def _shape(self, begins: str, asked: Asked) -> Shape:

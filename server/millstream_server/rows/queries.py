@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
@@ -151,13 +153,17 @@ async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGener
 
 
 def framed(framing: Framing, change: Change, start: int) -> bytes:
-    """Some rows of a change, in a framing; once for all clients who ask for the same."""
-    key = framing.media_type, start
-    found = change.texts.get(key)
+    """Some rows of a change, in a framing."""
+    if not isinstance(framing, Texts):
+        return framing.rows(change.rows.slice(start, ROWS_AT_ONCE))
+    return shared(change, framing.media_type, start, framing.rows)
+
+
+def shared(change: Change, kind: str, start: int, make: Callable[[pa.Table], bytes]) -> bytes:
+    """Some rows of a change as what `kind` names: made once for all who ask for the same."""
+    found = change.texts.get((kind, start))
     if found is None:
-        found = framing.rows(change.rows.slice(start, ROWS_AT_ONCE))
-        if isinstance(framing, Texts):
-            change.texts[key] = found
+        found = change.texts[kind, start] = make(change.rows.slice(start, ROWS_AT_ONCE))
     return found
 
 

@@ -87,11 +87,18 @@ def audit(config: ServerConfig, files: ExitStack) -> Audit:
     return Audit(lambda line: os.write(descriptor, line.encode("ascii")), time.time)
 
 
-def gate(config: ServerConfig, engine: Engine, log: Audit) -> Gate:
-    """What guards a server. Raises StatementError, UnavailableError as `authenticator` does."""
+def gate(
+    config: ServerConfig,
+    engine: Engine,
+    log: Audit,
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Gate:
+    """What guards a server; `monotonic` tells how long those who guess have waited. Raises
+    StatementError, UnavailableError as `authenticator` does."""
     return Gate(
         engine,
-        authenticator(config),
+        authenticator(config, monotonic=monotonic),
         access(config, engine.settings.internal_prefix),
         Limits(quota(config), time.monotonic),
         log,
