@@ -1,6 +1,7 @@
 """Kill a working process at random instants, again and again, and check what it left.
 
-    python -m tests.crash.crash --kills 100 [--kind log|engine|backfill] [--seed S] [--folder F]
+    python -m tests.crash.crash --kills 100 [--kind log|engine|backfill|replace] [--seed S]
+        [--folder F]
 
 After every kill the file is checked by a separate program (checker.py); at the end the work is
 finished without a kill and checked for completeness. Exit status 1 on a violation; 2 when the run
@@ -22,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 START_SECONDS = 60
-ACKNOWLEDGEMENTS = {"log": 60, "engine": 12, "backfill": 40}
+ACKNOWLEDGEMENTS = {"log": 60, "engine": 12, "backfill": 40, "replace": 120}
 """The most acknowledgements to wait for before a kill: counted, not timed, so that a busy machine
 does not kill idle processes."""
 

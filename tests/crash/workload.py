@@ -3,8 +3,9 @@
     python -m tests.crash.workload KIND PATH [--finish]
 
 KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `backfill` (a
-table that is made with back-fill and dropped, again and again, while rows come) or `spark` (the
-same, the past computed on Spark). Standard output: `ready` once, then `acked N` when the record
+table that is made with back-fill and dropped, again and again, while rows come), `spark` (the
+same, the past computed on Spark) or `replace` (a table that is made anew with back-fill, counting
+all rows or the even ones in turn). Standard output: `ready` once, then `acked N` when the record
 numbered N, and all before it, must never be lost, and `making`, `made` and `dropping` around the
 statements of a back-fill. With --finish it inserts nothing, waits until all there is has been
 processed, and ends.
@@ -13,6 +14,7 @@ processed, and ends.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import threading
@@ -170,6 +172,31 @@ def work_on_spark(path: str, finish: bool) -> None:
     work_on_backfill(path, finish, "spark")
 
 
+def work_on_replacing(path: str, finish: bool) -> None:
+    """Insert numbered rows while a table over them is made anew, of all of them and of the even
+    ones in turn."""
+    import millstream
+
+    db = millstream.connect(path, properties=_PROPERTIES)
+    if "NUMBERS" not in db.engine.catalog.sources:
+        db.execute(_DEFINITIONS[0])
+    if finish:
+        db.execute(_ANEW.format(""))
+        db.wait()
+        db.close()
+        return
+    rows = threading.Semaphore(0)
+
+    def make_anew() -> None:
+        for condition in itertools.cycle(("WHERE n % 2 = 0", "")):
+            db.execute(_ANEW.format(condition))
+            for _ in range(DROP_ROWS):
+                rows.acquire()
+
+    threading.Thread(target=make_anew, daemon=True).start()
+    insert(db, rows.release)
+
+
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
 _DEFINITIONS = (
     "CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='numbers', "
@@ -180,6 +207,10 @@ _DEFINITIONS = (
 )
 _FILLED = _DEFINITIONS[2].replace(
     "TABLE counts WITH (", "TABLE IF NOT EXISTS counts WITH (backfill='{}', "
+)
+_ANEW = (
+    "CREATE OR REPLACE TABLE counts WITH (kafka_topic='counts', backfill='duckdb') AS "
+    "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers {} GROUP BY k;"
 )
 _QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _PAUSE = 0.01
@@ -193,6 +224,7 @@ def main() -> None:
         "engine": work_on_engine,
         "backfill": work_on_backfill,
         "spark": work_on_spark,
+        "replace": work_on_replacing,
     }
     parser.add_argument("kind", choices=tuple(works))
     parser.add_argument("path")
