@@ -14,6 +14,7 @@ from getpass import getpass
 from rich.console import Console
 
 import millstream
+from millstream.model.door import Door
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.settings import InstanceSettings
 from millstream.service.text import read_text
@@ -146,9 +147,7 @@ def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
         group_protocol=options.group_protocol,
         session_timeout_ms=options.session_timeout,
         standby_replicas=options.standby_replicas,
-        listen=options.listen,
-        advertised=options.advertised,
-        token=os.environ.get("MILLSTREAM_TOKEN", ""),
+        door=Door(options.listen, options.advertised, token=os.environ.get("MILLSTREAM_TOKEN", "")),
     )
 
 

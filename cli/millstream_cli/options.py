@@ -58,11 +58,11 @@ def _sharing_options(parser: argparse.ArgumentParser) -> None:
         help="how Kafka shares out the tasks; the same for all instances (default: classic)",
     )  # fmt: skip
     group.add_argument(
-        "--listen", default=default.listen, metavar="HOST:PORT",
+        "--listen", default=default.door.address, metavar="HOST:PORT",
         help="where to answer pull queries for the others (default: a free port of this machine)",
     )  # fmt: skip
     group.add_argument(
-        "--advertised", default=default.advertised, metavar="HOST:PORT",
+        "--advertised", default=default.door.advertised, metavar="HOST:PORT",
         help="where the others find that, if it is another address",
     )  # fmt: skip
 

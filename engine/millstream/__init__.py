@@ -9,6 +9,7 @@ with millstream.connect("orders.db") as db:
 """
 
 from millstream.functions.user import udaf, udf, udtf
+from millstream.model.door import Door
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
@@ -30,6 +31,7 @@ __all__ = [
     "CorruptionError",
     "Database",
     "Done",
+    "Door",
     "EngineSettings",
     "FencedError",
     "History",

@@ -20,6 +20,7 @@ class Workspace:
     def __init__(self, functions: Catalogue) -> None:
         self.functions = functions
         self._memory = EmbeddedLog.open(":memory:")
+        self._closed = False
         self._known: set[str] = set()
         self._numbers = count()
 
@@ -33,10 +34,13 @@ class Workspace:
             store.functions = self._known
             yield store
         finally:
-            self._memory.detach_state(name)
+            # Who reads no further may let a task go after the workspace.
+            if not self._closed:
+                self._memory.detach_state(name)
 
     def close(self) -> None:
         """Release it; idempotent."""
+        self._closed = True
         self._memory.close()
 
 

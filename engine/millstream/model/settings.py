@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from millstream.model.door import Door
 from millstream.model.errors import StatementError
 from millstream.model.properties import PROPERTIES, Property
 
@@ -31,21 +32,14 @@ class InstanceSettings:
     when it leaves, and after the timeout when it is killed. `group_protocol`: "classic" or
     "consumer" (KIP-848, where the brokers set the timeout); the same for all instances.
     `standby_replicas`: how many other instances keep a copy of each task's state.
-    `listen`: where it answers pull queries for the others, `advertised` where these find it when
-    that is another address. They know each other by `token`, and on other machines by certificates
-    (PEM files; `authorities` signed those of the others).
+    `door`: where it answers pull queries for the others.
     """
 
     instance_id: str = ""
     group_protocol: Literal["classic", "consumer"] = "classic"
     session_timeout_ms: int = 10_000
     standby_replicas: int = 0
-    listen: str = "127.0.0.1:0"
-    advertised: str = ""
-    token: str = field(default="", repr=False)
-    certificate: str = ""
-    key: str = ""
-    authorities: str = ""
+    door: Door = field(default_factory=Door)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import millstream
+from millstream.model.door import Door
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database
 from millstream_server.guarding.audit import Event
@@ -78,19 +79,25 @@ def _revealed(config: ServerConfig) -> dict[str, str]:
 
 def _sharing(config: ServerConfig) -> InstanceSettings:
     """How this server goes along with the others of its service."""
-    given = InstanceSettings(
+    return InstanceSettings(
         instance_id=config.text("millstream.instance.id"),
         standby_replicas=int(config.properties.get("num.standby.replicas", "0")),
+        door=_door(config),
+    )
+
+
+def _door(config: ServerConfig) -> Door:
+    door = Door(
         advertised=config.text("ksql.advertised.listener"),
         token=config.secret("millstream.instances.token").reveal(),
     )
     listen = config.text("ksql.internal.listener")
     if not listen:
-        return given
+        return door
     tls = tls_of(config)
     return replace(
-        given,
-        listen=listen,
+        door,
+        address=listen,
         certificate=tls.certificate if tls else "",
         key=tls.key if tls else "",
         authorities=config.text("ssl.truststore.location"),

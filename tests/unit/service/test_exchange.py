@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from millstream.model.door import Door
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
 from millstream.service.instances import exchange as rooms
 from millstream.service.instances.asking import Ask, ask_bytes, read_ask
-from millstream.service.instances.exchange import Answer, Door, Exchange
+from millstream.service.instances.exchange import Answer, Exchange
 
 ASK = Ask("T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),))
 SCHEMA = pa.schema([("K", pa.string()), ("N", pa.int64())])

@@ -8,8 +8,8 @@ import pytest
 
 import millstream
 from millstream import Database
+from millstream.model.door import Door
 from millstream.model.errors import StatementError, UnavailableError
-from millstream.service.instances.exchange import Door
 from millstream.service.instances.gathering import READY_MS
 from millstream.service.instances.peers import Peers
 from millstream.service.instances.presence import Held

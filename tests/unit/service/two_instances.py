@@ -11,8 +11,9 @@ import pyarrow as pa
 import millstream
 from millstream import Database
 from millstream.formats.partition import partition_of
+from millstream.model.door import Door
 from millstream.service.instances.asking import Ask
-from millstream.service.instances.exchange import Door, Exchange
+from millstream.service.instances.exchange import Exchange
 from millstream.service.instances.gathering import READY_MS, answer
 from millstream.service.instances.presence import Held, Presence, Sighting, sighted
 from millstream.service.instances.routing import Fetch, Router

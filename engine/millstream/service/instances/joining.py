@@ -6,26 +6,17 @@ from millstream.model.settings import InstanceSettings
 from millstream.runtime.following import Role
 from millstream.runtime.tasks import TaskState
 from millstream.service.engine import CLIENT_IDENTITY, Engine
-from millstream.service.instances.exchange import Door
 from millstream.service.instances.presence import Held, owner, standby_of
 from millstream.service.instances.sharing import Sharing, share
 
 
 def join_service(engine: Engine, settings: InstanceSettings) -> Sharing:
     """Have the others see this instance, ask it, and settle what it leaves when it dies."""
-    door = Door(
-        settings.listen,
-        settings.advertised,
-        settings.token,
-        settings.certificate,
-        settings.key,
-        settings.authorities,
-    )
     name = settings.instance_id or engine.incarnation
     sharing = share(
         engine,
         name,
-        door,
+        settings.door,
         held=lambda query_id: held_here(engine, query_id),
         writers=lambda: writers_of(engine),
         incarnation=engine.incarnation,

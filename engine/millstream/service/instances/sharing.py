@@ -9,9 +9,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
+from millstream.model.door import Door
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.service.engine import Engine
-from millstream.service.instances.exchange import Door, Exchange
+from millstream.service.instances.exchange import Exchange
 from millstream.service.instances.gathering import answer
 from millstream.service.instances.neighbours import Neighbour, neighbours
 from millstream.service.instances.peers import SESSION_MS, Peers

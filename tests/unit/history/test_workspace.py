@@ -1,0 +1,14 @@
+"""Where tasks work: their states may be let go after it."""
+
+from __future__ import annotations
+
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.history.workspace import Workspace
+
+
+def test_a_state_that_is_let_go_after_its_workspace() -> None:
+    workspace = Workspace(builtin_catalogue())
+    state = workspace.store()
+    state.__enter__()
+    workspace.close()
+    state.__exit__(None, None, None)
