@@ -33,6 +33,7 @@ from millstream.service.statements import (
     pushing,
 )
 from millstream.service.statements.explain import explain
+from millstream.service.statements.persistent import asks_for_past
 from millstream.service.statements.printing import print_topic
 from millstream.service.text import (
     Piece,
@@ -170,7 +171,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
             raise StatementError("SPOOL is a command of the shell, not of the engine")
         case s.CreateConnector() | s.DropConnector():
             raise StatementError("Connectors need Kafka Connect, which is not configured")
-        case s.CreateAs() if backfilling.asked(statement):
+        case s.CreateAs() if asks_for_past(statement):
             filled = backfilling.fill(statement, piece, engine, session)
             return issuing.issue(engine, piece, session, filled)
         case _:

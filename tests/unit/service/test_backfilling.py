@@ -115,7 +115,6 @@ def test_what_was_there_is_filled_though_the_session_says_latest(db: Database) -
 
 REFUSED = {
     COUNTS.replace("'duckdb'", "'pencil'"): "'pencil' is not one of duckdb, spark",
-    COUNTS.replace("CREATE TABLE o", "CREATE OR REPLACE TABLE p"): "BACKFILL is for new queries",
     COUNTS.replace("CREATE TABLE o", "CREATE TABLE p"): "already exists",
     COUNTS.replace("WITH (", "WITH (VALUE_FORMAT='KAFKA', "): "KAFKA",
 }

@@ -15,7 +15,7 @@ from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled, first_commit
 from millstream.service.results import Done
 from millstream.service.session import Session
-from millstream.service.statements import definitions
+from millstream.service.statements import definitions, ending
 from millstream.service.text import Piece
 
 ATTEMPTS = 5
@@ -98,16 +98,31 @@ class Attempt:
         done, unwritten = definitions.apply(
             self.piece, engine, self.session, self.number, write=self._write, filled=self.filled
         )
+        replaced = self.filled and self.filled.replaced and self.filled.replaced.query_id
         try:
+            if unwritten and replaced:
+                # What it has written by then is what the new one is compared with.
+                ending.stop(engine, replaced)
             if unwritten:
                 self._write()
         except MillstreamError as error:
             definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
+            if replaced:
+                self._go_on(replaced, error)
             raise
         if unwritten and self.filled is not None and done.query_id is not None:
             engine.processing_log.add(done.query_id, self.filled.problems)
+            if replaced:
+                ending.end(engine, replaced, replaying=False)
             following.begin(engine, done.query_id)
         return done
+
+    def _go_on(self, query_id: str, error: MillstreamError) -> None:
+        """With a query that was not replaced, unless it may have been."""
+        if error.code == UNKNOWN:
+            self.engine.failed[query_id] = str(error)
+        else:
+            following.begin(self.engine, query_id)
 
     def _write(self, *, deleting: Topic | None = None) -> None:
         engine, ledger = self.engine, self.engine.ledger

@@ -17,6 +17,7 @@ from millstream.model.problem import Problem
 from millstream.service import queries
 from millstream.service.command_log.commands import FirstCommit
 from millstream.service.engine import Engine
+from millstream.service.history.replaced import Replaced, difference
 from millstream.topology.topology import Topology
 
 
@@ -25,7 +26,7 @@ class Filled:
     """The records and changelogs of a query up to `positions`.
 
     `topology`: that of the job, under an id of its own. `topics`: what it has read, as it was.
-    `width`: partitions of the sink.
+    `width`: partitions of the sink. `replaced`: the table that is made anew.
     """
 
     topology: Topology
@@ -34,6 +35,7 @@ class Filled:
     records: tuple[Appended[pa.Table], ...]
     problems: tuple[Problem, ...]
     positions: Mapping[TopicPartition, int]
+    replaced: Replaced | None = None
 
     @property
     def size(self) -> int:
@@ -62,11 +64,13 @@ def changed(query_id: str) -> ConflictError:
 
 def first_commit(engine: Engine, query_id: str, filled: Filled) -> FirstCommit:
     """The result of the job as that of a query of the catalog, whose changelogs have names of
-    their own."""
+    their own. Of a table that is made anew, only what differs; who made it must stand still."""
     topology = queries.topology_of(engine, query_id, engine.plans[query_id])
     pairs = zip(filled.topology.internal_topics, topology.internal_topics, strict=True)
     names = {theirs.name: ours.name for theirs, ours in pairs}
-    renamed = (
-        replace(record, topic=names.get(record.topic, record.topic)) for record in filled.records
-    )
-    return FirstCommit(query_id, tuple(renamed), filled.positions)
+    changes = [record for record in filled.records if record.topic in names]
+    rows = [record for record in filled.records if record.topic not in names]
+    if filled.replaced is not None:
+        rows = list(difference(engine.log, filled.replaced.topic, filled.width, rows))
+    renamed = (replace(record, topic=names[record.topic]) for record in changes)
+    return FirstCommit(query_id, (*rows, *renamed), filled.positions)

@@ -30,11 +30,6 @@ from millstream_parser import statements as s
 _READ = "read"
 
 
-def asked(statement: s.CreateAs) -> bool:
-    """Whether the past is to be computed by a job."""
-    return any(name == "BACKFILL" for name, _ in statement.properties)
-
-
 def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) -> Filled | None:
     """Run the query from the first record of each source to its present end; None where the name
     is taken, so that there is none to run.
@@ -42,11 +37,12 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     StatementError where that cannot be, UnavailableError (code E-CANCELLED) when the engine closes
     meanwhile.
     """
-    if statement.name in engine.catalog.sources:
-        _refuse_replacing(statement)
+    if statement.name in engine.catalog.sources and not statement.or_replace:
         return None
     context = Context(piece.text, piece.script, engine, session, 0, False, unwritten)
     made = draft(statement, context)
+    if made.replaced is not None:
+        _check_replacing(statement, made, engine)
     run, width = _run_of(made, engine)
     topics = queries.topics_of(engine, run.topology)
     with _watched(statement.name, engine, session) as watch:
@@ -59,6 +55,7 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
         tuple(item for item in produced if isinstance(item, Appended)),
         tuple(item for item in produced if isinstance(item, Problem)),
         {place: split.end for place, split in run.splits.items()},
+        made.replaced,
     )
 
 
@@ -81,12 +78,36 @@ def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
         engine.history.filling.discard(watch)
 
 
-def _refuse_replacing(statement: s.CreateAs) -> None:
-    if statement.or_replace:
+def _check_replacing(statement: s.CreateAs, made: Draft, engine: Engine) -> None:
+    """Refuse what cannot be made anew, or only out of itself."""
+    name = statement.name
+    if statement.kind == "STREAM":
         raise StatementError(
-            f"BACKFILL is for new queries, and {statement.name} has one",
+            f"The past of stream {name} cannot be made anew: its records have been read, and none"
+            " can be taken back",
+            hint="Leave BACKFILL out: the new definition counts from now on. Or create another"
+            " stream with BACKFILL.",
+        )
+    if engine.shared:
+        raise StatementError(
+            f"Table {name} cannot be made anew with BACKFILL on Kafka: other instances may still be"
+            " writing to it",
             hint="Drop it first, or give the new one another name.",
         )
+    if name in _made_of(made, engine):
+        raise StatementError(f"Table {name} cannot be made anew out of itself")
+
+
+def _made_of(made: Draft, engine: Engine) -> set[str]:
+    """All streams and tables that a query reads, and those that these are made of."""
+    found: set[str] = set()
+    left = [source.name for source in made.planned.sources]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += engine.catalog.sources[name].origins if name in engine.catalog.sources else ()
+    return found
 
 
 def _run_of(made: Draft, engine: Engine) -> tuple[Run, int]:

@@ -18,6 +18,7 @@ from millstream.plan.upgrade import check_upgrade
 from millstream.service import queries, upgrades
 from millstream.service.context import Context, check_replacing
 from millstream.service.history.filled import changed, check_filled
+from millstream.service.history.replaced import Replaced
 from millstream.service.results import Done
 from millstream.service.statements import ending
 from millstream_parser import print_statement
@@ -26,11 +27,18 @@ from millstream_parser import statements as s
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What CREATE … AS SELECT comes to: nothing of it is made yet. `catalog`: with it."""
+    """What CREATE … AS SELECT comes to: nothing of it is made yet. `catalog`: with it.
+    `replaced`: the table that another query is to make anew."""
 
     record: QueryRecord
     planned: Planned
     catalog: Catalog
+    replaced: Replaced | None = None
+
+
+def asks_for_past(statement: s.CreateAs) -> bool:
+    """Whether the past of the query is to be computed by a job."""
+    return any(name == "BACKFILL" for name, _ in statement.properties)
 
 
 def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
@@ -41,7 +49,7 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
             f"{noun} {statement.name} already exists; nothing was changed", changed=False
         ), False
     made = draft(statement, context)
-    if context.filled is not None and made.record.id in context.catalog.queries:
+    if context.filled is not None and context.filled.replaced != made.replaced:
         raise changed(made.record.id)
     done = Done(f"Created query with ID {made.record.id}", made.record.id)
     if made.record.id in context.catalog.queries:
@@ -49,6 +57,8 @@ def create_as(statement: s.CreateAs, context: Context) -> tuple[Done, bool]:
         return done, False
     if context.replaying:
         _take_on(context, made.catalog, made.record, made.planned)
+        if made.replaced is not None and made.replaced.query_id is not None:
+            ending.forget(context.engine, made.replaced.query_id)
         return done, True
     topic = queries.make_sink_topic(context.engine, made.planned)
     try:
@@ -76,7 +86,12 @@ def draft(statement: s.CreateAs, context: Context) -> Draft:
     replacing = query_id in context.catalog.queries
     catalog = context.catalog.with_source(sink, replacing=existing is not None)
     record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context)
-    return Draft(record, planned, catalog.with_query(record, replacing=replacing))
+    replaced = None
+    if existing is not None and asks_for_past(statement):
+        before = existing.query_id if existing.query_id in context.catalog.queries else None
+        replaced = Replaced(existing.topic, before)
+        catalog = catalog if before is None else catalog.without_query(before)
+    return Draft(record, planned, catalog.with_query(record, replacing=replacing), replaced)
 
 
 def insert_into(statement: s.InsertInto, context: Context) -> Done:
@@ -103,9 +118,10 @@ def _check_formats(statement: s.CreateAs, planned: Planned, sink: Source, contex
 
 
 def _query_id(statement: s.CreateAs, existing: Source | None, context: Context) -> str:
-    """A new id, or that of the query which is replaced."""
+    """A new id, or that of the query which goes on with another plan."""
+    own = f"C{statement.kind[0]}AS_{statement.name}_{context.offset}"
     if existing is None or not statement.or_replace:
-        return f"C{statement.kind[0]}AS_{statement.name}_{context.offset}"
+        return own
     if existing.query_id is None and not existing.read_only:
         noun = existing.kind.value.lower()
         raise StatementError(
@@ -113,7 +129,7 @@ def _query_id(statement: s.CreateAs, existing: Source | None, context: Context) 
             "take over.",
             hint="Drop it first, or give the new one another name.",
         )
-    return existing.query_id or ""
+    return own if asks_for_past(statement) else existing.query_id or ""
 
 
 def _planned(query: s.Query, target: NewSource | ExistingStream, context: Context) -> Planned:

@@ -1,0 +1,67 @@
+"""A table that is made anew by another query: what of its rows is not as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from millstream.history.reading import read_through
+from millstream.history.splits import whole
+from millstream.log.log import Appended, Log
+from millstream.model.batch import RAW_SCHEMA
+
+_LAST = (
+    "SELECT key, value, n FROM {} QUALIFY row_number() OVER (PARTITION BY key ORDER BY n DESC) = 1"
+)
+_KEPT = (
+    f"SELECT made.n FROM ({_LAST.format('made_rows')}) made"
+    f" LEFT JOIN ({_LAST.format('there_rows')}) there USING (key)"
+    " WHERE made.value IS DISTINCT FROM there.value ORDER BY made.n"
+)
+_GONE = (
+    f"SELECT there.n FROM ({_LAST.format('there_rows')}) there"
+    " ANTI JOIN made_rows USING (key) WHERE there.value IS NOT NULL ORDER BY there.n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The topic of a table that is there, and the query that makes it; None where it has ended."""
+
+    topic: str
+    query_id: str | None
+
+
+def difference(
+    log: Log[pa.Table], topic: str, width: int, made: Sequence[Appended[pa.Table]]
+) -> Iterator[Appended[pa.Table]]:
+    """What has to be written for a table to be what a job has made of it: a deletion, at the time
+    of its last row, for each key that it has no more; of the others the last rows, unless they are
+    there already."""
+    places = [(topic, partition) for partition in range(width)]
+    for place, split in whole(log, places).items():
+        there = _all([records for records, _ in read_through(log.read, split)])
+        own = [item.batch for item in made if (item.topic, item.partition) == place]
+        rows = _changed(there, _all(own))
+        if rows.num_rows:
+            yield Appended(*place, rows, rows.num_rows, rows.nbytes)
+
+
+def _all(pieces: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([RAW_SCHEMA.empty_table(), *(one.cast(RAW_SCHEMA) for one in pieces)])
+
+
+def _changed(there: pa.Table, made: pa.Table) -> pa.Table:
+    with duckdb.connect(":memory:") as con:
+        for name, rows in (("there_rows", there), ("made_rows", made)):
+            numbered = rows.select(["key", "value"])
+            con.register(name, numbered.append_column("n", pa.array(np.arange(rows.num_rows))))
+        kept = made.take(con.sql(_KEPT).to_arrow_table()["n"])
+        gone = there.take(con.sql(_GONE).to_arrow_table()["n"])
+    at = gone.schema.get_field_index("value")
+    deleted = gone.set_column(at, RAW_SCHEMA.field("value"), pa.nulls(gone.num_rows, pa.binary()))
+    return pa.concat_tables([deleted, kept])
