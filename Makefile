@@ -112,7 +112,7 @@ fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAP
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
 
-crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|pipeline] [SEED=n]
+crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|replace|pipeline] [SEED=n]
 ifeq ($(LOG),kafka)
 ifneq ($(KIND),backfill)
 	@$(BIN)/python -m tests.crash.kafka_crash --kills $(KILLS) --seed $(SEED)
@@ -121,7 +121,7 @@ ifneq ($(KIND),engine)
 	@$(BIN)/python -m tests.crash.kafka_backfill_crash --kills $(KILLS) --seed $(SEED)
 endif
 else
-	@set -e; for kind in $(or $(KIND),log engine backfill pipeline); do \
+	@set -e; for kind in $(or $(KIND),log engine backfill replace pipeline); do \
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED); done
 endif
 

@@ -147,12 +147,42 @@ def check_counts(found: Found, complete: bool) -> list[str]:
     return problems
 
 
+def check_replaced(found: Found, complete: bool) -> list[str]:
+    """Each change of `counts` is the count and sum of a prefix of its key's rows, of all or of the
+    even ones; the last changes of all keys are of the same."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for _, records in found.everything("numbers"):
+        for key, value in records:
+            rows[key].append(value.get("N", 0))
+    last: dict[str, tuple[int, int]] = dict.fromkeys(rows, (0, 0))
+    problems = []
+    for partition, changes in found.everything("counts"):
+        for key, value in changes:
+            last[key] = value.get("C", 0), value.get("S", 0)
+            if not any(_fits(rows[key], step, *last[key]) for step in (1, 2)):
+                problems.append(f"counts-{partition}: {key} is {last[key]}")
+    if not any(all(_fits(rows[key], step, *last[key]) for key in rows) for step in (1, 2)):
+        problems.append(f"counts: {last} is of two definitions")
+    whole = {key: (len(numbers), sum(numbers)) for key, numbers in rows.items()}
+    if complete and last != whole:
+        problems.append(f"counts: {last} where {whole} should be")
+    return problems
+
+
+def _fits(numbers: list[int], step: int, count: int, total: int) -> bool:
+    """Whether these are count and sum of the first numbers that `step` divides."""
+    kept = [number for number in numbers if number % step == 0]
+    return 0 <= count <= len(kept) and total == sum(kept[:count])
+
+
 def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str], str]:
     """The violations in a file, and a summary of what was looked at."""
     found = Found(path)
     problems = [*found.problems, *check_input(found, acked)]
     if kind == "log":
         problems += check_copies(found, "copying", 0, complete)
+    elif kind == "replace":
+        problems += check_replaced(found, complete)
     else:
         problems += check_copies(found, None, 3, complete)
         problems += check_counts(found, complete)
@@ -165,7 +195,8 @@ def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str],
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("log", "engine", "backfill", "spark", "pipeline"))
+    kinds = ("log", "engine", "backfill", "spark", "replace", "pipeline")
+    parser.add_argument("kind", choices=kinds)
     parser.add_argument("path", type=Path)
     parser.add_argument("--acked", type=int, default=-1)
     parser.add_argument("--complete", action="store_true")

@@ -15,10 +15,12 @@ from tests.crash.crash import campaign
         ("log", 3),
         ("engine", 2),
         ("backfill", 2),
+        ("replace", 2),
         ("pipeline", 2),
         pytest.param("log", 100, marks=pytest.mark.slow),
         pytest.param("engine", 100, marks=pytest.mark.slow),
         pytest.param("backfill", 100, marks=pytest.mark.slow),
+        pytest.param("replace", 100, marks=pytest.mark.slow),
         pytest.param("pipeline", 100, marks=pytest.mark.slow),
     ],
 )

@@ -4,7 +4,8 @@
 
 KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `backfill` (a
 table that is made with back-fill and dropped, again and again, while rows come), `spark` (the same,
-the past computed on Spark), or `pipeline` (the queries of `engine`, processed in epochs while rows
+the past computed on Spark), `replace` (a table that is made anew with back-fill, of all rows or of
+the even ones in turn), or `pipeline` (the queries of `engine`, processed in epochs while rows
 come, and by an engine at every other start; `MILLSTREAM_CRASH_MASTER` says where Spark is, without
 it the epochs are run in the process). Standard output: `ready` once, then `acked N` when the record
 numbered N, and all before it, must never be lost, and `making`, `made` and `dropping` around the
@@ -15,6 +16,7 @@ processed, and ends.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import sys
@@ -218,6 +220,31 @@ def _raise(query_id: str, error: Exception) -> None:
     os._exit(3)
 
 
+def work_on_replacing(path: str, finish: bool) -> None:
+    """Insert numbered rows while a table over them is made anew, of all of them and of the even
+    ones in turn."""
+    import millstream
+
+    db = millstream.connect(path, properties=_PROPERTIES)
+    if "NUMBERS" not in db.engine.catalog.sources:
+        db.execute(_DEFINITIONS[0])
+    if finish:
+        db.execute(_ANEW.format(""))
+        db.wait()
+        db.close()
+        return
+    rows = threading.Semaphore(0)
+
+    def make_anew() -> None:
+        for condition in itertools.cycle(("WHERE n % 2 = 0", "")):
+            db.execute(_ANEW.format(condition))
+            for _ in range(DROP_ROWS):
+                rows.acquire()
+
+    threading.Thread(target=make_anew, daemon=True).start()
+    insert(db, rows.release)
+
+
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
 _DEFINITIONS = (
     "CREATE STREAM numbers (k STRING KEY, n BIGINT) WITH (kafka_topic='numbers', "
@@ -228,6 +255,10 @@ _DEFINITIONS = (
 )
 _FILLED = _DEFINITIONS[2].replace(
     "TABLE counts WITH (", "TABLE IF NOT EXISTS counts WITH (backfill='{}', "
+)
+_ANEW = (
+    "CREATE OR REPLACE TABLE counts WITH (kafka_topic='counts', backfill='duckdb') AS "
+    "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers {} GROUP BY k;"
 )
 _QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _PAUSE = 0.01
@@ -241,6 +272,7 @@ def main() -> None:
         "engine": work_on_engine,
         "backfill": work_on_backfill,
         "spark": work_on_spark,
+        "replace": work_on_replacing,
         "pipeline": work_on_pipeline,
     }
     parser.add_argument("kind", choices=tuple(works))
