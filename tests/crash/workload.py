@@ -4,8 +4,8 @@
 
 KIND is `log` (the log alone: appends, and a copying transaction), `engine` (SQL), `backfill` (a
 table that is made with back-fill and dropped, again and again, while rows come), `spark` (the same,
-the past computed on Spark), `replace` (a table that is made anew with back-fill, counting all rows
-or the even ones in turn), or `pipeline` (the queries of `engine`, processed in epochs while rows
+the past computed on Spark), `replace` (a table that is made anew with back-fill, of all rows or of
+the even ones in turn), or `pipeline` (the queries of `engine`, processed in epochs while rows
 come, and by an engine at every other start; `MILLSTREAM_CRASH_MASTER` says where Spark is, without
 it the epochs are run in the process). Standard output: `ready` once, then `acked N` when the record
 numbered N, and all before it, must never be lost, and `making`, `made` and `dropping` around the
@@ -272,8 +272,8 @@ def main() -> None:
         "engine": work_on_engine,
         "backfill": work_on_backfill,
         "spark": work_on_spark,
-        "pipeline": work_on_pipeline,
         "replace": work_on_replacing,
+        "pipeline": work_on_pipeline,
     }
     parser.add_argument("kind", choices=tuple(works))
     parser.add_argument("path")

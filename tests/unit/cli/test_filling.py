@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
+import pytest
+
+import millstream
+from millstream import udf
 from millstream.model.errors import UnavailableError
 from millstream.service.history.watch import Watch
 from millstream_cli.sessions.filling import asked, followed
 from millstream_cli.sessions.interrupts import Interrupt
+from millstream_cli.sessions.local import LocalSession
+from tests.unit.service.conftest import ORDERS
 
 PATIENCE_S = 20.0
+FILLED = (
+    "CREATE TABLE o WITH (BACKFILL = 'duckdb') AS SELECT item, COUNT(*) AS n FROM orders"
+    " WHERE PRESSING(item) = item GROUP BY item;"
+)
 FIGURES = """
 # TYPE millstream_backfill_done gauge
 millstream_backfill_done{sink="O",stage="stage 3"} 2
@@ -46,6 +58,22 @@ def test_ctrl_c_ends_the_job() -> None:
         watch = Watch("O")
         follow(watch)
         assert watch.cancelled.wait(PATIENCE_S)
+
+
+def test_ctrl_c_at_the_prompt_leaves_no_trace() -> None:
+    def pressing(value: str) -> str:
+        (watch,) = db.engine.history.filling
+        os.kill(os.getpid(), signal.SIGINT)
+        assert watch.cancelled.wait(PATIENCE_S)
+        return value
+
+    with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
+        db.register(udf("PRESSING", "STRING -> STRING", pressing))
+        db.execute(ORDERS + "INSERT INTO orders VALUES ('ann', 'tea', 1);")
+        before = db.engine.log.topics(), db.engine.catalog
+        with pytest.raises(UnavailableError, match="cancelled; nothing was made"):
+            list(LocalSession(db).run(FILLED))
+        assert (db.engine.log.topics(), db.engine.catalog) == before
 
 
 def test_the_figures_of_a_server_are_progress_too() -> None:

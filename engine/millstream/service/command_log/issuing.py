@@ -62,6 +62,7 @@ class Attempt:
         self.piece = piece
         self.session = session
         self.filled = filled
+        self.replaced = filled.replaced.query_id if filled and filled.replaced else None
         self.written: Command | None = None
 
     def run(self) -> Done:
@@ -98,23 +99,20 @@ class Attempt:
         done, unwritten = definitions.apply(
             self.piece, engine, self.session, self.number, write=self._write, filled=self.filled
         )
-        replaced = self.filled and self.filled.replaced and self.filled.replaced.query_id
+        if not unwritten:
+            return done
         try:
-            if unwritten and replaced:
+            if self.replaced is not None:
                 # What it has written by then is what the new one is compared with.
-                ending.stop(engine, replaced)
-            if unwritten:
-                self._write()
+                ending.stop(engine, self.replaced)
+            self._write()
         except MillstreamError as error:
             definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
-            if replaced:
-                self._go_on(replaced, error)
+            if self.replaced is not None:
+                self._go_on(self.replaced, error)
             raise
-        if unwritten and self.filled is not None and done.query_id is not None:
-            engine.processing_log.add(done.query_id, self.filled.problems)
-            if replaced:
-                ending.end(engine, replaced, replaying=False)
-            following.begin(engine, done.query_id)
+        if self.filled is not None and done.query_id is not None:
+            self._begin(done.query_id, self.filled)
         return done
 
     def _go_on(self, query_id: str, error: MillstreamError) -> None:
@@ -123,6 +121,13 @@ class Attempt:
             self.engine.failed[query_id] = str(error)
         else:
             following.begin(self.engine, query_id)
+
+    def _begin(self, query_id: str, filled: Filled) -> None:
+        """Start a query that is written down with its past, and end the one that it replaces."""
+        self.engine.processing_log.add(query_id, filled.problems)
+        if self.replaced is not None:
+            ending.end(self.engine, self.replaced, replaying=False)
+        following.begin(self.engine, query_id)
 
     def _write(self, *, deleting: Topic | None = None) -> None:
         engine, ledger = self.engine, self.engine.ledger
