@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import threading
@@ -21,6 +22,7 @@ from millstream_cli.screen.show import show_error
 
 HERE = "none"
 """The master that stands for this process."""
+_STDERR = 2
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -79,7 +81,7 @@ def pipeline_command(arguments: Sequence[str]) -> int:
                 "A pipeline processes a log in a file, not yet one on Kafka",
                 hint="On Kafka, start more instances of the service: they share its queries.",
             )
-        with _opened(options, errors) as pipeline, _stopping(errors) as stop:
+        with _opened(options, errors) as pipeline, _stopping() as stop:
             _work(pipeline, options, stop, errors)
             return 1 if pipeline.stopped or pipeline.waiting else 0
     except MillstreamError as error:
@@ -103,7 +105,7 @@ def _opened(options: argparse.Namespace, errors: Output) -> Pipeline:
 
 
 @contextmanager
-def _stopping(errors: Output) -> Iterator[threading.Event]:
+def _stopping() -> Iterator[threading.Event]:
     """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process as always."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -112,7 +114,8 @@ def _stopping(errors: Output) -> Iterator[threading.Event]:
         stop.set()
         for each, handler in before.items():
             signal.signal(each, handler)
-        errors.line("The pipeline ends when this epoch is done.")
+        # Not through the console: this may be in the middle of a line that it prints.
+        os.write(_STDERR, b"The pipeline ends when this epoch is done.\n")
 
     for number in before:
         signal.signal(number, ask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,11 @@ import pytest
 
 import millstream
 from millstream.catalog.catalog import QueryKind, QueryRecord
-from millstream.model.errors import MillstreamError, StatementError
+from millstream.history.local import run_local
+from millstream.history.reading import FromLog
+from millstream.history.splits import Run
+from millstream.history.task import Produced
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
 from millstream.service.execution import open_engine
@@ -147,6 +152,25 @@ def test_a_query_that_fails_harms_only_itself(tmp_path: Path) -> None:
         db.execute(fill_orders)
         assert [done.query_id for done in pipeline.epoch()] == ["CTAS_O_1"]
         assert len(told) == 1
+
+
+def test_a_query_that_has_to_wait_is_tried_again(tmp_path: Path) -> None:
+    answers = [False, True]
+
+    def sometimes(run: Run) -> Iterator[Produced]:
+        if not answers.pop(0):
+            raise UnavailableError("The cluster does not answer")
+        return run_local(run, FromLog(pipeline.engine.log), pipeline.engine.functions)
+
+    told: list[str] = []
+    opened(tmp_path, ORDERS, PEOPLE, COUNTS).close()
+    engine = open_engine(str(tmp_path / "shop.db"), EngineSettings(), lambda: 0)
+    with Pipeline(engine, sometimes, lambda query_id, _: told.append(query_id)) as pipeline:
+        fill(Database(engine, Session(EARLIEST)), 0, 6)
+        assert not list(pipeline.epoch())
+        assert pipeline.waiting == set(told) == {"CTAS_O_3"}
+        assert [done.read for done in pipeline.epoch()] == [6]
+        assert not pipeline.waiting
 
 
 def record(name: str, sources: str, sink: str) -> QueryRecord:
