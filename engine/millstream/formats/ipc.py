@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
 from millstream.model.errors import CorruptionError
+
+RECORD_BYTES = 800_000
+"""So large is a record at most, unless a row is larger: brokers refuse more than a MiB."""
+
+
+def pieces(
+    rows: pa.Table, changes: np.ndarray[Any, np.dtype[np.int64]] | None = None
+) -> Iterator[pa.Table]:
+    """The rows in as many tables as there have to be records. `changes`: a number for each row,
+    ascending; rows of the same number stay together."""
+    size = math.ceil(rows.num_rows / (1 + rows.nbytes // RECORD_BYTES))
+    start = 0
+    while start < rows.num_rows:
+        end = min(start + size, rows.num_rows)
+        if changes is not None:
+            end = int(np.searchsorted(changes, changes[end - 1], side="right"))
+        yield rows.slice(start, end - start)
+        start = end
 
 
 def pack(table: pa.Table, *, compressed: bool = True) -> bytes:

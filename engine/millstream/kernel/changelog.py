@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.formats.ipc import pack, unpack
+from millstream.formats.ipc import pack, pieces, unpack
 from millstream.log.log import Appended
 from millstream.model.batch import PART, raw_batch
 from millstream.operators.program import StateTable
@@ -19,8 +18,6 @@ from millstream.state.tables import DELETED, columns_of
 
 _TABLE = b"millstream.table"
 _RUN = "$run"
-RECORD_BYTES = 800_000
-"""So large is a record at most, unless a row is larger: brokers refuse more than a MiB."""
 
 
 def latest(
@@ -67,17 +64,11 @@ def changelog_records(
         for part in np.unique(parts).tolist():
             own = rows if len(parts) == 0 else rows.filter(pa.array(parts == part))
             named = own.replace_schema_metadata({_TABLE: name.encode()})
-            for piece in _pieces(named):
+            for piece in pieces(named):
                 blob = pack(piece)
                 batch = raw_batch([(None, blob, 0)])
                 result.append(Appended(topic, part, batch, 1, len(blob)))
     return tuple(result)
-
-
-def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
-    size = math.ceil(rows.num_rows / (1 + rows.nbytes // RECORD_BYTES))
-    for start in range(0, rows.num_rows, size):
-        yield rows.slice(start, size)
 
 
 def apply(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from millstream.catalog.source import Format
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.event_time import event_times
-from millstream.formats.ipc import pack
+from millstream.formats.ipc import pack, pieces
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.model.batch import (
@@ -143,7 +143,7 @@ def moved(
     partitions: int,
     moments: Ints | None = None,
 ) -> tuple[Appended[pa.Table], ...]:
-    """One record for each partition that rows move to, holding them as Arrow IPC. With `moments`
+    """Records for each partition that rows move to, holding them as Arrow IPC. With `moments`
     the rows carry them, and the record's time is the first of them instead of the newest."""
     if out.num_rows == 0:
         return ()
@@ -165,11 +165,13 @@ def moved(
     if moments is not None:
         rows = rows.append_column(MOMENT, pa.array(moments))
     result = []
-    for partition, piece in by_partition(rows, destination, seq, None):
-        blob = pack(piece)
-        time = pc.max(piece[ROWTIME]) if moments is None else piece[MOMENT][0]
-        batch = raw_batch([(None, blob, time.as_py())])
-        result.append(Appended(topic, partition, batch, 1, len(blob)))
+    for partition, own in by_partition(rows, destination, seq, None):
+        changes = own[SEQ].to_numpy() if node.kind is SourceKind.TABLE else None
+        for piece in pieces(own, changes):
+            blob = pack(piece)
+            time = pc.max(piece[ROWTIME]) if moments is None else piece[MOMENT][0]
+            batch = raw_batch([(None, blob, time.as_py())])
+            result.append(Appended(topic, partition, batch, 1, len(blob)))
     return tuple(result)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.catalog.source import Format, Source
+from millstream.formats.ipc import unpack
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
-from millstream.model.batch import raw_batch
+from millstream.model.batch import ROWTIME, raw_batch
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import INTEGER, STRING
@@ -89,7 +91,7 @@ class Host:
 
 
 def moved(batches: list[list[Line]]) -> list[pa.Table]:
-    """Records of the repartition topic, one for each batch."""
+    """Records of the repartition topic, one for each batch that is small."""
     host = Host(UPSTREAM)
     records, at = [], 0
     for batch in batches:
@@ -111,6 +113,16 @@ def rows_of(outputs: tuple[Appended[Any], ...]) -> list[tuple[Any, ...]]:
 def left(records: list[pa.Table], at: int, upto: int, *, end: bool) -> Any:
     chosen = records[at:upto] or [raw_batch([])]
     return fetched("moved", 0, pa.concat_tables(chosen), start=at, end=end)
+
+
+def test_no_record_of_moved_rows_is_larger_than_brokers_take() -> None:
+    lines = [Line("k", (secrets.token_hex(2_000), n), n) for n in range(1_000)]
+    records = moved([lines])
+    assert len(records) > 4
+    blobs = [row["value"] for record in records for row in record.to_pylist()]
+    assert max(map(len, blobs)) < 1 << 20
+    rows = pa.concat_tables(map(unpack, blobs))
+    assert rows[ROWTIME].to_pylist() == list(range(1_000))
 
 
 def test_rows_of_one_record_wait_for_the_table_and_outlive_a_restart() -> None:
