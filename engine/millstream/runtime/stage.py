@@ -10,12 +10,11 @@ from millstream.model.errors import CorruptionError, MillstreamError
 from millstream.model.moments import END
 from millstream.runtime.changelogs import check_position, skip_truncated
 from millstream.runtime.frontier import Frontier
+from millstream.runtime.pacing import Pacing
 from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
 from millstream.runtime.tasks import Task, TaskId, TaskState
 
-PACE_MIN = 1_000
-"""Fewest records to ask for of a partition whose records are held back."""
 GAP_READS = 16
 """Reads that bring no record but move on (transaction markers) before giving others a turn."""
 
@@ -30,9 +29,7 @@ class Stage(Generic[Batch]):
         """By partition."""
         self.positions: dict[TopicPartition, int] = {}
         self.buffer: dict[TopicPartition, Fetched[Batch]] = {}
-        self.record_bytes: dict[TopicPartition, int] = {}
-        self.behind: set[TopicPartition] = set()
-        self.pace: dict[TopicPartition, int] = {}
+        self.pacing = Pacing()
         self.snapshot_starts: dict[int, int] = {}
         self.superseded: dict[TopicPartition, int] = {}
         self.metrics = StageMetrics()
@@ -40,9 +37,7 @@ class Stage(Generic[Batch]):
         """Whether the last reads left something out that is on its way."""
         self.frontier = Frontier()
         self.refused: tuple[object, ...] = ()
-        """The input of the last run, if all of it waits for what is `bounded`."""
-        self.bounded: set[TopicPartition] = set()
-        """Places that are at their end, and not for good: more is on its way from upstream."""
+        """The input of the last run, if all of it waits for what is on its way from upstream."""
         self.upstream: Mapping[str, Frontier] = {}
         """Of the topics that sub-topologies of this query write, how far they have come."""
 
@@ -127,14 +122,14 @@ class Stage(Generic[Batch]):
             known = self.buffer.get(place)
             if (known is not None and known.count) or gained > room:
                 continue
-            fetched = self._read(reader, place, self._quota(place, settings))
+            fetched = self._read(reader, place, self.pacing.quota(place, self.positions, settings))
             self.buffer[place] = fetched
             self.awaiting |= fetched.awaited
             gained += fetched.bytes
         if not self.awaiting and not self.buffered:
             untils = (END if read.end else read.until for read in self.buffer.values())
             self.frontier.idled(min(untils, default=END))
-        if self._offered() == self.refused:
+        if self.refused and self.refused == self._offered():
             self.buffer.clear()
         return gained
 
@@ -153,26 +148,9 @@ class Stage(Generic[Batch]):
             self.positions[place] = fetched.next_offset
             if fetched.end or not moved:
                 break
-        if fetched.count:
-            self.record_bytes[place] = max(1, fetched.bytes // fetched.count)
-        if fetched.end:
-            self.behind.discard(place)
-        else:
-            self.behind.add(place)
-        self.bounded.discard(place)
-        if fetched.end and topic in self.upstream:
-            fetched = self.upstream[topic].bound(fetched)
-            if not fetched.end:
-                self.bounded.add(place)
-        return fetched
-
-    def _quota(self, place: TopicPartition, settings: RuntimeSettings) -> int:
-        """Records to ask for: partitions that are behind share a batch, the others ask for the
-        same share of all partitions, so that skewed input still makes large batches."""
-        sharing = len(self.behind) if place in self.behind else len(self.positions)
-        share = settings.max_batch_records // max(1, sharing)
-        by_size = settings.max_partition_bytes // self.record_bytes.get(place, 1)
-        return max(1, min(share, by_size, self.pace.get(place, share)))
+        self.pacing.read(place, fetched)
+        upstream = self.upstream.get(topic)
+        return fetched if upstream is None or not fetched.end else upstream.bound(fetched)
 
     def _places(self) -> list[TopicPartition]:
         return [
@@ -210,11 +188,18 @@ class Stage(Generic[Batch]):
             self.positions[place] = after
             moved += after - before
             records += _records(fetched, before, after)
-            self._keep_pace(place, after - before, fetched.next_offset - before)
-        self.refused = self._offered() if self.bounded and not moved else ()
+            self.pacing.consumed(place, after - before, fetched.next_offset - before)
+        self.refused = self._offered() if not moved and self._waits() else ()
         self.buffer.clear()
         self._count(result, records)
         return result, moved
+
+    def _waits(self) -> bool:
+        """Whether a partition is at its end, and not for good: more is on its way from upstream."""
+        return any(
+            not read.end and place[0] in self.upstream and place not in self.pacing.behind
+            for place, read in self.buffer.items()
+        )
 
     def _count(self, result: RunResult[Batch], records: int) -> None:
         self.metrics.records_in += records
@@ -236,13 +221,6 @@ class Stage(Generic[Batch]):
                 written += output.count
         self.metrics.records_out += written
         return written
-
-    def _keep_pace(self, place: TopicPartition, taken: int, offered: int) -> None:
-        """Read less of a partition whose records are held back, more again when they are not."""
-        if taken < offered:
-            self.pace[place] = max(PACE_MIN, 2 * taken)
-        elif place in self.pace:
-            self.pace[place] = max(self.pace[place], 2 * taken)
 
     def changelog_positions(self) -> dict[int, int]:
         """The changelog position of each open task's state."""
@@ -294,10 +272,9 @@ class Stage(Generic[Batch]):
         self.positions.clear()
         self.buffer.clear()
         self.awaiting = False
-        self.behind.clear()
+        self.pacing.behind.clear()
         self.snapshot_starts.clear()
         self.refused = ()
-        self.bounded.clear()
         self.frontier.reset()
 
 

@@ -1,0 +1,47 @@
+"""How many records to ask for of each partition that a sub-topology reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from millstream.log.log import Batch, Fetched, TopicPartition
+from millstream.runtime.spec import RuntimeSettings
+
+PACE_MIN = 1_000
+"""Fewest records to ask for of a partition whose records are held back."""
+
+
+class Pacing:
+    """Shares of a batch, by what was read and consumed before."""
+
+    def __init__(self) -> None:
+        self.behind: set[TopicPartition] = set()
+        """Partitions that were not read to their end."""
+        self._record_bytes: dict[TopicPartition, int] = {}
+        self._pace: dict[TopicPartition, int] = {}
+
+    def quota(
+        self, place: TopicPartition, places: Collection[TopicPartition], settings: RuntimeSettings
+    ) -> int:
+        """Records to ask for: partitions that are behind share a batch, the others ask for the
+        same share of all partitions, so that skewed input still makes large batches."""
+        sharing = len(self.behind) if place in self.behind else len(places)
+        share = settings.max_batch_records // max(1, sharing)
+        by_size = settings.max_partition_bytes // self._record_bytes.get(place, 1)
+        return max(1, min(share, by_size, self._pace.get(place, share)))
+
+    def read(self, place: TopicPartition, fetched: Fetched[Batch]) -> None:
+        """So much has come."""
+        if fetched.count:
+            self._record_bytes[place] = max(1, fetched.bytes // fetched.count)
+        if fetched.end:
+            self.behind.discard(place)
+        else:
+            self.behind.add(place)
+
+    def consumed(self, place: TopicPartition, taken: int, offered: int) -> None:
+        """Read less of a partition whose records are held back, more again when they are not."""
+        if taken < offered:
+            self._pace[place] = max(PACE_MIN, 2 * taken)
+        elif place in self._pace:
+            self._pace[place] = max(self._pace[place], 2 * taken)
