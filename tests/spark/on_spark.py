@@ -26,8 +26,9 @@ from millstream.history.sealed import seal
 from millstream.history.session import Spark, SparkSettings
 from millstream.history.splits import Run
 from millstream.history.stage import stages
-from millstream.history.worker import NEVER, SCHEMA, START, Work, own_functions, produced
+from millstream.history.worker import SCHEMA, START, Work, own_functions, produced
 from millstream.log.log import Appended
+from millstream.model.moments import NEVER
 from millstream.service.engine import Engine
 
 if TYPE_CHECKING:

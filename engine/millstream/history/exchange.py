@@ -19,6 +19,7 @@ import pyarrow as pa
 from millstream.formats.ipc import pack, unpack
 from millstream.history.reading import Piece
 from millstream.model.batch import MOMENT, SEQ, raw_batch
+from millstream.model.moments import NEVER
 
 MERGE_ROWS = 50_000
 """Rows to give at a time, where there are so many."""
@@ -86,7 +87,7 @@ class _Merge:
         self._senders: deque[int] = deque()
         self.ready = 0
         """How many rows may go."""
-        self._passed: int | None = -(1 << 63)
+        self._passed: int | None = NEVER
 
     def add(self, cell: Cell) -> None:
         """Take a cell that came next."""

@@ -23,7 +23,8 @@ from millstream.history.reading import Source
 from millstream.history.splits import Run
 from millstream.history.stage import stages
 from millstream.history.task import Produced
-from millstream.history.worker import IN_ORDER, NEVER, START, Work, own_functions, produced
+from millstream.history.worker import IN_ORDER, START, Work, own_functions, produced
+from millstream.model.moments import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

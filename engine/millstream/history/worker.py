@@ -24,6 +24,7 @@ from millstream.history.task import Produced, Superseded
 from millstream.history.workspace import Workspace, lasting
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.moments import NEVER
 from millstream.model.problem import Problem
 
 SCHEMA = pa.schema(
@@ -40,7 +41,6 @@ SCHEMA = pa.schema(
 START, PROBLEM, FAILURE, SUPERSEDED = "", "$problem", "$failure", "$superseded"
 """In the place of a topic: the first row of a task (before all others when rows are sorted), a row
 that was no use, what ended a task, word of a snapshot."""
-NEVER = -(1 << 63)
 IN_ORDER = ("moment", "topic", "sender", "number")
 """By these the rows of a task are sorted."""
 
