@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.formats.ipc import pack, unpack
-from millstream.history.reading import Piece, Source, read_through
+from millstream.history.reading import Piece, Source, all_records
 from millstream.history.sealed import FromSegments, seal, sealed
 from millstream.history.splits import Split
 from millstream.log.log import Log, TopicPartition
-from millstream.model.batch import RAW_SCHEMA
 
 INLINE_BYTES = 4 << 20
 """Of all the records that travel with a job, as they lie in memory."""
@@ -75,7 +74,4 @@ def prepared(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> tuple
 
 def _records(log: Log[pa.Table], split: Split) -> pa.Table | None:
     """All records of a split; None where there may be too many of them."""
-    if split.end - split.start > INLINE_RECORDS:
-        return None
-    pieces = [records for records, _ in read_through(log.read, split)]
-    return pa.concat_tables(pieces) if pieces else RAW_SCHEMA.empty_table()
+    return None if split.end - split.start > INLINE_RECORDS else all_records(log, split)

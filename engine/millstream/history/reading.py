@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from millstream.history.splits import Split
 from millstream.log.log import Fetched, Log
+from millstream.model.batch import RAW_SCHEMA
 
 PIECE_RECORDS = 50_000
 
@@ -46,6 +47,12 @@ def read_through(
         fetched = read(split.topic, split.partition, at, count)
         at = fetched.next_offset
         yield before(fetched.batch, split.end), min(at, split.end)
+
+
+def all_records(log: Log[pa.Table], split: Split) -> pa.Table:
+    """The records of a split, all in memory."""
+    pieces = (records for records, _ in read_through(log.read, split))
+    return pa.concat_tables([RAW_SCHEMA.empty_table(), *pieces])
 
 
 def before(records: pa.Table, end: int) -> pa.Table:

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from millstream.history.reading import read_through
+from millstream.history.reading import all_records
 from millstream.history.splits import whole
 from millstream.log.log import Appended, Log
 from millstream.model.batch import RAW_SCHEMA
@@ -44,15 +44,13 @@ def difference(
     there already."""
     places = [(topic, partition) for partition in range(width)]
     for place, split in whole(log, places).items():
-        there = _all([records for records, _ in read_through(log.read, split)])
-        own = [item.batch for item in made if (item.topic, item.partition) == place]
-        rows = _changed(there, _all(own))
+        own = [
+            item.batch.cast(RAW_SCHEMA) for item in made if (item.topic, item.partition) == place
+        ]
+        new = pa.concat_tables([RAW_SCHEMA.empty_table(), *own])
+        rows = _changed(all_records(log, split), new)
         if rows.num_rows:
             yield Appended(*place, rows, rows.num_rows, rows.nbytes)
-
-
-def _all(pieces: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables([RAW_SCHEMA.empty_table(), *(one.cast(RAW_SCHEMA) for one in pieces)])
 
 
 def _changed(there: pa.Table, made: pa.Table) -> pa.Table:
