@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -19,6 +18,7 @@ from pyspark.sql import functions as f
 
 from millstream.functions.function import Catalogue
 from millstream.history.failures import translated
+from millstream.history.progress import new_group
 from millstream.history.reading import Source
 from millstream.history.splits import Run
 from millstream.history.stage import stages
@@ -63,7 +63,7 @@ def run_on_spark(
     `lazily`: tasks of the last stage run when their rows are asked for, few at a time; otherwise
     all at once, their rows waiting on disk. Closing the iterator ends the job.
     """
-    name = group or f"millstream-{uuid4().hex}"
+    name = group or new_group()
     context = spark.sparkContext
     done, kept = False, None
     try:

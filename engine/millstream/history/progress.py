@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -17,6 +18,11 @@ class StageProgress:
     name: str
     done: int
     total: int
+
+
+def new_group() -> str:
+    """A name for the jobs of a run, by which they are watched and cancelled."""
+    return f"millstream-{uuid4().hex}"
 
 
 def spark_stages(context: SparkContext, group: str) -> tuple[StageProgress, ...]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from millstream.formats.ipc import pack, unpack
 from millstream.functions.function import Catalogue
 from millstream.history.failures import translated
+from millstream.history.progress import new_group
 from millstream.history.reading import Source
 from millstream.history.splits import Run
 from millstream.history.stage import stages
@@ -61,9 +62,9 @@ def in_round(work: Work, tasks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def run_little_on_spark(
-    run: Run, source: Source, functions: Catalogue, spark: SparkSession, group: str
+    run: Run, source: Source, functions: Catalogue, spark: SparkSession
 ) -> list[Produced]:
-    """Run it with a Spark job for each stage. `group`: under which these can be cancelled."""
+    """Run it with a Spark job for each stage."""
     context = spark.sparkContext
 
     def round_(work: Work, tasks: Sequence[bytes]) -> list[bytes]:
@@ -72,7 +73,7 @@ def run_little_on_spark(
         each = context.parallelize(tasks, slices).mapPartitions(partial(in_round, work))
         return list(each.collect())
 
-    context.setJobGroup(group, run.topology.query_id, interruptOnCancel=True)
+    context.setJobGroup(new_group(), run.topology.query_id, interruptOnCancel=True)
     try:
         return list(run_in_rounds(run, source, functions, round_))
     except Exception as error:

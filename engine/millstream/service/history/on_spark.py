@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue
 from millstream.history.from_kafka import FromKafka
 from millstream.history.inline import prepared
-from millstream.history.progress import spark_stages
+from millstream.history.progress import new_group, spark_stages
 from millstream.history.reading import Source
 from millstream.history.sealed import claim, seal
 from millstream.history.session import Spark, SparkSettings
@@ -59,7 +58,7 @@ class OnSpark:
             from millstream.history.job import run_on_spark
 
             source = Within(self._source(run.splits.values(), log), timed)
-            group = _group()
+            group = new_group()
             watch.follow(
                 partial(spark_stages, session.sparkContext, group),
                 partial(session.sparkContext.cancelJobGroup, group),
@@ -89,9 +88,9 @@ class OnSpark:
             with self.sealing() as folder:
                 source, little = prepared(log, run.splits.values(), folder)
             if little:
-                yield from run_little_on_spark(run, source, functions, session, _group())
+                yield from run_little_on_spark(run, source, functions, session)
             else:
-                yield from run_on_spark(run, source, functions, session, group=_group())
+                yield from run_on_spark(run, source, functions, session)
 
     def close(self) -> None:
         """Stop the session; idempotent."""
@@ -123,7 +122,3 @@ class OnSpark:
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
         return Path(self._temporary.name)
-
-
-def _group() -> str:
-    return f"millstream-{uuid4().hex}"
