@@ -1,4 +1,4 @@
-"""A database in memory for each test, and shorthands to fill it."""
+"""A database in memory for each test and shorthands to fill it; several instances for one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import millstream
 from millstream import Database
+from tests.unit.service.converging import Cluster
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 ORDERS = (
@@ -60,6 +61,14 @@ def reopen(tmp_path: Path) -> Iterator[Callable[[], Database]]:
     yield again
     while opened:
         opened.pop().close()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Instances that a test starts, over one log; they are closed behind it."""
+    made = Cluster()
+    yield made
+    made.close()
 
 
 def fill(db: Database) -> None:

@@ -56,6 +56,12 @@ class Cluster:
         """Nothing happens any more but what is asked for."""
         self.on_effect, self.on_request = (lambda name: None), (lambda name: Fault.NONE)
 
+    def close(self) -> None:
+        """Close all instances in peace."""
+        self.calm()
+        for engine in self.engines:
+            engine.close()
+
     def agree(self) -> str:
         """Let all follow; the digest that they have in common."""
         for engine in self.engines:

@@ -3,7 +3,7 @@ the result and the positions there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -26,15 +26,6 @@ PLACES = (
 )
 RECORDS = 3
 WRITTEN = "transact.write"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.calm()
-    for engine in made.engines:
-        engine.close()
 
 
 def once(effect: str, action: Callable[[], object]) -> Callable[[str], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -26,15 +26,6 @@ VISITS = (
 )
 PLACES = "CREATE TABLE places AS SELECT place, COUNT(*) AS n FROM visits GROUP BY place;"
 PREFIX = EngineSettings().internal_prefix
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.calm()
-    for engine in made.engines:
-        engine.close()
 
 
 def test_statements_on_either_reach_both(cluster: Cluster) -> None:

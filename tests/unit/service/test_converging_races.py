@@ -117,5 +117,4 @@ def test_all_hold_the_same_in_the_end(seed: int) -> None:
     for engine in cluster.engines:
         assert engine.store.query_ids() <= set(engine.catalog.queries)
     assert not fresh.ledger.unapplied
-    for engine in cluster.engines:
-        engine.close()
+    cluster.close()
