@@ -28,6 +28,14 @@ def setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+def property_option(parser: argparse.ArgumentParser, about: str) -> None:
+    """The option that gives a property, any number of times."""
+    parser.add_argument(
+        "--property", action="append", default=[], type=setting, metavar="NAME=VALUE",
+        help=f"a property{about}; may be repeated",
+    )  # fmt: skip
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, got '{text}'")

@@ -16,7 +16,7 @@ from rich.console import Console
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
-from millstream_cli.options import setting
+from millstream_cli.options import property_option, setting
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 
@@ -56,10 +56,7 @@ def _options() -> argparse.ArgumentParser:
         "--spark-option", action="append", default=[], type=setting, metavar="NAME=VALUE",
         help="an option of the Spark session; may be repeated",
     )  # fmt: skip
-    run.add_argument(
-        "--property", action="append", default=[], type=setting, metavar="NAME=VALUE",
-        help="a property as SET gives it, as auto.offset.reset=earliest; may be repeated",
-    )  # fmt: skip
+    property_option(run, " as SET gives it, as auto.offset.reset=earliest")
     rhythm = run.add_mutually_exclusive_group()
     rhythm.add_argument(
         "--epoch", default=1.0, type=_seconds, metavar="TIME",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from millstream.model.errors import MillstreamError
-from millstream_cli.options import setting
+from millstream_cli.options import property_option
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 
@@ -33,10 +33,7 @@ def _options() -> argparse.ArgumentParser:
         "--listener", action="append", default=[], metavar="URL",
         help="where to listen (default: http://127.0.0.1:8088); may be repeated",
     )  # fmt: skip
-    start.add_argument(
-        "--property", action="append", default=[], type=setting, metavar="NAME=VALUE",
-        help="a property, stronger than those of the file; may be repeated",
-    )  # fmt: skip
+    property_option(start, ", stronger than those of the file")
     start.add_argument("--state-dir", metavar="DIR", help="where the files lie (default: memory)")
     start.add_argument(
         "--bootstrap-servers", metavar="HOST:PORT",
