@@ -13,9 +13,7 @@ fell into the transaction, or into the job.
 
 from __future__ import annotations
 
-import argparse
 import os
-import random
 import sys
 import tempfile
 import time
@@ -24,8 +22,7 @@ from pathlib import Path
 
 from tests.crash.engine_process import CampaignError, EngineProcess
 from tests.crash.kafka_backfill_checker import check_end, check_now
-from tests.crash.kafka_crash import Run, Slot, feeding, make_input_topic
-from tests.crash.kafka_workload import SESSION_MS
+from tests.crash.kafka_crash import Run, Slot, campaign_arguments, feeding, finish, make_input_topic
 from tests.kafka.run import cluster
 
 MODULE = "tests.crash.kafka_backfill_workload"
@@ -102,18 +99,10 @@ def work(run: Run, kills: int) -> None:
     make_input_topic(run)
     for slot in run.slots:
         start(run, slot).await_ready()
-    with feeding(run, "--pause", PAUSE) as feeder:
+    with feeding(run, "--pause", PAUSE):
         while run.seen["kills"] < kills:
             kill_one(run)
-        assert feeder.stdin is not None
-        feeder.stdin.close()
-        if feeder.wait():
-            raise CampaignError(f"the producer of the input ended with {feeder.returncode}")
-    for slot in run.slots:
-        assert slot.engine is not None
-        slot.engine.end()
-    time.sleep(2 * SESSION_MS / 1000)
-    start(run, run.slots[0], "--finish").await_end()
+    finish(run, start)
 
 
 def campaign(
@@ -122,8 +111,7 @@ def campaign(
     """Kill `kills` times and check; returns the exit status and a report."""
     service = f"filling-{seed}-{os.getpid()}"
     slots = [Slot(0, folder / "state0.db", "maker"), Slot(1, folder / "state1.db", "")]
-    run = Run(servers, service, folder, random.Random(seed), slots, options)
-    began = time.monotonic()
+    run = Run(servers, service, folder, seed, slots, options)
     try:
         work(run, kills)
         problems, found = check_end(servers, service, folder / "acks")
@@ -134,9 +122,7 @@ def campaign(
     finally:
         for engine in run.started:
             engine.end()
-    seen = ", ".join(f"{count} {what}" for what, count in sorted(run.seen.items()))
-    minutes, seconds = divmod(int(time.monotonic() - began), 60)
-    report = f"back-fill on kafka: seed {seed}, {seen}, {minutes}:{seconds:02}\n{found}"
+    report = f"back-fill on kafka: {run.told()}\n{found}"
     if status:
         return 1, report
     if not (run.seen["kills in the job"] and run.seen["kills in the transaction"]):
@@ -145,14 +131,7 @@ def campaign(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--servers", help="a cluster that is there")
-    parser.add_argument("--folder", type=Path, help="where states and logs are kept")
-    parser.add_argument("--protocol", default="classic")
-    parser.add_argument("--standbys", type=int, default=0)
-    given = parser.parse_args()
+    given = campaign_arguments(__doc__, standbys=0).parse_args()
     options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +65,7 @@ class Run:
     servers: str
     service: str
     folder: Path
-    rng: random.Random
+    seed: int
     slots: list[Slot]
     options: tuple[str, ...]
     brokers: dict[str, str] | None = None
@@ -73,11 +73,22 @@ class Run:
     bounce: threading.Thread | None = None
     started: list[EngineProcess] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
+    began: float = field(default_factory=time.monotonic)
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
 
     @property
     def up(self) -> list[Slot]:
         """The slots with an instance."""
         return [slot for slot in self.slots if slot.engine is not None]
+
+    def told(self) -> str:
+        """What was seen, and how long it took so far."""
+        seen = ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items()))
+        minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
+        return f"seed {self.seed}, {seen}, {minutes}:{seconds:02}"
 
 
 def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
@@ -192,7 +203,7 @@ def work(run: Run, kills: int) -> None:
     make_input_topic(run)
     start(run, run.slots[0], "--define").await_ready()
     start_all(run)
-    with feeding(run) as feeder:
+    with feeding(run):
         while run.seen["kills"] < kills:
             if run.seen["kills"] % ZOMBIE_EVERY == ZOMBIE_EVERY - 1:
                 settle_brokers(run)
@@ -202,29 +213,34 @@ def work(run: Run, kills: int) -> None:
                 bounce_broker(run)
             kill_some(run)
         settle_brokers(run)
-        assert feeder.stdin is not None
-        feeder.stdin.close()
-        if feeder.wait():
-            raise CampaignError(f"the producer of the input ended with {feeder.returncode}")
-    for slot in run.up:
-        assert slot.engine is not None
-        slot.engine.end()
-    time.sleep(2 * SESSION_MS / 1000)
-    start(run, run.slots[0], "--finish").await_end()
+    finish(run, start)
 
 
 @contextmanager
-def feeding(run: Run, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The process that writes the input until its standard input is closed; it does not outlive a
-    campaign that fails."""
+def feeding(run: Run, *more: str) -> Iterator[None]:
+    """A process writes the input meanwhile; in the end all of it is acknowledged. It does not
+    outlive a campaign that fails."""
     command = [sys.executable, "-m", "tests.crash.kafka_input", run.servers]
     command += [f"{run.service}.numbers", str(run.folder / "acks"), *more]
     feeder = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
     try:
-        yield feeder
+        yield
+        assert feeder.stdin is not None
+        feeder.stdin.close()
+        if feeder.wait():
+            raise CampaignError(f"the producer of the input ended with {feeder.returncode}")
     finally:
         feeder.kill()
         feeder.wait()
+
+
+def finish(run: Run, starting: Callable[[Run, Slot, str], EngineProcess]) -> None:
+    """Kill all instances; when they have been forgotten, let one work off what is left."""
+    for slot in run.up:
+        assert slot.engine is not None
+        slot.engine.end()
+    time.sleep(2 * SESSION_MS / 1000)
+    starting(run, run.slots[0], "--finish").await_end()
 
 
 def make_input_topic(run: Run) -> None:
@@ -257,8 +273,7 @@ def campaign(
         Slot(number, folder / f"state{number}.db", "" if number % 2 else f"instance{number}")
         for number in range(instances)
     ]
-    run = Run(servers, service, folder, random.Random(seed), slots, options, brokers)
-    began = time.monotonic()
+    run = Run(servers, service, folder, seed, slots, options, brokers)
     try:
         work(run, kills)
         status, found = check(run)
@@ -268,10 +283,7 @@ def campaign(
         settle_brokers(run)
         for engine in run.started:
             engine.end()
-    seen = ", ".join(f"{count} {what}" for what, count in sorted(run.seen.items()))
-    minutes, seconds = divmod(int(time.monotonic() - began), 60)
-    many = f"{instances} instances, seed {seed}"
-    report = f"kafka: {many}, {seen}, {minutes}:{seconds:02}\n{found}"
+    report = f"kafka: {instances} instances, {run.told()}\n{found}"
     if status:
         return 1, report
     if not run.seen["kills in a commit"]:
@@ -279,15 +291,21 @@ def campaign(
     return 0, f"{report}\nnothing lost, nothing twice, all in order"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def campaign_arguments(description: str | None, *, standbys: int) -> argparse.ArgumentParser:
+    """What every campaign on Kafka can be told. `standbys`: how many there are by default."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--servers", help="a cluster that is there; its brokers are left alone")
     parser.add_argument("--folder", type=Path, help="where states and logs are kept")
-    parser.add_argument("--instances", type=int, default=3)
     parser.add_argument("--protocol", default="classic")
-    parser.add_argument("--standbys", type=int, default=1)
+    parser.add_argument("--standbys", type=int, default=standbys)
+    return parser
+
+
+def main() -> int:
+    parser = campaign_arguments(__doc__, standbys=1)
+    parser.add_argument("--instances", type=int, default=3)
     given = parser.parse_args()
     options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
     with ExitStack() as stack:
