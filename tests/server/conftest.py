@@ -16,10 +16,9 @@ from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
+from tests.patience import PATIENCE_S
 from tests.served import Served, served
 
-PATIENCE_S = 120.0
-"""Nothing takes so long, on however slow a machine."""
 BUFFER_BYTES = 64 << 10
 
 

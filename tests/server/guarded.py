@@ -27,8 +27,8 @@ from millstream_server.starting.startup import server_settings, tls_of
 from millstream_server.starting.wiring import gate
 from millstream_server.wire.listening import bind
 from tests.certified import Authority, authority
+from tests.patience import PATIENCE_S
 from tests.served import served
-from tests.server.conftest import PATIENCE_S
 from tests.server.keys import AUDIENCE, ISSUER, claims, jwks, signed
 from tests.server.test_auth import CHEAP
 

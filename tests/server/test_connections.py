@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from millstream_server.wire.connections import Speaks, Transport, spoken
-from tests.server.conftest import PATIENCE_S, Door
+from tests.patience import PATIENCE_S
+from tests.server.conftest import Door
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 GET = b"GET /info HTTP/1.1\r\nhost: x\r\n"

@@ -18,6 +18,7 @@ from websockets.sync.client import connect
 from millstream_server.guarding.endpoint_needs import NEEDS
 from millstream_server.routes import ENDPOINTS
 from tests.certified import authority
+from tests.patience import PATIENCE_S
 from tests.server.guarded import HEADERS, READERS, UNKNOWN, Guarded, guarded
 
 FREE = frozenset(
@@ -181,13 +182,13 @@ def test_websockets(door: Guarded, caller: str) -> None:
     url = f"wss{door.url.removeprefix('https')}/ws/query?request={request}"
     trusted = ssl.create_default_context(cafile=str(door.ours.file))
     with connect(url, ssl=trusted, additional_headers=door.headers(caller)) as socket_:
-        first = json.loads(socket_.recv(timeout=20))
+        first = json.loads(socket_.recv(timeout=PATIENCE_S))
         if caller == "reader":
             assert [column["name"] for column in first] == ["ID", "ITEM"]
             return
         assert list(first) == ["error"]
         with pytest.raises(ConnectionClosed) as closed:
-            socket_.recv(timeout=20)
+            socket_.recv(timeout=PATIENCE_S)
         assert closed.value.rcvd is not None and closed.value.rcvd.code in (1003, 1011)
 
 
@@ -222,7 +223,7 @@ def test_certificates_of_another_authority_are_refused(door: Guarded, tmp_path: 
     context.load_cert_chain(authority("others", tmp_path).signed("carol", tmp_path))
     with (
         pytest.raises(httpx.TransportError),
-        httpx.Client(base_url=door.url, verify=context, timeout=20) as client,
+        httpx.Client(base_url=door.url, verify=context, timeout=PATIENCE_S) as client,
     ):
         client.get("/info")
 

@@ -11,7 +11,8 @@ import pytest
 
 from millstream import udf
 from millstream.service.history.watch import Watch
-from tests.server.conftest import PATIENCE_S, Door
+from tests.patience import PATIENCE_S
+from tests.server.conftest import Door
 
 FILLED = (
     "CREATE TABLE o WITH (BACKFILL = 'duckdb') AS SELECT customer, COUNT(*) AS n FROM orders"

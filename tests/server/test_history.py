@@ -8,7 +8,8 @@ from dataclasses import replace
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.service.session import Bounds
-from tests.server.conftest import PATIENCE_S, Door
+from tests.patience import PATIENCE_S
+from tests.server.conftest import Door
 
 RANGE = "SELECT customer, amount FROM orders BETWEEN OFFSETS 0 AND 0;"
 

@@ -11,7 +11,8 @@ import h2.config
 import h2.connection
 import h2.events
 
-from tests.server.conftest import PATIENCE_S, Door
+from tests.patience import PATIENCE_S
+from tests.server.conftest import Door
 
 LIVE_SQL = "SELECT customer FROM orders EMIT CHANGES LIMIT 3;"
 

@@ -20,8 +20,9 @@ from millstream.runtime.spec import QueryState
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from tests.patience import PATIENCE_S
 from tests.served import served
-from tests.server.conftest import BUFFER_BYTES, PATIENCE_S, Door
+from tests.server.conftest import BUFFER_BYTES, Door
 
 PULL = "SELECT * FROM spending WHERE customer = 'ann';"
 PUSH = "SELECT customer, amount FROM orders EMIT CHANGES"

@@ -20,6 +20,7 @@ from millstream_server.starting.config import load_config
 from millstream_server.starting.startup import open_database
 from millstream_server.wire.listening import Tls, bind
 from tests.certified import authority
+from tests.patience import PATIENCE_S
 
 ANY = "http://127.0.0.1:0"
 
@@ -42,7 +43,7 @@ def started(*arguments: str, **environment: str) -> Iterator[httpx.Client]:
         try:
             lines = iter(process.stderr.readline, "")
             found = next(filter(None, (re.search(r"listens on (\S+?)[.,] ", x) for x in lines)))
-            with httpx.Client(base_url=found[1], timeout=30) as client:
+            with httpx.Client(base_url=found[1], timeout=PATIENCE_S) as client:
                 yield client
         finally:
             process.send_signal(signal.SIGTERM)

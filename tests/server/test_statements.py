@@ -15,8 +15,9 @@ from millstream.service.command_log.entries import Command
 from millstream.service.execution import open_engine
 from millstream.service.instances.neighbours import Neighbour
 from millstream.service.instances.presence import Held, Presence
+from tests.patience import PATIENCE_S
 from tests.served import Served, served
-from tests.server.conftest import PATIENCE_S, Door
+from tests.server.conftest import Door
 
 MADE = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', value_format='JSON', partitions=2);"  # fmt: skip  # noqa: E501
 

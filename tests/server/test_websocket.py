@@ -13,7 +13,8 @@ from websockets.sync.client import connect
 
 from millstream.service.results import Change
 from millstream_server.rows import queries
-from tests.server.conftest import PATIENCE_S, Door
+from tests.patience import PATIENCE_S
+from tests.server.conftest import Door
 
 
 def frames(door: Door, request: str | None) -> tuple[list[Any], int, str]:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pyte
 
-DEADLINE_SECONDS = 30.0
+from tests.patience import PATIENCE_S
+
 PROMPT = "millstream>"
 _PIECE = 512
 """Bytes read at a time: what is on the screen for a moment only is not to be missed."""
@@ -100,7 +101,7 @@ class Screen:
 
     def until(self, wanted: str | Callable[[Screen], bool]) -> str:
         """Wait until the screen shows a text, or is as a condition wants it."""
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + PATIENCE_S
         while not (wanted in self.text if isinstance(wanted, str) else wanted(self)):
             assert time.monotonic() < end, f"never came: {wanted!r}\n{self.everything}"
             alive = self._read(0.5)
@@ -109,9 +110,9 @@ class Screen:
 
     def exit_code(self) -> int:
         """Wait for the end of the command."""
-        while self._read(DEADLINE_SECONDS):
+        while self._read(PATIENCE_S):
             pass
-        return self.process.wait(DEADLINE_SECONDS)
+        return self.process.wait(PATIENCE_S)
 
     def close(self) -> None:
         """End the command, if it has not ended."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.shell.screen import CTRL_C, Screen
 from tests.shell.served import Served
 
@@ -70,7 +71,7 @@ def test_a_table_changes_in_place(start: Start, served: Served) -> None:
     screen.until("t rows below each other")
     screen.type(CTRL_C)
     screen.until("Query terminated")
-    assert served.closed.wait(60), "the server is told"
+    assert served.closed.wait(PATIENCE_S), "the server is told"
     closing = next(body for _, path, body, _ in served.requests if path == "/close-query")
     assert closing == {"queryId": "q7"}
     screen.line("version")

@@ -15,9 +15,9 @@ from millstream.service.history.watch import Watch
 from millstream_cli.sessions.filling import asked, followed
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.local import LocalSession
+from tests.patience import PATIENCE_S
 from tests.unit.service.conftest import ORDERS
 
-PATIENCE_S = 20.0
 FILLED = (
     "CREATE TABLE o WITH (BACKFILL = 'duckdb') AS SELECT item, COUNT(*) AS n FROM orders"
     " WHERE PRESSING(item) = item GROUP BY item;"

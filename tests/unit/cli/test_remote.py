@@ -19,6 +19,7 @@ from millstream_cli.sessions import remote
 from millstream_cli.sessions.http import Credentials
 from millstream_cli.sessions.remote import RemoteSession
 from millstream_cli.sessions.results import Answer, Live, Outcome, QueryStatus, Said
+from tests.patience import PATIENCE_S
 from tests.shell.served import Served
 
 HEADER = {"header": {"queryId": "q1", "schema": "`K` STRING KEY, `N` BIGINT"}}
@@ -224,7 +225,7 @@ def test_limits_of_the_shell(
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == wanted
     assert "| b" not in out or wanted == "Query terminated"
-    assert served.closed.wait(30)
+    assert served.closed.wait(PATIENCE_S)
 
 
 def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:

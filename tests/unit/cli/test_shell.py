@@ -21,6 +21,7 @@ from millstream_cli.prompt.shell import run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
 from millstream_cli.sessions.local import LocalSession
+from tests.patience import PATIENCE_S
 
 Run = Callable[[io.StringIO], int]
 CREATE = (
@@ -97,7 +98,7 @@ def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput, run: Ru
     out = Watched("| first")
 
     def interrupt() -> None:
-        if out.seen.wait(30):
+        if out.seen.wait(PATIENCE_S):
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -107,7 +108,7 @@ def test_ctrl_c_ends_a_push_query_and_not_the_shell(keyboard: PipeInput, run: Ru
         "SHOW QUERIES;\nexit\n"
     )
     assert run(out) == 0
-    thread.join(30)
+    thread.join(PATIENCE_S)
     text = out.getvalue()
     assert "Query terminated" in text and "Exiting Millstream." in text
     assert "PUSH" not in text.partition("Query terminated")[2]

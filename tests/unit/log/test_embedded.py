@@ -17,6 +17,7 @@ from millstream.log.log import Appended, Outcome, Topic
 from millstream.log.stored import Segment, Stored, plan_insertion
 from millstream.model.batch import RAW_SCHEMA, raw_batch
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
+from tests.patience import PATIENCE_S
 
 KILOBYTE = b"x" * 1000
 IN_ANOTHER_PROCESS = """
@@ -277,7 +278,7 @@ def test_threads_append_and_read_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not any(thread.is_alive() for thread in threads)
     assert log.end_offset("t", 0) == 300
     assert log.positions("2") == {("t", 0): 19}

@@ -19,10 +19,10 @@ from millstream.log.kafka.compiled import BatchIntake
 from millstream.log.kafka.intake import Intake, MessageIntake, News
 from millstream.model.batch import RAW_SCHEMA
 from millstream.model.errors import UnavailableError
+from tests.patience import PATIENCE_S
 
 Headers = list[tuple[str, bytes | None]] | None
 Record = tuple[bytes | None, bytes | None, Headers]
-SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def intake(producer: Producer, request: pytest.FixtureRequest) -> Iterator[Intak
     library = chosen.compiled_client()
     if request.param == "compiled" and library is None:
         pytest.skip("the library was not built: see CONTRIBUTING")
-    broker = producer.list_topics(timeout=SECONDS).brokers[1]
+    broker = producer.list_topics(timeout=PATIENCE_S).brokers[1]
     config = consumer_config(f"{broker.host}:{broker.port}", "g", {})
     plain = request.param == "plain" or library is None
     made = MessageIntake(config) if plain else BatchIntake(config, library)
@@ -47,7 +47,7 @@ def intake(producer: Producer, request: pytest.FixtureRequest) -> Iterator[Intak
 
 
 def write(producer: Producer, topic: str, partition: int, records: list[Record]) -> None:
-    producer.list_topics(topic, timeout=SECONDS)
+    producer.list_topics(topic, timeout=PATIENCE_S)
     for row, (key, value, headers) in enumerate(records):
         more = {} if headers is None else {"headers": headers}
         producer.produce(topic, value, key, partition, timestamp=1000 + row, **more)
@@ -57,7 +57,7 @@ def write(producer: Producer, topic: str, partition: int, records: list[Record])
 def read(intake: Intake, ends: int) -> dict[int, list[pa.Table | News]]:
     """All pieces by partition, until so many ends have been reached."""
     found: dict[int, list[pa.Table | News]] = {}
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while ends and time.monotonic() < deadline:
         for (_, partition), piece in intake.take(0.02):
             found.setdefault(partition, []).append(piece)
@@ -133,7 +133,7 @@ def test_an_offset_that_is_not_there_is_an_error(intake: Intake, producer: Produ
     topic = f"gap-{type(intake).__name__}"
     write(producer, topic, 0, [(b"k", b"v", None)])
     intake.assign([TopicPartition(topic, 0, 7)])
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     pieces = []
     while not pieces and time.monotonic() < deadline:
         pieces += intake.take(0.02)
@@ -169,7 +169,7 @@ def test_closing_with_unread_messages(intake: Intake, producer: Producer) -> Non
     topic = f"unread-{type(intake).__name__}"
     write(producer, topic, 0, CASES["many"])
     intake.assign([TopicPartition(topic, 0, 0)])
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while not intake.take(0.02):
         assert time.monotonic() < deadline
     intake.close()

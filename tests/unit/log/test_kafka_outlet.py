@@ -23,9 +23,9 @@ from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA, raw_batch
 from millstream.model.errors import StatementError
+from tests.patience import PATIENCE_S
 from tests.unit.log.kafka_batches import batches, shown
 
-SECONDS = 30.0
 Opened = Callable[..., Outlet]
 
 
@@ -33,7 +33,7 @@ Opened = Callable[..., Outlet]
 def servers() -> Iterator[str]:
     """The simulated broker lives as long as this."""
     made = Producer({"test.mock.num.brokers": 1, "log_level": 2})
-    broker = made.list_topics(timeout=SECONDS).brokers[1]
+    broker = made.list_topics(timeout=PATIENCE_S).brokers[1]
     yield f"{broker.host}:{broker.port}"
     made.flush()
 
@@ -60,7 +60,7 @@ def fresh(opened: Opened, request: pytest.FixtureRequest) -> tuple[Outlet, str]:
     """An outlet, and the name of a topic that only this test writes to."""
     outlet = opened()
     topic = f"{request.node.name}".translate({ord("["): "-", ord("]"): None})
-    outlet.producer.list_topics(topic, timeout=SECONDS)
+    outlet.producer.list_topics(topic, timeout=PATIENCE_S)
     return outlet, topic
 
 
@@ -71,7 +71,7 @@ def appended(topic: str, partition: int, batch: pa.Table) -> Appended[pa.Table]:
 def taken(intake: MessageIntake, records: int) -> dict[Place, list[dict[str, Any]]]:
     """The next so many records, by partition."""
     found: dict[Place, list[dict[str, Any]]] = {}
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while records > 0 and time.monotonic() < deadline:
         for place, piece in intake.take(0.02):
             if isinstance(piece, pa.Table):
@@ -93,7 +93,9 @@ def test_what_is_sent_is_written(
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         firsts = dict(ends)
-        ends.update(outlet.send([appended(topic, *item) for item in sent if len(item[1])], SECONDS))
+        ends.update(
+            outlet.send([appended(topic, *item) for item in sent if len(item[1])], PATIENCE_S)
+        )
         found = taken(intake, sum(len(batch) for _, batch in sent))
         for place, first in firsts.items():
             mine = [batch for partition, batch in sent if partition == place[1]]
@@ -111,7 +113,7 @@ def test_a_full_queue_is_waited_for(
     _, topic = fresh(opened, request)
     outlet = opened({"queue.buffering.max.messages": 7})
     batch = raw_batch([(b"%d" % row, b"v" * row, row + 1) for row in range(300)])
-    ends = outlet.send([appended(topic, 3, batch)], SECONDS)
+    ends = outlet.send([appended(topic, 3, batch)], PATIENCE_S)
     assert ends == {(topic, 3): 300}
     intake = MessageIntake(consumer_config(servers, "g", {}))
     intake.assign([TopicPartition(topic, 3, 0)])
@@ -126,7 +128,7 @@ def test_a_record_that_is_too_large_is_named(
     outlet = opened({"message.max.bytes": 2000})
     batch = raw_batch([(b"small", b"v", 1), (b"large", b"v" * 5000, 1), (b"last", None, 1)])
     with pytest.raises(StatementError, match=rf"'{topic}', partition 2: .* 5,005 .*b'large'"):
-        outlet.send([appended(topic, 2, batch)], SECONDS)
+        outlet.send([appended(topic, 2, batch)], PATIENCE_S)
 
 
 def test_without_a_broker_it_is_an_error_that_asks_for_an_abort(opened: Opened) -> None:
@@ -142,7 +144,7 @@ def test_a_partition_that_is_not_there(opened: Opened, request: pytest.FixtureRe
     outlet, topic = fresh(opened, request)
     batch = raw_batch([(b"k", b"v", 1)])
     with pytest.raises(KafkaException) as raised:
-        outlet.send([appended(topic, 99, batch)], SECONDS)
+        outlet.send([appended(topic, 99, batch)], PATIENCE_S)
     assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
@@ -152,9 +154,9 @@ def test_what_failed_before_does_not_count(
     outlet, topic = fresh(opened, request)
     good = appended(topic, 0, raw_batch([(b"k", b"v", 1)]))
     with pytest.raises(KafkaException):
-        outlet.send([good, appended(topic, 99, good.batch)], SECONDS)
-    outlet.producer.flush(SECONDS)
-    assert outlet.send([good, good], SECONDS) == {(topic, 0): 3}
+        outlet.send([good, appended(topic, 99, good.batch)], PATIENCE_S)
+    outlet.producer.flush(PATIENCE_S)
+    assert outlet.send([good, good], PATIENCE_S) == {(topic, 0): 3}
 
 
 def test_a_closed_one_refuses(opened: Opened) -> None:
@@ -162,7 +164,7 @@ def test_a_closed_one_refuses(opened: Opened) -> None:
     outlet.close()
     outlet.close()
     with pytest.raises(RuntimeError, match="closed"):
-        outlet.send([appended("t", 0, raw_batch([(b"k", b"v", 1)]))], SECONDS)
+        outlet.send([appended("t", 0, raw_batch([(b"k", b"v", 1)]))], PATIENCE_S)
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +190,7 @@ def test_buffers_that_are_not_right(servers: str, ends: list[int]) -> None:
     batch = batch.set_column(2, "key", pa.Array.from_buffers(pa.binary(), 2, buffers))
     found[:] = ends  # Arrow has looked
     with pytest.raises(KafkaException) as raised:
-        outlet.send([appended("damaged", 0, batch)], SECONDS)
+        outlet.send([appended("damaged", 0, batch)], PATIENCE_S)
     assert raised.value.args[0].code() == KafkaError._BAD_MSG
-    outlet.producer.flush(SECONDS)
+    outlet.producer.flush(PATIENCE_S)
     outlet.close()

@@ -9,6 +9,7 @@ import pytest
 
 import millstream
 from millstream import Database
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def db() -> Iterator[Database]:
         yield opened
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(PATIENCE_S)
 def test_the_states_of_queries_while_a_step_lasts(db: Database) -> None:
     inside, done = threading.Event(), threading.Event()
 
@@ -45,7 +46,7 @@ def test_the_states_of_queries_while_a_step_lasts(db: Database) -> None:
     assert sum(db.engine.statuses()[0].lag.values()) == 0
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(PATIENCE_S)
 def test_the_lock_is_free_while_the_log_is_asked_for_its_ends(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

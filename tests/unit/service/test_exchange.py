@@ -19,6 +19,7 @@ from millstream.query.conditions import Condition
 from millstream.service.instances import exchange as rooms
 from millstream.service.instances.asking import Ask, ask_bytes, read_ask
 from millstream.service.instances.exchange import Answer, Exchange
+from tests.patience import PATIENCE_MS, PATIENCE_S
 
 ASK = Ask("T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),))
 SCHEMA = pa.schema([("K", pa.string()), ("N", pa.int64())])
@@ -52,14 +53,14 @@ def test_rows_come_as_they_are_sent(opened: Open) -> None:
         return plainly(ask)
 
     here = opened(answer)
-    found = here.fetch(here.address, ASK, 5_000)
+    found = here.fetch(here.address, ASK, PATIENCE_MS)
     assert heard == [ASK]
     assert found == pa.Table.from_batches([BATCH, BATCH])
 
 
 def test_no_rows_have_a_schema_too(opened: Open) -> None:
     here = opened(lambda ask: (SCHEMA, iter([])))
-    found = here.fetch(here.address, ASK, 5_000)
+    found = here.fetch(here.address, ASK, PATIENCE_MS)
     assert found.schema == SCHEMA and found.num_rows == 0
 
 
@@ -67,7 +68,7 @@ def test_no_rows_have_a_schema_too(opened: Open) -> None:
 def test_who_does_not_know_the_token_is_turned_away(opened: Open, token: str) -> None:
     here, stranger = opened(plainly), Exchange(Door(token=token), plainly)
     with pytest.raises(UnavailableError, match="token"):
-        stranger.fetch(here.address, ASK, 5_000)
+        stranger.fetch(here.address, ASK, PATIENCE_MS)
     stranger.close()
 
 
@@ -110,7 +111,7 @@ def test_errors_travel_and_tell_no_more_than_they_should(opened: Open, late: boo
     told = []
     for table in errors:
         with pytest.raises((UnavailableError, StatementError)) as caught:
-            here.fetch(here.address, replace(ASK, table=table), 5_000)
+            here.fetch(here.address, replace(ASK, table=table), PATIENCE_MS)
         told.append((type(caught.value), caught.value.code))
         assert "secret" not in str(caught.value)
     assert told[0] == (UnavailableError, "E-NOT-READY")
@@ -122,7 +123,7 @@ def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
     going_on = threading.Event()
 
     def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        going_on.wait(30)
+        going_on.wait(PATIENCE_S)
         return plainly(ask)
 
     here = opened(answer)
@@ -133,12 +134,12 @@ def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
 
 def test_an_instance_that_is_gone_is_unavailable_and_may_come_back(opened: Open) -> None:
     here, there = opened(plainly), Exchange(Door(token="secret"), plainly)
-    assert here.fetch(there.address, ASK, 5_000).num_rows == 4
+    assert here.fetch(there.address, ASK, PATIENCE_MS).num_rows == 4
     there.close()
     with pytest.raises(UnavailableError):
-        here.fetch(there.address, ASK, 5_000)
+        here.fetch(there.address, ASK, PATIENCE_MS)
     again = Exchange(Door(there.address, token="secret"), plainly)
-    assert here.fetch(again.address, ASK, 5_000).num_rows == 4
+    assert here.fetch(again.address, ASK, PATIENCE_MS).num_rows == 4
     again.close()
 
 
@@ -150,7 +151,7 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(rooms, "BYTES_MAX", 10_000)
     here = opened(lambda ask: (SCHEMA, endless()))
     with pytest.raises(StatementError, match="take more than") as caught:
-        here.fetch(here.address, ASK, 20_000)
+        here.fetch(here.address, ASK, PATIENCE_MS)
     assert caught.value.code == "E-RESULT-LIMIT"
 
 
@@ -193,10 +194,10 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
     ours, theirs = door("ours"), door("theirs")
     here, unsigned = Exchange(ours, plainly), Exchange(theirs, plainly)
     unsure = Exchange(replace(theirs, authorities=ours.authorities), plainly)
-    assert here.fetch(here.address, ASK, 10_000).num_rows == 4
+    assert here.fetch(here.address, ASK, PATIENCE_MS).num_rows == 4
     for stranger in (unsigned, unsure):
         with pytest.raises(UnavailableError):
-            stranger.fetch(here.address, ASK, 10_000)
+            stranger.fetch(here.address, ASK, PATIENCE_MS)
     for each in (here, unsigned, unsure):
         each.close()
 

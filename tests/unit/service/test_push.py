@@ -17,6 +17,7 @@ from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.results import Change
 from millstream.service.session import Session
+from tests.patience import PATIENCE_S
 
 
 def push(db: Database, sql: str) -> Stream:
@@ -97,9 +98,9 @@ def test_terminated_while_iterating(shop: Database) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert four.wait(30)
+    assert four.wait(PATIENCE_S)
     shop.execute(f"TERMINATE {stream.query_id};")
-    reader.join(30)
+    reader.join(PATIENCE_S)
     assert not reader.is_alive() and len(found) == 4
     with pytest.raises(MillstreamError, match="Unknown queryId"):
         shop.execute(f"PAUSE {stream.query_id};")
@@ -113,8 +114,8 @@ def test_closing_the_database_ends_it() -> None:
     reader = threading.Thread(target=lambda: (list(stream), ended.set()))
     reader.start()
     db.close()
-    assert ended.wait(30)
-    reader.join(30)
+    assert ended.wait(PATIENCE_S)
+    reader.join(PATIENCE_S)
     stream.close()
     db.close()
 

@@ -17,6 +17,7 @@ from millstream.service.instances.asking import Ask
 from millstream.service.instances.gathering import columns_of
 from millstream.service.instances.presence import Held, Presence, Sighting, sighted
 from millstream.service.instances.routing import share_out
+from tests.patience import PATIENCE_MS
 from tests.unit.service.two_instances import KEYS, PARTITIONS, Node, database, part_of
 
 NORTH, SOUTH = frozenset({0, 1}), frozenset({2, 3})
@@ -203,19 +204,19 @@ def test_a_table_of_another_shape_is_refused_over_there(nodes: tuple[Node, Node]
     query_id = str(north.db.engine.catalog.source("TOTALS").query_id)
     odd = Ask("TOTALS", query_id, SOUTH, (("ITEM", "VARCHAR"),))
     with pytest.raises(UnavailableError, match="not known here"):
-        north.fetch(south.exchange.address, odd, 5_000)
+        north.fetch(south.exchange.address, odd, PATIENCE_MS)
 
 
 def test_what_is_asked_is_never_run_as_text(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
     source = north.db.engine.catalog.source("TOTALS")
     good = Ask("TOTALS", str(source.query_id), SOUTH, columns_of(source))
-    assert north.fetch(south.exchange.address, good, 5_000).num_rows > 0
+    assert north.fetch(south.exchange.address, good, PATIENCE_MS).num_rows > 0
     value = replace(good, conditions=(Condition("ITEM", "=", ("' OR 1 = 1 --",)),))
-    assert north.fetch(south.exchange.address, value, 5_000).num_rows == 0
+    assert north.fetch(south.exchange.address, value, PATIENCE_MS).num_rows == 0
     column = replace(good, conditions=(Condition('ITEM" IS NOT NULL OR "ITEM', "=", ("x",)),))
     with pytest.raises(StatementError, match="no column"):
-        north.fetch(south.exchange.address, column, 5_000)
+        north.fetch(south.exchange.address, column, PATIENCE_MS)
 
 
 def test_the_query_waits_for_a_partition_that_moves(

@@ -11,6 +11,7 @@ import millstream
 from millstream import Database, MillstreamError, StatementError
 from millstream.service import engine
 from millstream.service.threads import driver
+from tests.patience import PATIENCE_S
 
 SOURCES = (
     "CREATE STREAM a (k STRING KEY, v INT) WITH (KAFKA_TOPIC='a', PARTITIONS=2,"
@@ -20,7 +21,7 @@ SOURCES = (
 )
 FAST = "CREATE TABLE fast AS SELECT k, COUNT(*) AS n FROM a GROUP BY k;"
 SLOW = "CREATE STREAM slow AS SELECT k, HANG(v) AS v FROM b;"
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(PATIENCE_S)
 
 
 class Gate:
@@ -58,7 +59,7 @@ def hanging(db: Database, gate: Gate) -> None:
     """Have the query with the slow function hang in one thread."""
     db.execute(SOURCES + SLOW)
     insert(db, "b")
-    assert gate.entered.wait(30)
+    assert gate.entered.wait(PATIENCE_S)
 
 
 def wait_for(db: Database, row: tuple[object, ...]) -> None:
@@ -181,7 +182,7 @@ def test_closing_tells_who_did_not_stop(
         db.close()
     db.close()
     gate.released.set()
-    assert released.wait(30), "the last one out releases the file"
+    assert released.wait(PATIENCE_S), "the last one out releases the file"
     with millstream.connect(path, properties=properties, functions=hang) as again:
         again.wait()
         assert list(again.execute("SELECT * FROM fast;")) == [("a", 3)]
