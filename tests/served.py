@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 from millstream_server.starting.addresses import Address
 from millstream_server.wire.listening import Tls, bind, serve
+
+SOCKET_BYTES = 64 << 10
+"""What a connection holds at each end: without a bound it grows to megabytes, on each machine to
+others, and what a client is sent that does not read is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ def served(
     """Serve an engine on a free port of this machine; the engine is not closed in the end."""
     server = Server(engine, settings or ServerSettings(properties=properties or {}), guard)
     listener = bind(Address("127.0.0.1", 0, tls is not None), patience_s=patience_s)
+    # Those it accepts have it too.
+    listener.bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
     url = listener.url
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()

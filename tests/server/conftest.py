@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
-from tests.served import Served, served
+from tests.served import SOCKET_BYTES, Served, served
 
 BUFFER_BYTES = 64 << 10
 
@@ -30,11 +31,13 @@ class Door:
         self.server = door.server
         self.url = door.url
         self.http = stack.enter_context(self.client())
-        self.http2 = stack.enter_context(self.client(http1=False, http2=True))
+        self.http2 = stack.enter_context(self.client(http2=True))
 
-    def client(self, **options: Any) -> httpx.Client:
-        """A client of the server."""
-        return httpx.Client(base_url=self.url, timeout=PATIENCE_S, verify=False, **options)
+    def client(self, *, http2: bool = False) -> httpx.Client:
+        """A client of the server; its connections hold as much as those of the server."""
+        bound = (socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
+        transport = httpx.HTTPTransport(http1=not http2, http2=http2, socket_options=[bound])
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_S, transport=transport)
 
     def ksql(self, text: str, **more: Any) -> Any:
         """The entities of statements."""
