@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
+from millstream_cli.main import main
 from millstream_server.starting.addresses import Address, read_address
 from millstream_server.starting.config import load_config
 from millstream_server.starting.startup import open_database
@@ -25,15 +27,11 @@ from tests.patience import PATIENCE_S
 ANY = "http://127.0.0.1:0"
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "millstream_cli.main", "server", *arguments]
-
-
 @contextmanager
 def started(*arguments: str, **environment: str) -> Iterator[httpx.Client]:
     """A server that runs, and a client of it; it is told to stop in the end, and does."""
     process = subprocess.Popen(
-        command("start", *arguments),
+        [sys.executable, "-m", "millstream_cli.main", "server", "start", *arguments],
         env={**os.environ, **environment},
         stderr=subprocess.PIPE,
         text=True,
@@ -83,24 +81,34 @@ def test_a_script_is_all_that_a_headless_server_runs(tmp_path: Path) -> None:
             assert refused.status_code == 400
 
 
-def test_open_doors_are_refused(tmp_path: Path) -> None:
-    for flags, said in (
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
         (("--listener", "http://0.0.0.0:0"), "Refusing to listen"),
         (("--property", "authentication.method=BASIC"), "needs authentication.users.file"),
         (("--listener", "https://127.0.0.1:0"), "needs a certificate"),
-    ):
-        done = subprocess.run(command("start", *flags), capture_output=True, text=True)
-        assert done.returncode == 1 and said in done.stderr
+    ],
+)
+def test_open_doors_are_refused(
+    flags: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["server", "start", *flags]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_door_may_be_open_to_who_knows_it() -> None:
     with started("--listener", "http://0.0.0.0:0", "--insecure-i-know") as client:
         assert client.get("/info").status_code == 200
 
 
-def test_a_line_of_the_users_file_lets_in(tmp_path: Path) -> None:
-    made = subprocess.run(
-        command("user", "ann", "admin"), input="canary\n", capture_output=True, text=True
-    )
+def test_a_line_of_the_users_file_lets_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("canary\n"))
+    assert main(["server", "user", "ann", "admin"]) == 0
+    line = capsys.readouterr().out
     users = tmp_path / "users"
-    users.write_text(made.stdout)
+    users.write_text(line)
     users.chmod(0o600)
     audit = tmp_path / "audit.log"
     flags = (
@@ -113,7 +121,7 @@ def test_a_line_of_the_users_file_lets_in(tmp_path: Path) -> None:
         assert client.get("/metrics", auth=("ann", "canary")).status_code == 200
     lines = audit.read_text()
     assert '"started"' in lines and '"E-AUTH"' in lines and '"stopped"' in lines
-    assert "canary" not in made.stdout + lines
+    assert "canary" not in line + lines
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://x:1", "http://:1", "http://x:y"])
