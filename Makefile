@@ -45,13 +45,18 @@ demo: $(STAMP)  ## Flights of 2013 through persistent queries, checked against p
 clients: $(STAMP)  ## Install the published clients that tests/clients tries, each in a folder of its own
 	@$(BIN)/python -m tests.clients.install
 
+# Tests start many processes; where PYTHONDONTWRITEBYTECODE is set each would compile all it imports.
+COMPILE := $(BIN)/python -m compileall -q grammar parser engine server cli tests
+
 test: $(STAMP) clients  ## All tests (minutes)
+	@$(COMPILE)
 	@$(BIN)/python -m pytest -n 2 tests
 
 check: $(STAMP)  ## Lint, types and the fast tests, as before each commit
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(COMPILE)
 	@$(BIN)/python -m pytest -n 2 -m "not slow" tests
 
 golden: $(STAMP)  ## Rewrite the golden plans; review the diff
