@@ -17,7 +17,7 @@ from millstream.state.store import Store
 
 PROBES = Path(__file__).with_name("escapes.txt").read_text(encoding="utf-8").splitlines()
 CANARY = "canary of the file"
-DEADLINE_MS = 2_000
+DEADLINE_MS = 1_000
 ROWS, BYTES = 100_000, 16 << 20
 GROWTH_MIB = 700
 SETUP = """

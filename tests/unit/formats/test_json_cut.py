@@ -32,6 +32,7 @@ from millstream.model.types import (
     SqlType,
 )
 
+CON = duckdb.connect(config={"threads": 1})
 COLUMNS = (Column("N", BIGINT), Column("TEXT", STRING), Column("D", DOUBLE), Column("GONE", STRING))
 TOKENS = {
     BOOLEAN: ["true", "false"],
@@ -63,9 +64,7 @@ def check(texts: list[str], layout: Layout) -> None:
 
 def check_bytes(payload: list[bytes], layout: Layout) -> None:
     """The same for records that may be no text."""
-    con = duckdb.connect(config={"threads": 1})
-    fast = read_json(con, pa.array(payload, pa.binary()), layout)
-    con.close()
+    fast = read_json(CON, pa.array(payload, pa.binary()), layout)
     exact = read_json_rows(payload, layout)
     assert (fast.bad, fast.absent) == (exact.bad, exact.absent)
     for left, right in zip(fast.columns, exact.columns, strict=True):

@@ -33,6 +33,7 @@ from millstream.model.types import (
     Struct,
 )
 
+CON = duckdb.connect(config={"threads": 1})
 NESTED = Struct((Field("F", Struct((Field("G", BOOLEAN), Field("H", Array(STRING))))),))
 TYPES: list[SqlType] = [
     BOOLEAN,
@@ -86,11 +87,9 @@ records = st.one_of(objects(), objects(), objects(), tokens, st.sampled_from([""
 
 
 def check(payload: list[bytes | None], layout: Layout) -> None:
-    con = duckdb.connect(config={"threads": 1})
     rows = payload * (64 // len(payload) + 1)
-    fast = read_json(con, pa.array(rows, pa.binary()), layout)
+    fast = read_json(CON, pa.array(rows, pa.binary()), layout)
     exact = read_json_rows(rows, layout)
-    con.close()
     assert fast.bad == exact.bad
     assert fast.absent == exact.absent
     good = pa.array([row for row in range(len(rows)) if row not in exact.bad], pa.int64())

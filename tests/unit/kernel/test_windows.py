@@ -64,7 +64,7 @@ def test_expired_state_does_not_pile_up(store: Store, kind: WindowKind) -> None:
     sub = windowed(kind, final=False)
     kernel = DuckKernel(store, "Q", sub, builtin_catalogue())
     kernel.open(0)
-    for number in range(100):
+    for number in range(40):
         feed(kernel, f"+ a x @{100 * number}", number)
     assert 1 <= len(visible(store, sub)) <= 20
     kernel.close()

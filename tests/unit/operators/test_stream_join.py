@@ -142,7 +142,7 @@ def test_rows_too_old_to_be_kept_are_counted_as_late(started: list[Joined]) -> N
 
 def test_what_is_kept_stays_bounded(started: list[Joined]) -> None:
     pairs = start(started, JoinKind.FULL, Within(5, 5, 10))
-    for number in range(80):
+    for number in range(40):
         pairs.feed(f"l + a 1 @{number * 100}\nr + b 1 @{number * 100}")
     assert pairs.stored("join_2_left") <= 20
     assert pairs.stored("join_2_right") <= 20

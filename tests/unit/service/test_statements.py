@@ -342,6 +342,7 @@ def test_variables(db: Database) -> None:
 
 
 def test_asserted_topics(shop: Database) -> None:
+    shop.execute("SET 'ksql.assert.topic.default.timeout.ms' = '0';")
     assert said(shop, "ASSERT TOPIC orders;") == "Topic orders exists"
     assert said(shop, "ASSERT TOPIC orders WITH (PARTITIONS=2);") == "Topic orders exists"
     error = refused(shop, "ASSERT TOPIC orders WITH (PARTITIONS=3);", "PARTITIONS 2, expected 3")
