@@ -20,7 +20,7 @@ Values = Sequence[Value] | Mapping[str, Value]
 
 _TWO_WAYS = "Write all parameters as ?, or all as $1, $2, … or all as :name."
 _KINDS = "a string, a number, true or false, null, and from Python also a date or a time"
-_POSITIONAL, _NUMBERED, _NAMED = "?", "$", ":"
+_POSITIONAL, _NUMBERED = "?", "$"
 
 
 class Parameters:
