@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 KEYS = 7
 PARTITIONS = 4
-DROP_ROWS = 5
-"""So many rows come before a table is dropped that was made with back-fill."""
+SOME_ROWS = 5
+"""So many rows come before a table is dropped, or made anew, that was made with back-fill."""
 
 
 def say(text: str) -> None:
@@ -134,46 +134,66 @@ def insert(
             threading.Event().wait(pause)
 
 
-def work_on_backfill(path: str, finish: bool, backend: str = "duckdb") -> None:
-    """Insert numbered rows while a table over them is made, with its past from a job, and dropped
-    again."""
+def work_on_table(
+    path: str,
+    finish: bool,
+    whole: str,
+    statements: Callable[[millstream.Database, Callable[[], None]], None],
+    pause: float | None = None,
+) -> None:
+    """Insert numbered rows while a thread gives statements about a table over them: `statements`
+    gets the database and what waits until some rows have come. To finish, `whole` is given."""
     import millstream
     from millstream.model.settings import EngineSettings
 
     settings = EngineSettings(spark_master="local[2]", spark_options=_QUICK)
     db = millstream.connect(path, properties=_PROPERTIES, settings=settings)
-    filled = _FILLED.format(backend)
     if "NUMBERS" not in db.engine.catalog.sources:
         db.execute(_DEFINITIONS[0])
     if finish:
-        db.execute(filled)
+        db.execute(whole)
         db.wait()
         db.close()
         return
     rows = threading.Semaphore(0)
 
-    def make_and_drop() -> None:
+    def some_rows() -> None:
+        for _ in range(SOME_ROWS):
+            rows.acquire()
+
+    threading.Thread(target=lambda: statements(db, some_rows), daemon=True).start()
+    insert(db, rows.release, pause)
+
+
+def work_on_backfill(
+    path: str, finish: bool, backend: str = "duckdb", pause: float | None = None
+) -> None:
+    """Insert numbered rows while a table over them is made, with its past from a job, and dropped
+    again."""
+    from millstream.model.errors import UnavailableError
+
+    filled = _FILLED.format(backend)
+
+    def make_and_drop(db: millstream.Database, some_rows: Callable[[], None]) -> None:
         while True:
             say("making")
             try:
                 db.execute(filled)
-            except millstream.UnavailableError as error:
+            except UnavailableError as error:
                 # Whose JVM was killed starts another one.
                 say(f"refused {error.message}")
                 continue
             say("made")
-            for _ in range(DROP_ROWS):
-                rows.acquire()
+            some_rows()
             say("dropping")
             db.execute("DROP TABLE counts DELETE TOPIC;")
 
-    threading.Thread(target=make_and_drop, daemon=True).start()
-    insert(db, rows.release, None if backend == "duckdb" else _PAUSE)
+    work_on_table(path, finish, filled, make_and_drop, pause)
 
 
 def work_on_spark(path: str, finish: bool) -> None:
     """The same, on Spark."""
-    work_on_backfill(path, finish, "spark")
+    work_on_backfill(path, finish, "spark", _PAUSE)
 
 
 def work_on_pipeline(path: str, finish: bool) -> None:
@@ -223,26 +243,13 @@ def _raise(query_id: str, error: Exception) -> None:
 def work_on_replacing(path: str, finish: bool) -> None:
     """Insert numbered rows while a table over them is made anew, of all of them and of the even
     ones in turn."""
-    import millstream
 
-    db = millstream.connect(path, properties=_PROPERTIES)
-    if "NUMBERS" not in db.engine.catalog.sources:
-        db.execute(_DEFINITIONS[0])
-    if finish:
-        db.execute(_ANEW.format(""))
-        db.wait()
-        db.close()
-        return
-    rows = threading.Semaphore(0)
-
-    def make_anew() -> None:
+    def make_anew(db: millstream.Database, some_rows: Callable[[], None]) -> None:
         for condition in itertools.cycle(("WHERE n % 2 = 0", "")):
             db.execute(_ANEW.format(condition))
-            for _ in range(DROP_ROWS):
-                rows.acquire()
+            some_rows()
 
-    threading.Thread(target=make_anew, daemon=True).start()
-    insert(db, rows.release)
+    work_on_table(path, finish, _ANEW.format(""), make_anew)
 
 
 _PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
