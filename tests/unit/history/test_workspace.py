@@ -8,7 +8,5 @@ from millstream.history.workspace import Workspace
 
 def test_a_state_that_is_let_go_after_its_workspace() -> None:
     workspace = Workspace(builtin_catalogue())
-    state = workspace.store()
-    state.__enter__()
-    workspace.close()
-    state.__exit__(None, None, None)
+    with workspace.store():
+        workspace.close()
