@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.places import HERE, need, node_modules, python_of
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 120
 SEEN = {
     "streams": ["ORDERS"],
     "acknowledged": ["ok", "ok", "ok"],

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.clients.places import need
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = "60"
 CREATE = (
     "CREATE STREAM orders (id INT KEY, qty INT)"
     " WITH (kafka_topic='orders', value_format='json', partitions=1);"
@@ -21,7 +21,7 @@ ROWS = '{"target":"orders"}\n{"ID":1,"QTY":2}\n{"ID":1,"QTY":3}\n{"ID":2,"QTY":7
 
 def command(url: str, body: str, *more: str) -> tuple[str, ...]:
     """curl that posts a body."""
-    options = ("-sS", "-N", "--http2-prior-knowledge", "--max-time", PATIENCE_S)
+    options = ("-sS", "-N", "--http2-prior-knowledge", "--max-time", str(PATIENCE_S))
     return ("curl", *options, *more, "--data-binary", body, url)
 
 

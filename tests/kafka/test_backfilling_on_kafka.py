@@ -4,12 +4,8 @@ instance has the tasks goes on from there."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import accumulate
 
 import pytest
@@ -20,13 +16,13 @@ from millstream import InstanceSettings
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.patience import alone
 from millstream.service.instances.joining import held_here
-from tests.crash.engine_process import ROOT
+from tests.kafka.neighbour import neighbour
+from tests.patience import PATIENCE_S, until
 
 SHARING = InstanceSettings(session_timeout_ms=6_000)
 PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
 PARTITIONS = 4
 KEYS = 10
-PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -53,27 +49,6 @@ def sums(service: str) -> str:
     )
 
 
-@contextmanager
-def neighbour(servers: str, service: str) -> Iterator[None]:
-    """Another instance of the service."""
-    command = [sys.executable, "-m", "tests.kafka.neighbour", servers, service]
-    made = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert made.stdout is not None
-        assert made.stdout.readline() == "ready\n"
-        yield
-    finally:
-        made.kill()
-        made.wait()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def insert(db: millstream.Database, first: int, end: int) -> None:
     for n in range(first, end):
         db.execute(f"INSERT INTO numbers VALUES ('k{n % KEYS}', {n});")
@@ -94,7 +69,7 @@ def changes(servers: str, topic: str) -> dict[str, list[tuple[int, int]]]:
     found: dict[str, list[tuple[int, int]]] = {}
     ended = 0
     while ended < PARTITIONS:
-        message = consumer.poll(PATIENCE)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None
         if message.error():
             ended += 1

@@ -18,8 +18,8 @@ from millstream.service.engine import Engine
 from millstream.service.execution import execute_script
 from millstream.service.on_kafka import open_kafka_engine
 from millstream.service.session import Session
+from tests.patience import PATIENCE_S
 
-PATIENCE_SECONDS = 30.0
 Starting = Callable[[], Engine]
 
 
@@ -50,7 +50,7 @@ def execute(engine: Engine, sql: str) -> None:
 
 def agree(*engines: Engine) -> None:
     """Wait until all hold the same."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while len({snapshots.digest_of(engine) for engine in engines}) > 1:
         assert time.monotonic() < deadline
         for engine in engines:

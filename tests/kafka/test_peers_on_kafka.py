@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -12,11 +11,11 @@ from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Topic
 from millstream.service.instances.peers import Peers, identity_of, topic_name
 from millstream.service.instances.presence import Held, Presence
+from tests.patience import PATIENCE_S, until
 
 NAMESPACE = "_millstream.peers."
 TOPIC = topic_name(NAMESPACE)
 DATA = f"{NAMESPACE}data"
-PATIENCE_S = 20
 
 
 @pytest.fixture
@@ -31,14 +30,6 @@ def logs(servers: str) -> Iterator[tuple[KafkaLog, KafkaLog]]:
 
 def presence(name: str, *writers: str) -> Presence:
     return Presence(name, f"{name}1", "h:1", {"Q": Held(frozenset({0}))}, writers)
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def hear(peers: Peers, now: int, expected: set[str]) -> None:

@@ -12,9 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 import millstream
 from millstream_server.server import ServerSettings
+from tests.patience import PATIENCE_S
 from tests.served import served
-
-PATIENCE_S = 60
 
 
 def test_a_session_over_http(servers: str) -> None:

@@ -3,24 +3,18 @@ new owner when the brokers have given it up."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 import millstream
-from millstream import InstanceSettings
 from millstream.service.instances.joining import held_here
+from tests.kafka.neighbour import SHARING, neighbour
+from tests.patience import until
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-SHARING = InstanceSettings(session_timeout_ms=6_000, standby_replicas=1)
 PROPERTIES = {"auto.offset.reset": "earliest", "processing.guarantee": "exactly_once_v2"}
 PARTITIONS = 4
-PATIENCE = 60.0
 ROWS = 40
 KEYS = 10
 READS = "ksql.query.pull.enable.standby.reads"
@@ -37,20 +31,6 @@ def db(servers: str, service: str) -> Iterator[millstream.Database]:
         kafka=servers, service_id=service, sharing=SHARING, properties=PROPERTIES
     ) as database:
         yield database
-
-
-def neighbour(servers: str, service: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.kafka.neighbour", servers, service]
-    made = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert made.stdout is not None and made.stdout.readline() == "ready\n"
-    return made
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def answers(db: millstream.Database, expected: list[tuple[object, ...]]) -> bool:
@@ -71,8 +51,7 @@ def test_a_killed_instance_is_stood_in_for(
         "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY k;"
     )
     (query,) = db.engine.catalog.queries
-    other = neighbour(servers, service)
-    try:
+    with neighbour(servers, service):
         for n in range(ROWS):
             db.execute(f"INSERT INTO numbers VALUES ('k{n % KEYS}', {n});")
         groups = [range(first, ROWS, KEYS) for first in range(KEYS)]
@@ -84,9 +63,6 @@ def test_a_killed_instance_is_stood_in_for(
             return len(held.active) == 2 and list(held.standby.values()) == [0, 0]
 
         until(followed)
-    finally:
-        other.kill()
-        other.wait()
     db.session.set(READS, "true")
     until(lambda: answers(db, sums))
     db.session.set(READS, "false")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,11 @@ from millstream import Database, udf
 from millstream.model.errors import UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service.history.watch import Watch
+from tests.patience import until
 from tests.spark.java import missing
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_backfilling import COUNTS, PEOPLE, fill
 
-PATIENCE_SECONDS = 60.0
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -94,10 +93,3 @@ def test_a_jvm_that_has_ended_is_followed_by_another(db: Database) -> None:
     assert (db.engine.log.topics(), db.engine.catalog) != before
     db.wait()
     assert sorted(db.execute("SELECT item, n, total FROM o;")) == ROWS
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)

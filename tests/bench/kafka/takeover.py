@@ -10,30 +10,19 @@ takes the session timeout, in which the brokers wait for the dead one, and what 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import millstream
 from millstream.service.instances.joining import held_here
+from tests.kafka.neighbour import SHARING, neighbour
 from tests.kafka.run import cluster
-from tests.kafka.test_standbys import PARTITIONS, PROPERTIES, READS, SHARING, neighbour
+from tests.kafka.test_standbys import PARTITIONS, PROPERTIES, READS
+from tests.patience import until
 
-PATIENCE = 120.0
 SERVICE = "takeover"
-
-
-def seconds_until(holds: Callable[[], bool]) -> float:
-    """How long it takes until that holds."""
-    started = time.monotonic()
-    while not holds():
-        if time.monotonic() > started + PATIENCE:
-            raise SystemExit(f"Not after {PATIENCE:.0f} seconds")
-        time.sleep(0.01)
-    return time.monotonic() - started
 
 
 def prepared(db: millstream.Database, rows: int) -> str:
@@ -53,11 +42,6 @@ def prepared(db: millstream.Database, rows: int) -> str:
     return str(query)
 
 
-def killed(other: subprocess.Popen[str]) -> None:
-    other.kill()
-    other.wait()
-
-
 def rounds(db: millstream.Database, servers: str, kills: int, rows: int) -> list[list[float]]:
     """Of each kill, the seconds with standbys and without."""
     query, found = prepared(db, rows), []
@@ -73,17 +57,14 @@ def rounds(db: millstream.Database, servers: str, kills: int, rows: int) -> list
         return len(held.active) == PARTITIONS // 2 and list(held.standby.values()) == [0, 0]
 
     for _ in range(kills):
-        other = neighbour(servers, SERVICE)
-        try:
-            seconds_until(answers)
-            seconds_until(followed)
-        finally:
-            killed(other)
+        with neighbour(servers, SERVICE):
+            until(answers)
+            until(followed)
         started = time.monotonic()
         times = []
         for allowed in ("true", "false"):
             db.session.set(READS, allowed)
-            seconds_until(answers)
+            until(answers)
             times.append(time.monotonic() - started)
         found.append(times)
     return found
