@@ -1,8 +1,13 @@
-"""For all tests: no property is judged by how long an example takes."""
+"""For all tests: no property is judged by how long an example, or finding one, takes."""
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("untimed", parent=settings(), deadline=None)
+settings.register_profile(
+    "untimed",
+    parent=settings(),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("untimed")

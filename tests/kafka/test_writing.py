@@ -57,7 +57,7 @@ def rows(log: KafkaLog, partition: int, offset: int, end: int) -> list[dict[str,
 def test_what_is_appended_is_read(log: KafkaLog, writer: Writer[pa.Table]) -> None:
     ends = [0, 0]
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         writer.append([appended(*item) for item in sent])

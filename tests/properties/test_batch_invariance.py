@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.model.expressions import (
@@ -257,9 +257,7 @@ line_lists = st.lists(
     st.builds(Line, st.sampled_from(["a", "b", "c", None]), values, st.integers(0, 60), st.just(0)),
     max_size=25,
 )
-quickly = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+quickly = settings(max_examples=12, database=None)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -123,7 +123,7 @@ changes = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["", "LEFT"])
-@settings(max_examples=5, deadline=None, database=None)
+@settings(max_examples=5, database=None)
 @given(changes=changes, choices=st.lists(st.integers(0, 11), min_size=10, max_size=30))
 def test_no_stale_row_is_shown_however_answers_overtake_each_other(
     kind: str, changes: list[tuple[str, int, int | None]], choices: list[int]

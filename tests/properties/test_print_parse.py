@@ -55,7 +55,7 @@ def compound(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 EXPRESSIONS = st.recursive(LEAVES, compound, max_leaves=25)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300, derandomize=True, database=None)
 @given(EXPRESSIONS)
 def test_nested_expressions_survive_printing(text: str) -> None:
     tree = parse_expression(text)
@@ -64,7 +64,7 @@ def test_nested_expressions_survive_printing(text: str) -> None:
     assert print_expression(parse_expression(printed)) == printed
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200, derandomize=True, database=None)
 @given(st.text(alphabet=st.sampled_from("ab1 '\"`(),.;-*/<>=$[]{}\n_@é")))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:

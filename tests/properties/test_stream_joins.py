@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.model.schema import Column, Role, Schema, SourceKind
@@ -113,9 +113,7 @@ line_lists = st.lists(
     st.builds(Line, st.sampled_from(["a", "b", "a", None]), values, st.integers(0, 60), st.just(0)),
     max_size=25,
 )
-quickly = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+quickly = settings(max_examples=12, database=None)
 cut_lists = st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25)), max_size=5)
 spans = st.sampled_from([0, 1, 5, 20])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.formats.partition import partition_of
@@ -192,9 +192,7 @@ records = st.lists(
 )
 cuts = st.lists(st.tuples(st.integers(1, 12), st.booleans()), max_size=5)
 """So many records at once, and whether the state is lost behind them."""
-quick = settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+quick = settings(max_examples=6, database=None)
 
 
 def pieces(

@@ -122,7 +122,7 @@ def read(schema: Schema, table: pa.Table, key: Format, value: Format, **more: An
 
 @pytest.mark.parametrize("name", ["JSON", "DELIMITED", "KAFKA", "PROTOBUF_NOSR"])
 @pytest.mark.parametrize("sql_type", [*SCALARS, *NESTED], ids=str)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_what_is_written_is_read_back(name: str, sql_type: SqlType, data: st.DataObject) -> None:
     if not supports_type(name, sql_type):

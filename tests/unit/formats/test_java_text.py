@@ -55,7 +55,7 @@ def scientific(value: float) -> str:
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{power}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_beyond_the_plain_range_it_is_scientific(value: float) -> None:
     plain = value == 0 or 1e-3 <= abs(value) < 1e7

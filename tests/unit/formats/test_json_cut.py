@@ -175,7 +175,7 @@ def broken(draw: st.DrawFn) -> list[bytes]:
     return [bytes(whole[at:to]) for at, to in itertools.pairwise(cuts)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(broken())
 def test_broken_records_are_never_cut(rows: list[bytes]) -> None:
     shapes = learn_shapes(rows[:1], MIXED)
@@ -190,7 +190,7 @@ def test_broken_records_are_never_cut(rows: list[bytes]) -> None:
             assert exact.columns[index].equals(found.get(column.name, exact.columns[index]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(broken())
 def test_a_batch_with_broken_records_is_read_as_one_by_one(rows: list[bytes]) -> None:
     check_bytes(rows * 64, MIXED)
@@ -204,7 +204,7 @@ def test_whole_records_of_one_shape_are_cut(rows: list[str]) -> None:
 values = st.sampled_from(["1", "-0", "null", '""', '"q"', '"1"', "2.5", "1e400", "true", '"\\""'])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(values, values, values, values), min_size=1, max_size=3))
 def test_quotes_in_unexpected_places(rows: list[tuple[str, str, str, str]]) -> None:
     plain = '{"u":"x","n":1,"v":2,"text":"y","d":0.5}'

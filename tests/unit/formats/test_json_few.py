@@ -55,7 +55,7 @@ VALUES: list[tuple[SqlType, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize("wrapped", [True, False])
 @pytest.mark.parametrize(("sql_type", "values"), VALUES, ids=lambda v: str(v)[:20])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_as_sql_writes_it(
     sql_type: SqlType, values: st.SearchStrategy[Any], wrapped: bool, data: st.DataObject

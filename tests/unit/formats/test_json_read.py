@@ -8,7 +8,7 @@ import math
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.formats.json import read_json
@@ -101,7 +101,7 @@ def check(payload: list[bytes | None], layout: Layout) -> None:
         assert left.equals(right) or left.to_string(window=99) == right.to_string(window=99), column
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(
     st.lists(records, min_size=1, max_size=6),
     st.lists(st.sampled_from(TYPES), min_size=2, max_size=2),
@@ -112,7 +112,7 @@ def test_fast_equals_exact(texts: list[str], types: list[SqlType], wanted: tuple
     check([text.encode() for text in texts], Layout(columns, wanted))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(TYPES), st.lists(tokens, min_size=1, max_size=4))
 def test_fast_equals_exact_where_records_have_one_shape(
     sql_type: SqlType, texts: list[str]
@@ -121,7 +121,7 @@ def test_fast_equals_exact_where_records_have_one_shape(
     check([f'{{"a":{text},"B":"x"}}'.encode() for text in texts], Layout(columns, (0, 1)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(TYPES), st.lists(tokens, min_size=1, max_size=4))
 def test_fast_equals_exact_for_a_bare_value(sql_type: SqlType, texts: list[str]) -> None:
     layout = Layout((Column("A", sql_type),), (0,), wrapped=False)

@@ -276,7 +276,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("case", VARIANTS, ids=lambda case: f"{case[0]}-{case[1]}")
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.integers(-4, 4)), st.booleans()),

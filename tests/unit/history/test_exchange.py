@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.formats.ipc import pack, unpack
@@ -47,7 +47,6 @@ def rows_of(pieces: Any) -> list[Row]:
     return found
 
 
-@settings(deadline=None)
 @given(st.lists(rising, min_size=SENDERS, max_size=SENDERS), st.integers(1, 4), st.integers(1, 9))
 def test_rows_come_by_moment_and_sender(senders: list[list[int]], size: int, at_once: int) -> None:
     cells = in_order(cells_of(senders, size, "t"))
@@ -64,7 +63,6 @@ def test_rows_come_by_moment_and_sender(senders: list[list[int]], size: int, at_
     assert found == sorted(every, key=lambda row: (row[1], row[0], row[2]))
 
 
-@settings(deadline=None)
 @given(st.lists(rising, min_size=SENDERS, max_size=SENDERS), st.integers(1, 4))
 def test_each_topic_has_its_own_rows(senders: list[list[int]], size: int) -> None:
     cells = in_order(cells_of(senders, size, "a") + cells_of(senders[:1], size, "b"))

@@ -197,7 +197,7 @@ reads = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, database=None)
+@settings(max_examples=40, database=None)
 @example(
     batches=[[Line("k", ("a", 0), 0), Line("k", ("a", 0), 1)]],
     table=[Line("a", None, time) for time in (0, 0, 0, 0, 1, 0)],

@@ -89,7 +89,7 @@ def test_what_is_sent_is_written(
     intake.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
     ends = {(topic, 0): 0, (topic, 1): 0}
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         firsts = dict(ends)

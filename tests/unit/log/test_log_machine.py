@@ -189,4 +189,4 @@ class Logs(RuleBasedStateMachine):
 
 
 TestLogs = Logs.TestCase
-TestLogs.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestLogs.settings = settings(max_examples=15, stateful_step_count=30)

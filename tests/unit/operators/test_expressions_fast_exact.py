@@ -91,7 +91,8 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=TEXTS, rows=st.lists(ROW, min_size=1, max_size=3))
 def test_fast_is_exact_or_raises(

@@ -37,7 +37,7 @@ def test_a_commit_that_is_due_comes_before_records() -> None:
     assert choose((Candidate("a", FULL), Candidate("b", due=True)), FULL) == "b"
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.integers(0, 10**7), st.integers(-9, 9), st.booleans()), min_size=2, max_size=8
