@@ -145,8 +145,9 @@ def work_on_table(
     gets the database and what waits until some rows have come. To finish, `whole` is given."""
     import millstream
     from millstream.model.settings import EngineSettings
+    from tests.spark.java import QUICK
 
-    settings = EngineSettings(spark_master="local[2]", spark_options=_QUICK)
+    settings = EngineSettings(spark_master="local[2]", spark_options=QUICK)
     db = millstream.connect(path, properties=_PROPERTIES, settings=settings)
     if "NUMBERS" not in db.engine.catalog.sources:
         db.execute(_DEFINITIONS[0])
@@ -267,7 +268,6 @@ _ANEW = (
     "CREATE OR REPLACE TABLE counts WITH (kafka_topic='counts', backfill='duckdb') AS "
     "SELECT k, COUNT(*) AS c, SUM(n) AS s FROM numbers {} GROUP BY k;"
 )
-_QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _PAUSE = 0.01
 """Seconds between rows while Spark works: each job reads all of them."""
 

@@ -21,6 +21,10 @@ from tests.patience import PATIENCE_S
 from tests.served import SOCKET_BYTES, Served, served
 
 BUFFER_BYTES = 64 << 10
+MADE = (
+    "CREATE STREAM s (id INT KEY, v STRING)"
+    " WITH (kafka_topic='s', value_format='JSON', partitions=2);"
+)
 
 
 class Door:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.conftest import Door
+from tests.server.conftest import MADE, Door
 
-MADE = (
-    "CREATE STREAM s (id INT KEY, v STRING)"
-    " WITH (kafka_topic='s', value_format='JSON', partitions=2);"
-)
 FIRST = "CREATE TYPE first AS INT; INSERT INTO s (id, v) VALUES (1, 'first');"
 
 

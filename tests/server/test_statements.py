@@ -17,9 +17,7 @@ from millstream.service.instances.neighbours import Neighbour
 from millstream.service.instances.presence import Held, Presence
 from tests.patience import PATIENCE_S
 from tests.served import Served, served
-from tests.server.conftest import Door
-
-MADE = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', value_format='JSON', partitions=2);"  # fmt: skip  # noqa: E501
+from tests.server.conftest import MADE, Door
 
 
 def test_a_statement_gives_its_status(door: Door) -> None:

@@ -18,8 +18,8 @@ def spark() -> Iterator[Spark]:
     if why:
         warnings.warn(why, stacklevel=1)
         pytest.skip(why)
-    from tests.spark.on_spark import QUICK
+    from tests.spark.on_spark import MANY_JOBS
 
-    made = Spark(SparkSettings("local[2]", options=QUICK))
+    made = Spark(SparkSettings("local[2]", options=MANY_JOBS))
     yield made
     made.close()

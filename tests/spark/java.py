@@ -8,6 +8,8 @@ from millstream.history.session import check_java
 from millstream.model.errors import UnavailableError
 
 REQUIRED = "MILLSTREAM_REQUIRE_SPARK"
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Options of a session that starts fast, for little work."""
 
 
 def missing() -> str:

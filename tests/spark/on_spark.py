@@ -30,14 +30,12 @@ from millstream.history.worker import SCHEMA, START, Work, own_functions, produc
 from millstream.log.log import Appended
 from millstream.model.moments import NEVER
 from millstream.service.engine import Engine
+from tests.spark.java import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "2",
-}
+MANY_JOBS = {**QUICK, "spark.sql.shuffle.partitions": "2"}
 """For many small jobs."""
 SLOTS = 4
 """Tasks of Spark's that share those of the runs."""
@@ -129,7 +127,7 @@ def on_spark(
     master: str = "local[2]",
 ) -> Callable[[Sequence[tuple[Run, Engine]]], list[Made | Exception]]:
     """Carries out runs as one Spark job, on a session that lasts as long as the process."""
-    spark = Spark(SparkSettings(master, options=QUICK))
+    spark = Spark(SparkSettings(master, options=MANY_JOBS))
     atexit.register(spark.close)
 
     def backend(wanted: Sequence[tuple[Run, Engine]]) -> list[Made | Exception]:

@@ -15,6 +15,7 @@ from millstream.model.settings import EngineSettings
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import Answer
 from tests.served import served
+from tests.spark.java import QUICK
 
 if not available() and not os.environ.get("MILLSTREAM_REQUIRE_SPARK"):
     pytest.skip("Spark needs PySpark and Java: see docs/history.md", allow_module_level=True)
@@ -24,7 +25,6 @@ CREATE STREAM s (k STRING KEY, w STRING, v BIGINT)
   WITH (KAFKA_TOPIC='s', PARTITIONS=2, VALUE_FORMAT='JSON');
 CREATE TABLE t AS SELECT w, COUNT(*) AS n FROM s GROUP BY w;
 """
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 QUERIES = (
     "SELECT * FROM s AS OF TIMESTAMP 20000 WHERE v > 3 ORDER BY v;",
     "SELECT w, WINDOWSTART, COUNT(*), SUM(v) FROM s WINDOW TUMBLING (SIZE 5 SECONDS) GROUP BY w "

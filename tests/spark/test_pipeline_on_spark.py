@@ -15,8 +15,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
 from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.service.session import Session
-from tests.spark.java import missing
-from tests.spark.test_backfilling_on_spark import QUICK
+from tests.spark.java import QUICK, missing
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_backfilling import PEOPLE, QUERIES, fill
 
