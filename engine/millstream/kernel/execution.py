@@ -10,9 +10,7 @@ import pyarrow as pa
 from millstream.operators.compile import OUT
 from millstream.operators.program import Call, Program, Repeat, Sql, Step, Upsert
 from millstream.state.store import Session
-
-_SMALL = 1000
-"""Relations of at most so many rows may stay registered until the next run replaces them."""
+from millstream.state.views import FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +52,24 @@ def _reads(step: Step, target: str | None) -> bool:
 
 @dataclass(slots=True)
 class _Running:
-    """One run: relations by name, those that SQL sees, and what was written."""
+    """One run: relations by name, and what was written. `few`: its input is a few rows."""
 
     session: Session
     relations: dict[str, pa.Table]
-    registered: set[str]
     written: list[tuple[str, pa.Table]]
+    few: bool
 
     def show(self, name: str) -> None:
         """Make a relation visible to SQL."""
-        self.session.connection.register(name, self.relations[name])
-        self.registered.add(name)
+        self.session.views.show(name, self.relations[name])
 
     def step(self, step: Step, *, visible: bool) -> None:
         """Run one step."""
         match step:
             case Sql(None, text):
-                self.session.connection.execute(text)
+                self.session.views.execute(text, few=self.few)
             case Sql(target, text):
-                table = self.session.connection.sql(text).to_arrow_table()
-                self.relations[str(target)] = table
+                self.relations[str(target)] = self.session.views.query(text, few=self.few)
             case Call(target, _, function, needed):
                 self.relations[target] = function({name: self.relations[name] for name in needed})
             case Repeat(until_empty, steps):
@@ -99,15 +95,14 @@ def run_steps(
 
     Raises duckdb.Error when a step fails; the session's transaction is then void.
     """
-    running = _Running(session, dict(inputs), set(), [])
+    few = all(table.num_rows <= FEW for table in inputs.values())
+    running = _Running(session, dict(inputs), [], few)
     session.begin()
     for name in inputs:
         running.show(name)
     for step, visible in steps:
         running.step(step, visible=visible)
-    for name in running.registered:
-        if running.relations[name].num_rows > _SMALL:
-            session.connection.unregister(name)
+    session.views.release()
     return running.relations, running.written
 
 

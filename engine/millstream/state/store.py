@@ -28,6 +28,7 @@ from millstream.state.tables import (
     sought_text,
     stored_place,
 )
+from millstream.state.views import FEW, Views
 
 _POSITIONS = '"$positions"'
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -190,8 +191,9 @@ class Store:
 class Session:
     """One sub-topology's tables, written in one transaction that `commit` ends.
 
-    `connection` resolves the tables by their bare names. A statement that fails aborts the
-    transaction (DuckDB has no savepoints): the caller rolls back and writes again what it kept.
+    `connection` resolves the tables by their bare names; `views` show it relations. A statement
+    that fails aborts the transaction (DuckDB has no savepoints): the caller rolls back and writes
+    again what it kept.
     """
 
     def __init__(
@@ -199,6 +201,7 @@ class Session:
     ) -> None:
         self.tables = {table.name: table for table in tables}
         self.connection = store.cursor()
+        self.views = Views(self.connection)
         self._query = query_id
         self._subtopology = subtopology
         self._positions = f"{quoted(store.database)}.main.{_POSITIONS}"
@@ -247,7 +250,7 @@ class Session:
     ) -> None:
         """Write rows by key; those with `$deleted` = TRUE are removed. At most one row per key.
 
-        `registered`: the name under which `connection` knows `rows` already. `fresh`: there are
+        `registered`: the name under which `views` shows `rows` already. `fresh`: there are
         no rows of these keys yet.
         """
         if rows.num_rows == 0:
@@ -255,23 +258,25 @@ class Session:
         self.begin()
         table = self.tables[name]
         source = registered or "$rows"
+        few = rows.num_rows <= FEW
         if registered is None:
-            self.connection.register(source, rows)
+            self.views.show(source, rows)
         columns = ", ".join(map(quoted, columns_of(table)))
         deleting = DELETED in rows.column_names
         if deleting or not (fresh or indexed(table)):
-            self.connection.execute(delete_text(table, source))
+            self.views.execute(delete_text(table, source), few=few)
         many = indexed(table) and rows.num_rows >= _MANY
         chosen = ", ".join(f"r.{quoted(column)}" for column in columns_of(table))
-        self.connection.execute(
+        self.views.execute(
             f"INSERT {'OR REPLACE ' if indexed(table) else ''}INTO {quoted(name)} ({columns}) "
             f"SELECT {chosen} FROM {quoted(source)} r"
             f"{stored_place(table) if many else ''}"
             f"{f' WHERE NOT r.{quoted(DELETED)}' if deleting else ''}"
-            f"{' ORDER BY t.rowid' if many else ''}"
+            f"{' ORDER BY t.rowid' if many else ''}",
+            few=few,
         )
         if registered is None:
-            self.connection.unregister(source)
+            self.views.release()
 
     def commit(self, positions: Mapping[int, int], written: Mapping[int, int] = _NONE) -> None:
         """Make everything durable, with the changelog position of each partition and the rows
@@ -294,6 +299,7 @@ class Session:
         except duckdb.Error as error:
             with suppress(duckdb.Error):
                 self.connection.execute("ROLLBACK")
+            self.views.forget()
             raise UnavailableError(
                 "the state could not be written",
                 detail=str(error),
@@ -308,6 +314,7 @@ class Session:
         if self._open:
             self._open = False
             self.connection.execute("ROLLBACK")
+            self.views.forget()
 
     def close(self) -> None:
         """Roll back and close; idempotent."""

@@ -1,0 +1,80 @@
+"""The Arrow tables that SQL of one connection sees by name, and its statements over them."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+FEW = 1000
+"""Up to so many rows, binding a statement anew takes longer than running it."""
+
+
+class _View:
+    """What DuckDB has bound a name to; it asks for the rows at each run."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class Views:
+    """Names keep standing for relations of one schema while the rows behind them change, so that
+    statements which run again and again over few rows are prepared, the second time they run."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._views: dict[str, _View] = {}
+        self._seen: dict[str, str | None] = {}
+        """What was run before over few rows, with its name once it is prepared."""
+        self._prepared = 0
+
+    def show(self, name: str, table: pa.Table) -> None:
+        """Let `name` stand for these rows."""
+        view = self._views.get(name)
+        if view is not None and view.table.schema.equals(table.schema, check_metadata=True):
+            view.table = table
+            return
+        self._forget_statements()
+        self._views[name] = view = _View(table)
+        self._connection.register(name, view)
+
+    def release(self) -> None:
+        """Let go of all rows but a few."""
+        for view in self._views.values():
+            if view.table.num_rows > FEW:
+                view.table = view.table.schema.empty_table()
+
+    def forget(self) -> None:
+        """Names that came to be in a transaction have gone with it."""
+        self._views.clear()
+        self._forget_statements()
+
+    def query(self, text: str, *, few: bool) -> pa.Table:
+        """The rows of a SELECT. `few`: it runs over few rows, as it often may."""
+        return self._connection.sql(self._statement(text, few=few)).to_arrow_table()
+
+    def execute(self, text: str, *, few: bool) -> None:
+        """Run a statement that gives no rows."""
+        self._connection.execute(self._statement(text, few=few))
+
+    def _statement(self, text: str, *, few: bool) -> str:
+        if not few:
+            return text
+        if text not in self._seen:
+            self._seen[text] = None
+            return text
+        name = self._seen[text]
+        if name is None:
+            self._prepared += 1
+            name = f"statement_{self._prepared}"
+            self._connection.execute(f"PREPARE {name} AS {text}")
+            self._seen[text] = name
+        return f"EXECUTE {name}"
+
+    def _forget_statements(self) -> None:
+        for name in self._seen.values():
+            if name is not None:
+                self._connection.execute(f"DEALLOCATE {name}")
+        self._seen.clear()
