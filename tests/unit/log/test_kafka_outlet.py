@@ -4,7 +4,7 @@ itself simulates."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,14 @@ def appended(topic: str, partition: int, batch: pa.Table) -> Appended[pa.Table]:
     return Appended(topic, partition, batch, batch.num_rows)
 
 
+def written(
+    outlet: Outlet, batches: Sequence[Appended[pa.Table]], seconds: float = PATIENCE_S
+) -> Mapping[Place, int]:
+    """The ends, after all of it was acknowledged."""
+    outlet.hand(batches)
+    return outlet.settle(seconds)
+
+
 def taken(intake: MessageIntake, records: int) -> dict[Place, list[dict[str, Any]]]:
     """The next so many records, by partition."""
     found: dict[Place, list[dict[str, Any]]] = {}
@@ -93,9 +101,7 @@ def test_what_is_sent_is_written(
     @given(st.lists(st.tuples(st.sampled_from((0, 1)), batches()), min_size=1, max_size=4))
     def check(sent: list[tuple[int, pa.Table]]) -> None:
         firsts = dict(ends)
-        ends.update(
-            outlet.send([appended(topic, *item) for item in sent if len(item[1])], PATIENCE_S)
-        )
+        ends.update(written(outlet, [appended(topic, *item) for item in sent if len(item[1])]))
         found = taken(intake, sum(len(batch) for _, batch in sent))
         for place, first in firsts.items():
             mine = [batch for partition, batch in sent if partition == place[1]]
@@ -113,7 +119,7 @@ def test_a_full_queue_is_waited_for(
     _, topic = fresh(opened, request)
     outlet = opened({"queue.buffering.max.messages": 7})
     batch = raw_batch([(b"%d" % row, b"v" * row, row + 1) for row in range(300)])
-    ends = outlet.send([appended(topic, 3, batch)], PATIENCE_S)
+    ends = written(outlet, [appended(topic, 3, batch)])
     assert ends == {(topic, 3): 300}
     intake = MessageIntake(consumer_config(servers, "g", {}))
     intake.assign([TopicPartition(topic, 3, 0)])
@@ -128,14 +134,14 @@ def test_a_record_that_is_too_large_is_named(
     outlet = opened({"message.max.bytes": 2000})
     batch = raw_batch([(b"small", b"v", 1), (b"large", b"v" * 5000, 1), (b"last", None, 1)])
     with pytest.raises(StatementError, match=rf"'{topic}', partition 2: .* 5,005 .*b'large'"):
-        outlet.send([appended(topic, 2, batch)], PATIENCE_S)
+        written(outlet, [appended(topic, 2, batch)])
 
 
 def test_without_a_broker_it_is_an_error_that_asks_for_an_abort(opened: Opened) -> None:
     outlet = opened({"bootstrap.servers": "127.0.0.1:1"})
     batch = raw_batch([(b"k", b"v", 1)])
     with pytest.raises(KafkaException, match="Not all records") as raised:
-        outlet.send([appended("t", 0, batch)], 0.05)
+        written(outlet, [appended("t", 0, batch)], seconds=0.05)
     assert raised.value.args[0].txn_requires_abort()
     outlet.producer.purge()
 
@@ -144,7 +150,7 @@ def test_a_partition_that_is_not_there(opened: Opened, request: pytest.FixtureRe
     outlet, topic = fresh(opened, request)
     batch = raw_batch([(b"k", b"v", 1)])
     with pytest.raises(KafkaException) as raised:
-        outlet.send([appended(topic, 99, batch)], PATIENCE_S)
+        written(outlet, [appended(topic, 99, batch)])
     assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
@@ -154,9 +160,9 @@ def test_what_failed_before_does_not_count(
     outlet, topic = fresh(opened, request)
     good = appended(topic, 0, raw_batch([(b"k", b"v", 1)]))
     with pytest.raises(KafkaException):
-        outlet.send([good, appended(topic, 99, good.batch)], PATIENCE_S)
+        written(outlet, [good, appended(topic, 99, good.batch)])
     outlet.producer.flush(PATIENCE_S)
-    assert outlet.send([good, good], PATIENCE_S) == {(topic, 0): 3}
+    assert written(outlet, [good, good]) == {(topic, 0): 3}
 
 
 def test_a_closed_one_refuses(opened: Opened) -> None:
@@ -164,7 +170,7 @@ def test_a_closed_one_refuses(opened: Opened) -> None:
     outlet.close()
     outlet.close()
     with pytest.raises(RuntimeError, match="closed"):
-        outlet.send([appended("t", 0, raw_batch([(b"k", b"v", 1)]))], PATIENCE_S)
+        written(outlet, [appended("t", 0, raw_batch([(b"k", b"v", 1)]))])
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +196,7 @@ def test_buffers_that_are_not_right(servers: str, ends: list[int]) -> None:
     batch = batch.set_column(2, "key", pa.Array.from_buffers(pa.binary(), 2, buffers))
     found[:] = ends  # Arrow has looked
     with pytest.raises(KafkaException) as raised:
-        outlet.send([appended("damaged", 0, batch)], PATIENCE_S)
+        written(outlet, [appended("damaged", 0, batch)])
     assert raised.value.args[0].code() == KafkaError._BAD_MSG
     outlet.producer.flush(PATIENCE_S)
     outlet.close()

@@ -59,7 +59,7 @@ _PRODUCER: Settings = {
     "enable.idempotence": True,
     "acks": "all",
     "compression.type": "lz4",
-    "linger.ms": 5,
+    "linger.ms": 1,
     "batch.size": 1_000_000,
     "batch.num.messages": 100_000,
     "message.max.bytes": 10_000_000,

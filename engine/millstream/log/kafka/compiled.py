@@ -92,6 +92,9 @@ class BatchOutlet:
             raise UnavailableError("Could not show the producer to the compiled library")
         self._opened: tuple[Producer, int] | None = producer, handle
         """The handle is good as long as the producer is held."""
+        self._handed: Sequence[Appended[pa.Table]] = ()
+        self._places: dict[Place, int] = {}
+        """Where the library counts what was handed over last."""
 
     @property
     def producer(self) -> Producer:
@@ -103,23 +106,33 @@ class BatchOutlet:
         """What the client that is written to calls itself."""
         return str(self._library.ms_outlet_name(self._open()[1]).decode())
 
-    def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
+    def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """See `Outlet`."""
         producer, handle = self._open()
-        places: dict[Place, int] = {}
+        self._forget(handle)
+        self._handed = appended
+        for item in appended:
+            place = item.topic, item.partition
+            self._places[place] = self._place(handle, place)
+            table = item.batch
+            if not table.schema.equals(RAW_SCHEMA):
+                table = table.cast(RAW_SCHEMA)
+            for batch in table.to_batches():
+                self._append(producer, handle, self._places[place], place, batch)
+
+    def settle(self, seconds: float) -> Mapping[Place, int]:
+        """See `Outlet`."""
+        producer, handle = self._open()
+        producer.flush(seconds)
         try:
-            for item in appended:
-                place = item.topic, item.partition
-                places[place] = self._place(handle, place)
-                table = item.batch
-                if not table.schema.equals(RAW_SCHEMA):
-                    table = table.cast(RAW_SCHEMA)
-                for batch in table.to_batches():
-                    self._append(producer, handle, places[place], place, batch)
-            producer.flush(seconds)
-            return {place: self._end(handle, place, at, appended) for place, at in places.items()}
+            return {place: self._end(handle, place, at) for place, at in self._places.items()}
         finally:
-            self._library.ms_clear(handle)
+            self._forget(handle)
+
+    def _forget(self, handle: int) -> None:
+        self._handed = ()
+        self._places.clear()
+        self._library.ms_clear(handle)
 
     def _place(self, handle: int, place: Place) -> int:
         index: int = self._library.ms_place(handle, place[0].encode(), place[1])
@@ -142,18 +155,18 @@ class BatchOutlet:
                 raise KafkaException(KafkaError(error.value))
             since = wait_for_room(producer, since) if error.value and not more else None
 
-    def _end(
-        self, handle: int, place: Place, index: int, appended: Sequence[Appended[pa.Table]]
-    ) -> int:
+    def _end(self, handle: int, place: Place, index: int) -> int:
         found = Delivered()
         known = self._library.ms_delivered(handle, index, ctypes.byref(found)) == 0
         if known and found.delivered == found.taken and not found.error:
             return int(found.end)
-        raise not_delivered(place, appended, found.error or KafkaError._TIMED_OUT)
+        raise not_delivered(place, self._handed, found.error or KafkaError._TIMED_OUT)
 
     def close(self) -> None:
         """See `Outlet`."""
-        self._opened = None
+        if self._opened is not None:
+            self._forget(self._opened[1])
+            self._opened = None
 
     def _open(self) -> tuple[Producer, int]:
         if self._opened is None:

@@ -32,10 +32,15 @@ class Outlet(Protocol):
         """The client, which the transactions are of."""
         ...
 
-    def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
-        """Hand over the batches, each in its order, and wait until all is acknowledged: the offset
-        after the last record of each partition. Raises StatementError for records that are
-        refused, KafkaException when not every record is known to be delivered in time."""
+    def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:
+        """Hand over the batches, each in its order, without waiting. Raises StatementError for a
+        record that the client refuses."""
+        ...
+
+    def settle(self, seconds: float) -> Mapping[Place, int]:
+        """Wait until all that was handed over last is acknowledged: the offset after the last
+        record of each partition. Raises StatementError for records that are refused,
+        KafkaException when not every record is known to be delivered in time."""
         ...
 
     def close(self) -> None:
@@ -48,6 +53,9 @@ class MessageOutlet:
 
     def __init__(self, config: Settings) -> None:
         self._producer: Producer | None = Producer(config)
+        self._handed: Sequence[Appended[pa.Table]] = ()
+        self._ends: dict[Place, int] = {}
+        self._failed: dict[Place, KafkaError] = {}
 
     @property
     def producer(self) -> Producer:
@@ -56,10 +64,12 @@ class MessageOutlet:
             raise RuntimeError("Producer closed")
         return self._producer
 
-    def send(self, appended: Sequence[Appended[pa.Table]], seconds: float) -> Mapping[Place, int]:
+    def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:
         """See `Outlet`."""
+        self._handed = appended
         ends: dict[Place, int] = {}
         failed: dict[Place, KafkaError] = {}
+        self._ends, self._failed = ends, failed
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             place = message.topic() or "", message.partition() or 0
@@ -76,11 +86,14 @@ class MessageOutlet:
                 if refused.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
                     raise
                 raise too_large(place, item.batch) from refused
+
+    def settle(self, seconds: float) -> Mapping[Place, int]:
+        """See `Outlet`."""
         if self.producer.flush(seconds):
-            raise not_delivered(None, appended, KafkaError._TIMED_OUT)
-        for place, error in failed.items():
-            raise not_delivered(place, appended, error.code())
-        return ends
+            raise not_delivered(None, self._handed, KafkaError._TIMED_OUT)
+        for place, error in self._failed.items():
+            raise not_delivered(place, self._handed, error.code())
+        return self._ends
 
     def close(self) -> None:
         """See `Outlet`."""

@@ -145,8 +145,7 @@ class KafkaWriter:
         ends: dict[Place, int] = {}
         try:
             producer.begin_transaction()
-            self._send(producer, appended, ends)
-            if group is not None and not self._send_positions(producer, group, positions):
+            if not self._send(producer, appended, ends, group, positions):
                 return self._abort(producer)
         except _FAILURES as error:
             return self._given_up(producer, error)
@@ -173,16 +172,22 @@ class KafkaWriter:
         producer: Producer,
         appended: Sequence[Appended[pa.Table]],
         ends: dict[Place, int],
-    ) -> None:
+        group: str | None,
+        positions: Mapping[Place, int],
+    ) -> bool:
+        """Records and positions, at the same time; whether this writer may move the latter."""
+        seconds = self._patience.commit_seconds
         try:
-            ends.update(self._outlet.send(appended, self._patience.commit_seconds))
+            self._outlet.hand(appended)
+            try:
+                return group is None or self._send_positions(producer, group, positions)
+            finally:
+                # An abort while records of the transaction are on their way was seen to be a fatal
+                # error (2.16).
+                ends.update(self._outlet.settle(seconds))
         except StatementError:
-            # An abort while records of the transaction are on their way was seen to be a fatal
-            # error (2.16).
-            producer.flush(self._patience.commit_seconds)
-            again(
-                lambda: producer.abort_transaction(REQUEST_SECONDS), self._patience.commit_seconds
-            )
+            producer.flush(seconds)
+            again(lambda: producer.abort_transaction(REQUEST_SECONDS), seconds)
             raise
 
     def _send_positions(
