@@ -38,6 +38,7 @@ from millstream_server.rows.framing import (
     Framing,
     Objects,
     PlainArray,
+    Texts,
 )
 from millstream_server.rows.protobuf import ProtobufObjects
 from millstream_server.server import Server
@@ -103,9 +104,11 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
     wanted = asked(parsed_body(await body_of(request, server)))
     await server.caught_up(wanted.after_command)
     session = server.session(wanted)
-    found = await server.lookups.find(wanted, principal_of(request), session)
+    framing = framing_of(kind, pull=True)
+    found = await server.lookups.find(
+        wanted, principal_of(request), session, as_table=not isinstance(framing, Texts)
+    )
     if found is not None:
-        framing = framing_of(kind, pull=True)
         return Response(queries.whole(found, framing), media_type=framing.media_type)
     answer = await started(server, wanted, principal_of(request))
     if answer.prints:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -13,8 +14,10 @@ from millstream.service.session import Session
 from millstream.service.text import Piece
 from millstream_server.failures import FORBIDDEN, RefusedError
 from millstream_server.guarding.guard import OpenDoor
-from millstream_server.guarding.principal import Principal
+from millstream_server.guarding.principal import ANONYMOUS, Principal
+from millstream_server.requests import Asked
 from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.rows.lookups import Found, Lookups
 from tests.served import served
 from tests.server.conftest import Door
 
@@ -58,6 +61,22 @@ def test_columns_may_be_chosen_and_renamed(shop: Door) -> None:
     header, row = shop.query(sql).splitlines()
     assert json.loads(header)["columnNames"] == ["SPENT", "CUSTOMER"]
     assert row == '[20.00,"bob"]'
+
+
+def test_names_may_be_swapped(shop: Door) -> None:
+    sql = "SELECT total AS customer, customer AS total FROM spending WHERE customer = 'bob';"
+    assert shop.query(sql).splitlines()[1:] == ['[20.00,"bob"]']
+
+
+def test_columns_may_be_computed_from_the_state(shop: Door) -> None:
+    shop.ksql(
+        "CREATE TABLE means AS SELECT customer, AVG(amount) AS mean, COUNT(*) + 1 AS more"
+        " FROM orders GROUP BY customer HAVING COUNT(*) > 1;"
+    )
+    shop.engine.drain()
+    for key in ("ann", "bob"):
+        by_key = f"SELECT more, customer, mean, mean AS again FROM means WHERE customer = '{key}'"
+        assert shop.query(f"{by_key};") == shop.query(f"{by_key} AND true;")
 
 
 def test_they_count_among_the_pull_queries(shop: Door) -> None:
@@ -123,6 +142,43 @@ class NotAnn(OpenDoor):
     def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
         if "ann" in statement.text:
             raise RefusedError(FORBIDDEN, "not ann")
+
+
+def asked_at_once(door: Door, guard: OpenDoor, *texts: str) -> list[Found | BaseException | None]:
+    """What each gets; the first has been asked before, so that all wait for the same answer."""
+    lookups = Lookups(door.engine, guard, 1, nullcontext)
+
+    async def find(text: str) -> Found | None:
+        return await lookups.find(Asked(text), ANONYMOUS, Session(), as_table=False)
+
+    async def find_all() -> list[Found | BaseException | None]:
+        await find(texts[0])
+        return await asyncio.gather(*map(find, texts), return_exceptions=True)
+
+    try:
+        return asyncio.run(find_all())
+    finally:
+        lookups.close()
+
+
+def test_a_row_that_cannot_be_shown_is_nobody_else_s_business(door: Door) -> None:
+    door.ksql(ALL_TYPES)
+    year_10000 = "FROM_UNIXTIME(253402300800000)"
+    door.ksql(f"INSERT INTO many (k, t) VALUES ('far', {year_10000});")
+    door.engine.drain()
+    texts = [f"SELECT k, t FROM latest WHERE k = '{key}';" for key in ("x", "far")]
+    right, wrong = asked_at_once(door, OpenDoor(), *texts)
+    assert isinstance(right, Found)
+    assert right.rows == ['["x","2024-01-02T03:04:05.678"]']
+    assert isinstance(wrong, Exception)
+
+
+def test_who_may_not_ask_is_nobody_else_s_business(shop: Door) -> None:
+    bob = BY_KEY.replace("ann", "bob")
+    right, wrong = asked_at_once(shop, NotAnn(), bob, BY_KEY)
+    assert isinstance(right, Found)
+    assert right.rows == ['["bob",20.00]']
+    assert isinstance(wrong, RefusedError)
 
 
 def test_each_key_is_authorised(shop: Door) -> None:

@@ -78,16 +78,19 @@ def meta_names(setting: Setting) -> tuple[str, ...]:
 
 def select_text(part: Part, setting: Setting) -> str:
     """The SELECT of a part: the schema's columns, then the bookkeeping ones."""
-    columns = quoted(names(part.schema))
-    texts = part.columns if part.columns is not None else columns
-    meta = dict(part.meta)
-    items = [aliased(text, name) for text, name in zip(texts, columns, strict=True)]
-    for name in quoted(meta_names(setting)):
-        items.append(aliased(meta.get(name, name), name))
+    items = [aliased(text, name) for name, text in column_texts(part, setting).items()]
     if part.origin is not None:
         items.append(aliased(part.origin, ORIGIN))
     where = f"\nWHERE {' AND '.join(part.where)}" if part.where else ""
     return f"SELECT {', '.join(items)}\nFROM {part.source}{where}"
+
+
+def column_texts(part: Part, setting: Setting) -> dict[str, str]:
+    """The text of each column of a part under its identifier; see `select_text`."""
+    columns, meta = quoted(names(part.schema)), dict(part.meta)
+    texts = part.columns if part.columns is not None else columns
+    bookkeeping = {name: meta.get(name, name) for name in quoted(meta_names(setting))}
+    return dict(zip(columns, texts, strict=True)) | bookkeeping
 
 
 def aliased(text: str, name: str) -> str:

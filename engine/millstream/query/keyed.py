@@ -4,20 +4,22 @@ means the same whatever the key is."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
+from millstream.model.batch import ROWTIME
 from millstream.model.expressions import ColumnRef
 from millstream.model.physical import physical_names
 from millstream.model.schema import Schema
-from millstream.operators.sql import identifier
-from millstream.query.conditions import Condition, Value, condition_sql
+from millstream.operators.relation import quoted
+from millstream.operators.sql import identifier, literal
+from millstream.operators.view import View
+from millstream.query.conditions import Value
 from millstream.query.pull import Pull
 from millstream_parser import Values
 from millstream_parser.statements import Query
 
-ASKED = "$asked"
 TEXT_MAX = 10_000
 _ONE_KEY = re.compile(r"""([^'"`\-/$;]*=\s*)(?:'((?:[^'\\$]|'')*)'|([0-9]{1,9}))\s*;?\s*""")
 """A text whose only constant with quotes, or last number, ends it and is compared with something.
@@ -73,10 +75,18 @@ def key_column(query: Query, plan: Pull, key: Schema) -> str | None:
     return column if key.names == (column,) else None
 
 
-def keys_sql(plan: Pull, relation: str, schema: Schema, column: str, keys: Sequence[Value]) -> str:
-    """The query for many keys at once: its columns, and `$asked`, the key of each row. `relation`
-    has the physical columns of `schema`."""
-    physical = dict(zip(schema.names, physical_names(schema.names), strict=True))
-    where = condition_sql(Condition(column, "=", tuple(keys)), physical)
-    asked = f"{identifier(physical[column])} AS {identifier(ASKED)}"
-    return f"SELECT {plan.select}, {asked} FROM {relation} WHERE {where}"
+def keys_sql(plan: Pull, view: View, schema: Schema, column: str) -> str:
+    """The query for many keys at once, up to the first of them: `with_keys` ends it. Its rows have
+    its columns, then the key that is asked for. `view` has the physical columns of `schema`."""
+    physical = dict(zip(schema.names, quoted(physical_names(schema.names)), strict=True))
+    physical.setdefault("ROWTIME", identifier(ROWTIME))
+    chosen = [physical[e.name] for e in plan.expressions[:-1] if isinstance(e, ColumnRef)]
+    names = quoted(physical_names(plan.schema.names))
+    key = physical[column]
+    items = [*zip(chosen, names, strict=True), (key, identifier("$asked"))]
+    return view.select(items, f"{view.columns[key]} IN (")
+
+
+def with_keys(sql: str, keys: Iterable[Value]) -> str:
+    """The query of `keys_sql` for these keys; at least one."""
+    return f"{sql}{', '.join(map(literal, keys))})"

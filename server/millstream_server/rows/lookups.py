@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -18,13 +19,19 @@ from millstream.query.keyed import key_asked
 from millstream.service.engine import Engine
 from millstream.service.execution import check_running
 from millstream.service.session import Session
-from millstream.service.statements.keyed import KeyedPull, keyed_pull, keyed_rows
+from millstream.service.statements.keyed import (
+    KeyedPull,
+    Places,
+    keyed_pull,
+    keyed_rows,
+    keyed_table,
+)
 from millstream.service.text import Piece, parameters_for, parse_text
 from millstream_server.failures import RefusedError, refusal
 from millstream_server.guarding.guard import Guard
 from millstream_server.guarding.principal import Principal
 from millstream_server.requests import Asked
-from millstream_server.rows.values import row_texts
+from millstream_server.rows.values import texts_of
 
 SHAPES_MAX = 1_000
 """So many queries are kept prepared; then all are forgotten."""
@@ -55,33 +62,19 @@ class Shape:
         return pull is None or pull.holds(engine)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The rows of those who asked at the same time, and each of them as JSON."""
-
-    rows: pa.Table
-    texts: Sequence[str]
+Batch: TypeAlias = Sequence[str] | pa.Table
+"""The rows of those who asked at the same time: as JSON arrays, or as they are."""
+Answer: TypeAlias = tuple[Batch, Sequence[int]]
+"""Some rows of a batch, by their places."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer: some rows of a batch, by their places."""
+    """An answer."""
 
     schema: Schema
     heads: dict[str, bytes]
-    batch: Batch
-    places: Sequence[int]
-
-    def texts(self) -> list[str]:
-        """Its rows as JSON arrays."""
-        return [self.batch.texts[place] for place in self.places]
-
-    def table(self) -> pa.Table:
-        """Its rows."""
-        return self.batch.rows.take(pa.array(self.places, pa.int64()))
-
-
-Answer = tuple[Batch, Sequence[int]]
+    rows: list[str] | pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +86,21 @@ class Waiting:
     principal: Principal
     session: Session
     answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """What can be answered together: keys of one query, all as JSON or all as a table."""
+
+    pull: KeyedPull
+    as_table: bool
+
+    def rows(self, keys: Sequence[Value], engine: Engine) -> tuple[Batch, Places]:
+        """The rows of all keys, and which are each key's."""
+        if self.as_table:
+            return keyed_table(self.pull, keys, engine)
+        rows, places = keyed_rows(self.pull, keys, engine)
+        return texts_of(rows, self.pull.schema), places
 
 
 class Lookups:
@@ -111,10 +119,12 @@ class Lookups:
         self._guard = guard
         self._threads = ThreadPoolExecutor(threads, "millstream-lookup")
         self._known: dict[str, Shape] = {}
-        self._waiting: dict[KeyedPull, list[Waiting]] = {}
+        self._waiting: dict[_Together, list[Waiting]] = {}
         self._answering: set[asyncio.Future[None]] = set()
 
-    async def find(self, asked: Asked, principal: Principal, session: Session) -> Found | None:
+    async def find(
+        self, asked: Asked, principal: Principal, session: Session, *, as_table: bool
+    ) -> Found | None:
         """The answer to a pull query by key; None for any other statement, also one that is wrong.
         RefusedError where it may not be asked."""
         text = asked.sql
@@ -123,13 +133,14 @@ class Lookups:
             return None
         begins, key = split
         shape = self._shape(begins, asked)
-        pull = await asyncio.shield(shape.pull)
+        known = shape.pull
+        pull = known.result() if known.done() else await asyncio.shield(known)
         if pull is None:
             return None
         asking = Waiting(Piece(pull.statement, text, text), key, principal, session)
         with self._counted():
-            batch, places = await self._answered(pull, asking)
-        return Found(pull.plan.schema, shape.heads, batch, places)
+            batch, places = await self._answered(_Together(pull, as_table), asking)
+        return Found(pull.schema, shape.heads, _chosen(batch, places))
 
     def _shape(self, begins: str, asked: Asked) -> Shape:
         known = self._known.get(begins)
@@ -150,43 +161,56 @@ class Lookups:
         except MillstreamError:
             return None
 
-    async def _answered(self, pull: KeyedPull, asking: Waiting) -> Answer:
-        others = self._waiting.get(pull)
+    async def _answered(self, together: _Together, asking: Waiting) -> Answer:
+        others = self._waiting.get(together)
         if others is not None:
             others.append(asking)
         else:
-            self._waiting[pull] = [asking]
-            self._answering.add(task := asyncio.ensure_future(self._answer(pull)))
+            self._waiting[together] = [asking]
+            self._answering.add(task := asyncio.ensure_future(self._answer(together)))
             task.add_done_callback(self._answering.discard)
         return await asking.answer
 
-    async def _answer(self, pull: KeyedPull) -> None:
+    async def _answer(self, together: _Together) -> None:
         """Answer until nobody waits: those who come meanwhile are answered together, next time."""
         loop = asyncio.get_running_loop()
-        while waiting := self._waiting[pull]:
-            taken, self._waiting[pull] = waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
+        while waiting := self._waiting[together]:
+            taken, self._waiting[together] = waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
             answers: Sequence[Answer | Exception]
             try:
-                answers = await loop.run_in_executor(self._threads, self._rows, pull, taken)
-            except MillstreamError as error:
-                answers = [refusal(error, one.piece.text) for one in taken]
+                answers = await loop.run_in_executor(self._threads, self._answers, together, taken)
             except Exception as error:
                 answers = [error] * len(taken)
             for one, answer in zip(taken, answers, strict=True):
                 if not one.answer.done():
                     _settle(one.answer, answer)
             await asyncio.sleep(GATHER_S)
-        del self._waiting[pull]
+        del self._waiting[together]
 
-    def _rows(self, pull: KeyedPull, waiting: Sequence[Waiting]) -> list[Answer | RefusedError]:
+    def _answers(self, together: _Together, waiting: Sequence[Waiting]) -> list[Answer | Exception]:
         """Their answers; in a thread, as it may wait."""
-        check_running(self._engine)
         refused = [self._refused(one) for one in waiting]
-        keys = [one.key for one, error in zip(waiting, refused, strict=True) if error is None]
-        rows, places = keyed_rows(pull, keys, self._engine)
-        batch = Batch(rows, list(row_texts(rows, pull.plan.schema)))
-        each = iter(places)
-        return [(batch, next(each)) if error is None else error for error in refused]
+        asking = [one for one, error in zip(waiting, refused, strict=True) if error is None]
+        each = iter(self._found(together, asking))
+        return [next(each) if error is None else error for error in refused]
+
+    def _found(
+        self, together: _Together, asking: Sequence[Waiting]
+    ) -> Sequence[Answer | Exception]:
+        """What cannot be answered together is answered one by one: a row that fails is nobody's
+        business but of those who asked for it."""
+        if not asking:
+            return []
+        try:
+            check_running(self._engine)
+            batch, places = together.rows([one.key for one in asking], self._engine)
+        except Exception as error:
+            if len(asking) > 1:
+                return [answer for one in asking for answer in self._found(together, [one])]
+            if isinstance(error, MillstreamError):
+                return [refusal(error, asking[0].piece.text)]
+            return [error]
+        return [(batch, found) for found in places]
 
     def _refused(self, asking: Waiting) -> RefusedError | None:
         try:
@@ -199,6 +223,12 @@ class Lookups:
     def close(self) -> None:
         """Take no more questions."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _chosen(batch: Batch, places: Sequence[int]) -> list[str] | pa.Table:
+    if isinstance(batch, pa.Table):
+        return batch.take(pa.array(places, pa.int64()))
+    return [batch[place] for place in places]
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer | Exception) -> None:

@@ -115,11 +115,11 @@ def whole(found: Found, framing: Framing) -> bytes:
     """The body of the answer to a pull query by key."""
     if not isinstance(framing, Texts):
         header = framing.header(None, found.schema)
-        return header + framing.rows(found.table()) + framing.end(None)
+        return header + framing.rows(found.rows) + framing.end(None)
     header = found.heads.get(framing.media_type, b"")
     if not header:
         header = found.heads[framing.media_type] = framing.header(None, found.schema)
-    return header + framing.framed(found.texts()) + framing.end(None)
+    return header + framing.framed(found.rows) + framing.end(None)
 
 
 def _of_table(server: Server, piece: Piece) -> bool:

@@ -6,7 +6,7 @@ import base64
 import datetime
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -38,6 +38,16 @@ def row_texts(table: pa.Table, schema: Schema) -> Iterator[str]:
     if not columns:
         return iter(["[]"] * table.num_rows)
     return map("[{}]".format, map(",".join, zip(*columns, strict=True)))
+
+
+def texts_of(rows: Sequence[Sequence[Any]], schema: Schema) -> list[str]:
+    """As `row_texts`, of rows of Python values as DuckDB gives them; these begin with the columns
+    of `schema`."""
+    shown = [
+        map(_shower(column.type), values)
+        for column, values in zip(schema.columns, zip(*rows, strict=True), strict=False)
+    ]
+    return list(map("[{}]".format, map(",".join, zip(*shown, strict=True))))
 
 
 def _shower(kind: SqlType) -> Show:

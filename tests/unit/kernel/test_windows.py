@@ -12,7 +12,7 @@ from millstream.kernel.kernel import DuckKernel
 from millstream.model.expressions import AggregateCall
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.model.types import BIGINT, STRING
-from millstream.operators.view import view_text
+from millstream.operators.view import table_view
 from millstream.plan.nodes import Aggregate, Read, Window, Write
 from millstream.state.store import Store
 from millstream.testing.drawn import fetched, lines, raw
@@ -42,9 +42,10 @@ def windowed(kind: WindowKind, *, final: bool) -> SubTopology:
 
 
 def visible(store: Store, sub: SubTopology) -> list[tuple[object, ...]]:
-    text = view_text(sub, builtin_catalogue(), lambda name: store.table("Q", 0, name))
+    view = table_view(sub, builtin_catalogue(), lambda name: store.table("Q", 0, name))
+    assert view is not None
     cursor = store.cursor()
-    found = cursor.sql(f"SELECT K, WINDOWSTART, WINDOWEND, C FROM ({text}) ORDER BY ALL")
+    found = cursor.sql(f"SELECT K, WINDOWSTART, WINDOWEND, C FROM ({view.text}) ORDER BY ALL")
     rows = found.fetchall()
     cursor.close()
     return rows

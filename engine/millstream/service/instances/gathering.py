@@ -17,7 +17,7 @@ from millstream.model.physical import duckdb_type, physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
-from millstream.operators.view import view_text
+from millstream.operators.view import View, table_view
 from millstream.query.access import SEE_QUERIES
 from millstream.query.conditions import Condition, condition_sql, pinned
 from millstream.service.bounded import collected
@@ -47,11 +47,11 @@ def pull_schema(source: Source) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A table as its query keeps it: `text` is a SELECT of all that this engine's state has."""
+    """A table as its query keeps it: `view` is all that this engine's state has."""
 
     query_id: str
     last: SubTopology
-    text: str
+    view: View
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -78,12 +78,12 @@ def kept(source: Source, engine: Engine) -> Kept:
             hint="No query keeps the rows of this one.",
         )
     last = topology_of(engine, query_id, planned).subtopologies[-1]
-    text = view_text(
+    view = table_view(
         last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
     )
-    if text is None:
+    if view is None:
         raise StatementError(f"The `{source.name}` table isn't queryable: its query keeps no rows.")
-    return Kept(query_id, last, text)
+    return Kept(query_id, last, view)
 
 
 class Gathering:
@@ -124,7 +124,7 @@ class Gathering:
         table = kept(source, self.engine)
         routing = self.engine.routing
         if routing is None:
-            return table.text
+            return table.view.text
         ask = Ask(
             source.name,
             table.query_id,
@@ -188,7 +188,7 @@ def _of_partitions(table: Kept, partitions: frozenset[int], source: Source) -> s
     """The rows of some partitions alone: the state may have leftovers of others."""
     numbers = ", ".join(map(str, sorted(partitions)))
     held = f"{identifier(PART)} IN ({numbers})" if numbers else "FALSE"
-    return f"SELECT {_listed(source)} FROM ({table.text}) WHERE {held}"
+    return f"SELECT {_listed(source)} FROM ({table.view.text}) WHERE {held}"
 
 
 def answer(engine: Engine, ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -14,24 +15,28 @@ from millstream.model.errors import StatementError
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.build import Planned
 from millstream.query.conditions import Value
-from millstream.query.keyed import ASKED, key_column, keys_sql
-from millstream.query.pull import Pull
+from millstream.query.keyed import key_column, keys_sql, with_keys
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.instances.gathering import kept, pull_schema
 from millstream.service.statements.pulling import beyond_pull, planned_pull
 from millstream_parser import statements as s
 
+T = TypeVar("T")
+Rows = Sequence[tuple[Any, ...]]
+"""Rows that begin with the columns of a query."""
+Places = list[Sequence[int]]
+"""Which rows are each key's."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedPull:
-    """A pull query but for its key, in the world of one catalog."""
+    """A pull query but for its key, in the world of one catalog. `sql`: see `keys_sql`."""
 
     statement: s.SelectStatement
     source: Source
-    plan: Pull
-    rows: str
-    column: str
+    schema: Schema
+    sql: str
     catalog: Catalog
     kept_by: tuple[str, Planned]
 
@@ -67,27 +72,53 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
     table = kept(source, engine)
     assert isinstance(statement, s.SelectStatement)
     kept_by = (table.query_id, engine.plans[table.query_id])
-    return KeyedPull(statement, source, plan, table.text, column, catalog, kept_by)
+    sql = keys_sql(plan, table.view, pull_schema(source), column)
+    return KeyedPull(statement, source, plan.schema, sql, catalog, kept_by)
 
 
-def keyed_rows(
-    pull: KeyedPull, keys: Sequence[Value], engine: Engine
-) -> tuple[pa.Table, list[Sequence[int]]]:
-    """The rows of all the keys, all of one moment, and which of them are each key's. May wait."""
-    wanted = tuple(dict.fromkeys(keys))
-    schema = pull_schema(pull.source)
-    text = keys_sql(pull.plan, f"({pull.rows})", schema, pull.column, wanted)
+def keyed_rows(pull: KeyedPull, keys: Sequence[Value], engine: Engine) -> tuple[Rows, Places]:
+    """The rows of all the keys, all of one moment, as Python values. May wait."""
+
+    def rows(cursor: duckdb.DuckDBPyConnection, text: str) -> Rows:
+        # Half of what a relation costs, which is planned twice.
+        return cursor.execute(text).fetchall()
+
+    found = _found(pull, keys, engine, rows)
+    return found, _places(keys, [row[-1] for row in found])
+
+
+def keyed_table(pull: KeyedPull, keys: Sequence[Value], engine: Engine) -> tuple[pa.Table, Places]:
+    """As `keyed_rows`, as a table with the columns of the query."""
+
+    def table(cursor: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+        return cursor.sql(text).to_arrow_table()
+
+    found = _found(pull, keys, engine, table)
+    asked = found.num_columns - 1
+    rows = found.remove_column(asked).rename_columns(list(pull.schema.names))
+    return rows, _places(keys, found.column(asked).to_pylist())
+
+
+def _found(
+    pull: KeyedPull,
+    keys: Sequence[Value],
+    engine: Engine,
+    read: Callable[[duckdb.DuckDBPyConnection, str], T],
+) -> T:
     cursor = engine.store.cursor()
     try:
-        table = cursor.sql(text).to_arrow_table()
+        return read(cursor, with_keys(pull.sql, dict.fromkeys(keys)))
     except duckdb.Error as error:
         raise StatementError(
             f"The pull query on {pull.source.name} failed.", detail=reason(error)
         ) from error
     finally:
         cursor.close()
-    places: dict[Value, list[int]] = {key: [] for key in wanted}
-    for place, key in enumerate(table.column(ASKED).to_pylist()):
+
+
+def _places(keys: Sequence[Value], found: Sequence[Value]) -> Places:
+    """`found`: the key of each row."""
+    places: dict[Value, list[int]] = {key: [] for key in keys}
+    for place, key in enumerate(found):
         places[key].append(place)
-    rows = table.drop_columns([ASKED]).rename_columns(list(pull.plan.schema.names))
-    return rows, [places[key] for key in keys]
+    return [places[key] for key in keys]
