@@ -78,19 +78,21 @@ class Surroundings:
 def needs_of(statement: s.Statement, around: Surroundings, text: str) -> frozenset[Need]:
     """Everything the statement, whose own text is `text`, needs. Raises StatementError for a WITH
     clause that is wrong."""
-    found = {*_needs(statement, around), *_functions(statement, around)}
-    if isinstance(statement, s.SelectStatement) and _read_twice(statement):
+    # A call has a parenthesis: texts without one, most pull queries, need no search for calls.
+    called = functions_called(statement) if "(" in text else frozenset()
+    found = {*_needs(statement, around), *_functions(called, around)}
+    if isinstance(statement, s.SelectStatement) and _read_twice(statement, called):
         for name in _read_again(statement, text):
             found.update(_source(name, Operation.READ, around))
     return frozenset(found)
 
 
-def _read_twice(statement: s.SelectStatement) -> bool:
+def _read_twice(statement: s.SelectStatement, called: Collection[str]) -> bool:
     query = statement.query
     if query is None:
         return True
     beyond = query.joins or query.group_by or query.having is not None
-    return query.emit is None and bool(beyond or functions_called(statement))
+    return query.emit is None and bool(beyond or called)
 
 
 def _read_again(statement: s.SelectStatement, text: str) -> tuple[str, ...]:
@@ -205,8 +207,8 @@ def _source(name: str, operation: Operation, around: Surroundings) -> Iterator[N
         yield Need(Kind.TOPIC, source.topic, operation)
 
 
-def _functions(statement: s.Statement, around: Surroundings) -> Iterator[Need]:
-    """The users' functions that are called anywhere in the statement."""
-    if around.functions:
-        for name in functions_called(statement) & frozenset(around.functions):
+def _functions(called: Collection[str], around: Surroundings) -> Iterator[Need]:
+    """The users' functions among those that are called."""
+    for name in around.functions:
+        if name in called:
             yield Need(Kind.FUNCTION, name, Operation.USE)
