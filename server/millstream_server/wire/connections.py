@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from millstream_server.wire.protocols import Answering
+from millstream_server.wire.written import Written
 
 PEER = "millstream.peer"
 """Where a scope has the certificate that its client has shown, None for none."""
@@ -191,7 +192,7 @@ class Connection(asyncio.Protocol):
         match spoken(self._seen):
             case Speaks.PLAIN:
                 self._inner = self._connections.plain(self._peer)
-                self._inner.connection_made(self._transport)
+                self._inner.connection_made(Written(self._transport, asyncio.get_running_loop()))
                 self._connections.decided(self)
                 self._pass(self._inner, self._seen)
                 self._seen = b""
