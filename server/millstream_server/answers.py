@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from typing import Any
+import types
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+)
+from typing import Any, TypeVar, cast
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from millstream_server.failures import RefusedError
 from millstream_server.rows.values import text_of
+
+T = TypeVar("T")
 
 
 def objects(value: Any, media_type: str, status: int = 200) -> Response:
@@ -91,6 +101,32 @@ class Reading:
             async with asyncio.timeout(seconds):
                 while not self._ended and size <= bytes_max:
                     size += len((await self()).get("body", b""))
+
+
+async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """What `work` returns; TimeoutError where it waits for longer. Work that need not wait, as
+    reading a body that came with its head, is done without a timer, which costs as much."""
+    try:
+        waits_for = work.send(None)
+    except StopIteration as ended:
+        return cast(T, ended.value)
+    async with asyncio.timeout(seconds):
+        return await _resumed(work, waits_for)
+
+
+@types.coroutine
+def _resumed(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """The rest of a coroutine that has begun to wait."""
+    while True:
+        try:
+            try:
+                given = yield waits_for
+            except BaseException as error:
+                waits_for = work.throw(error)
+            else:
+                waits_for = work.send(given)
+        except StopIteration as ended:
+            return cast(T, ended.value)
 
 
 @contextlib.asynccontextmanager

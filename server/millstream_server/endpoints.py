@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from millstream.service.results import History
 from millstream.service.text import Piece
 from millstream_server import statements
-from millstream_server.answers import Streamed, ended_by_leaving, objects
+from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects
 from millstream_server.failures import (
     BAD_STATEMENT,
     TOO_LARGE,
@@ -50,17 +50,23 @@ QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
 
 async def body_of(request: Request, server: Server) -> bytes:
     """The whole body; RefusedError when it is too large, or does not come."""
-    found = bytearray()
+    settings = server.settings
     try:
-        async with asyncio.timeout(server.settings.body_seconds):
-            async for piece in request.stream():
-                found += piece
-                if len(found) > server.settings.body_bytes_max:
-                    raise RefusedError(
-                        TOO_LARGE, f"A request has at most {server.settings.body_bytes_max} bytes"
-                    )
+        return await in_time(_read(request, settings.body_bytes_max), settings.body_seconds)
     except TimeoutError as error:
         raise RefusedError(TOO_SLOW, "The request did not come in time") from error
+
+
+async def _read(request: Request, bytes_max: int) -> bytes:
+    found, more = bytearray(), True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        found += message.get("body", b"")
+        if len(found) > bytes_max:
+            raise RefusedError(TOO_LARGE, f"A request has at most {bytes_max} bytes")
+        more = message.get("more_body", False)
     return bytes(found)
 
 
