@@ -23,7 +23,7 @@ from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBU
 from millstream_server.server import Server
 
 Call = Callable[[Request, Server], Awaitable[Response]]
-Answering = Callable[[Request], Awaitable[Response]]
+Answering = Callable[[Scope, Receive], Awaitable[Response]]
 _LOG = logging.getLogger("millstream.server")
 
 
@@ -138,7 +138,7 @@ def application(server: Server, pages: Sequence[str] = ()) -> ASGIApp:
     )
     answers = {endpoint: _answer(endpoint, server) for endpoint in (*ENDPOINTS, described)}
     routes: list[BaseRoute] = [
-        Route(endpoint.path, answer, methods=[endpoint.method])
+        Route(endpoint.path, partial(_routed, answer), methods=[endpoint.method])
         for endpoint, answer in answers.items()
     ]
     routes.append(WebSocketRoute(websocket.PATH, partial(websocket.ws_query, server=server)))
@@ -171,8 +171,12 @@ class _Shortcut:
         if answer is None:
             await self.routes(scope, receive, send)
             return
-        response = await answer(Request(scope, receive))
+        response = await answer(scope, receive)
         await response(scope, receive, send)
+
+
+async def _routed(answer: Answering, request: Request) -> Response:
+    return await answer(request.scope, request.receive)
 
 
 async def _openapi(found: dict[str, object], request: Request, server: Server) -> Response:
@@ -186,10 +190,11 @@ async def _elsewhere(request: Request, error: Exception) -> Response:
 
 
 def _answer(endpoint: Endpoint, server: Server) -> Answering:
-    async def answer(request: Request) -> Response:
-        reading = Reading(request.receive)
+    async def answer(scope: Scope, receive: Receive) -> Response:
+        reading = Reading(receive)
+        request = Request(scope, reading)
         try:
-            return await _answered(endpoint, Request(request.scope, reading), server)
+            return await _answered(endpoint, request, server)
         except RefusedError as error:
             if "content-length" in request.headers:
                 await reading.rest(server.settings.body_bytes_max, server.settings.body_seconds)
