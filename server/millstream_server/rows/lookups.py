@@ -36,7 +36,7 @@ from millstream_server.rows.values import texts_of
 SHAPES_MAX = 1_000
 """So many queries are kept prepared; then all are forgotten."""
 TOGETHER_MAX = 200
-GATHER_S = 0.002
+GATHER_S = 0.005
 """So long those who ask again wait for others: a statement costs more than the keys in it."""
 
 
