@@ -36,8 +36,10 @@ from millstream_server.rows.values import texts_of
 SHAPES_MAX = 1_000
 """So many queries are kept prepared; then all are forgotten."""
 TOGETHER_MAX = 200
-GATHER_S = 0.005
-"""So long those who ask again wait for others: a statement costs more than the keys in it."""
+GATHER_EACH_S = 0.000_5
+GATHER_MAX_S = 0.005
+"""So long those who ask again wait for others, for each who was answered the last time, and at
+most: a statement costs more than the keys in it, but nobody waits where nobody else asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +90,8 @@ class Waiting:
     answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
 
 
-@dataclass(frozen=True, slots=True)
-class _Together:
-    """What can be answered together: keys of one query, all as JSON or all as a table."""
-
-    pull: KeyedPull
-    as_table: bool
-
-    def rows(self, keys: Sequence[Value], engine: Engine) -> tuple[Batch, Places]:
-        """The rows of all keys, and which are each key's."""
-        if self.as_table:
-            return keyed_table(self.pull, keys, engine)
-        rows, places = keyed_rows(self.pull, keys, engine)
-        return texts_of(rows, self.pull.schema), places
+Together: TypeAlias = tuple[KeyedPull, bool]
+"""What can be answered together: keys of one query, all as JSON or (True) all as a table."""
 
 
 class Lookups:
@@ -119,7 +110,7 @@ class Lookups:
         self._guard = guard
         self._threads = ThreadPoolExecutor(threads, "millstream-lookup")
         self._known: dict[str, Shape] = {}
-        self._waiting: dict[_Together, list[Waiting]] = {}
+        self._waiting: dict[Together, list[Waiting]] = {}
         self._answering: set[asyncio.Future[None]] = set()
 
     async def find(
@@ -139,7 +130,7 @@ class Lookups:
             return None
         asking = Waiting(Piece(pull.statement, text, text), key, principal, session)
         with self._counted():
-            batch, places = await self._answered(_Together(pull, as_table), asking)
+            batch, places = await self._answered((pull, as_table), asking)
         return Found(pull.schema, shape.heads, _chosen(batch, places))
 
     def _shape(self, begins: str, asked: Asked) -> Shape:
@@ -161,7 +152,7 @@ class Lookups:
         except MillstreamError:
             return None
 
-    async def _answered(self, together: _Together, asking: Waiting) -> Answer:
+    async def _answered(self, together: Together, asking: Waiting) -> Answer:
         others = self._waiting.get(together)
         if others is not None:
             others.append(asking)
@@ -171,7 +162,7 @@ class Lookups:
             task.add_done_callback(self._answering.discard)
         return await asking.answer
 
-    async def _answer(self, together: _Together) -> None:
+    async def _answer(self, together: Together) -> None:
         """Answer until nobody waits: those who come meanwhile are answered together, next time."""
         loop = asyncio.get_running_loop()
         while waiting := self._waiting[together]:
@@ -184,26 +175,24 @@ class Lookups:
             for one, answer in zip(taken, answers, strict=True):
                 if not one.answer.done():
                     _settle(one.answer, answer)
-            await asyncio.sleep(GATHER_S)
+            await asyncio.sleep(min(GATHER_MAX_S, GATHER_EACH_S * len(taken)))
         del self._waiting[together]
 
-    def _answers(self, together: _Together, waiting: Sequence[Waiting]) -> list[Answer | Exception]:
+    def _answers(self, together: Together, waiting: Sequence[Waiting]) -> list[Answer | Exception]:
         """Their answers; in a thread, as it may wait."""
         refused = [self._refused(one) for one in waiting]
         asking = [one for one, error in zip(waiting, refused, strict=True) if error is None]
         each = iter(self._found(together, asking))
         return [next(each) if error is None else error for error in refused]
 
-    def _found(
-        self, together: _Together, asking: Sequence[Waiting]
-    ) -> Sequence[Answer | Exception]:
+    def _found(self, together: Together, asking: Sequence[Waiting]) -> Sequence[Answer | Exception]:
         """What cannot be answered together is answered one by one: a row that fails is nobody's
         business but of those who asked for it."""
         if not asking:
             return []
         try:
             check_running(self._engine)
-            batch, places = together.rows([one.key for one in asking], self._engine)
+            batch, places = _rows(together, [one.key for one in asking], self._engine)
         except Exception as error:
             if len(asking) > 1:
                 return [answer for one in asking for answer in self._found(together, [one])]
@@ -223,6 +212,14 @@ class Lookups:
     def close(self) -> None:
         """Take no more questions."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _rows(together: Together, keys: Sequence[Value], engine: Engine) -> tuple[Batch, Places]:
+    pull, as_table = together
+    if as_table:
+        return keyed_table(pull, keys, engine)
+    rows, places = keyed_rows(pull, keys, engine)
+    return texts_of(rows, pull.schema), places
 
 
 def _chosen(batch: Batch, places: Sequence[int]) -> list[str] | pa.Table:
