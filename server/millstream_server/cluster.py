@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +21,7 @@ from millstream_server.endpoints import body_of, media_type, principal_of
 from millstream_server.entities import changed
 from millstream_server.entities.changed import Entity
 from millstream_server.entities.view import View
-from millstream_server.failures import INTERNAL_ONLY, MALFORMED, RefusedError, refusal
+from millstream_server.failures import MALFORMED, RefusedError, refusal
 from millstream_server.requests import parsed_body
 from millstream_server.server import Server, State
 
@@ -112,20 +113,34 @@ def _host(alive: bool, now: int, per_query: Entity, lags: Entity) -> Entity:
 
 
 async def heartbeat(request: Request, server: Server) -> Response:
-    """POST /heartbeat."""
-    raise _internal()
+    """POST /heartbeat. Nothing comes of it: servers hear of each other through the log."""
+    kind = media_type(request)
+    given = parsed_body(await body_of(request, server))
+    _check_host(given, "hostInfo")
+    if not _whole(given.get("timestamp")):
+        raise RefusedError(MALFORMED, "timestamp must be a whole number")
+    return objects({"ok": True}, kind)
 
 
 async def lag(request: Request, server: Server) -> Response:
-    """POST /lag."""
-    raise _internal()
+    """POST /lag. Nothing comes of it, as of a heartbeat."""
+    kind = media_type(request)
+    given = parsed_body(await body_of(request, server))
+    _check_host(given, "ksqlHost")
+    if not isinstance(given.get("hostStoreLags"), dict):
+        raise RefusedError(MALFORMED, "hostStoreLags must be an object")
+    return objects({"ok": True}, kind)
 
 
-def _internal() -> RefusedError:
-    return RefusedError(
-        INTERNAL_ONLY,
-        "Servers hear of each other through the log: nothing is to be told to this endpoint",
-    )
+def _check_host(given: Mapping[str, Any], name: str) -> None:
+    match given.get(name):
+        case {"host": str(), "port": port} if _whole(port):
+            return
+    raise RefusedError(MALFORMED, f"{name} must be an object with a host and a port")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 async def terminate(request: Request, server: Server) -> Response:

@@ -75,6 +75,7 @@ ANSWERS: dict[str, Any] = {
     ),
     "Metadata": _object("version clusterId", version=_TEXT, clusterId=_IDS),
     "Ids": _IDS,
+    "Taken": _object("ok", ok=_TRUTH),
     "Nothing": _object(),
 }
 """What endpoints give that give one JSON value."""

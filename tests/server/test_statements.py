@@ -163,6 +163,36 @@ def test_variables_and_properties_come_with_the_request(shop: Door) -> None:
     assert (error["@type"], error["error_code"]) == ("generic_error", 40000)
 
 
+HOST = {"host": "n1", "port": 8088}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/heartbeat", {"hostInfo": HOST, "timestamp": 1700000000000}, 200),
+        ("/heartbeat", {"hostInfo": HOST}, 400),
+        ("/heartbeat", {"hostInfo": HOST, "timestamp": True}, 400),
+        ("/heartbeat", {"hostInfo": {"host": "n1"}, "timestamp": 1}, 400),
+        ("/heartbeat", {"hostInfo": {"host": "n1", "port": "8088"}, "timestamp": 1}, 400),
+        ("/heartbeat", {"ksqlHost": HOST, "timestamp": 1}, 400),
+        ("/heartbeat", [], 400),
+        ("/lag", {"ksqlHost": HOST, "hostStoreLags": {"stateStoreLags": {}}}, 200),
+        ("/lag", {"ksqlHost": HOST}, 400),
+        ("/lag", {"ksqlHost": HOST, "hostStoreLags": []}, 400),
+        ("/lag", {"ksqlHost": None, "hostStoreLags": {}}, 400),
+    ],
+)
+def test_what_servers_of_ksqldb_tell_each_other(
+    door: Door, path: str, body: object, status: int
+) -> None:
+    answer = door.http.post(path, json=body)
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.json() == {"ok": True}
+    else:
+        assert answer.json()["error_code"] == 40000
+
+
 def test_a_command_is_waited_for(door: Door) -> None:
     (made,) = door.ksql(MADE)
     assert door.ksql("SHOW STREAMS;", commandSequenceNumber=made["commandSequenceNumber"])
