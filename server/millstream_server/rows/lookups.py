@@ -186,7 +186,7 @@ class Lookups:
         return [next(each) if error is None else error for error in refused]
 
     def _found(self, together: Together, asking: Sequence[Waiting]) -> Sequence[Answer | Exception]:
-        """What cannot be answered together is answered one by one: a row that fails is nobody's
+        """What cannot be answered together is answered by halves: a row that fails is nobody's
         business but of those who asked for it."""
         if not asking:
             return []
@@ -195,7 +195,8 @@ class Lookups:
             batch, places = _rows(together, [one.key for one in asking], self._engine)
         except Exception as error:
             if len(asking) > 1:
-                return [answer for one in asking for answer in self._found(together, [one])]
+                halves = asking[: len(asking) // 2], asking[len(asking) // 2 :]
+                return [answer for half in halves for answer in self._found(together, half)]
             if isinstance(error, MillstreamError):
                 return [refusal(error, asking[0].piece.text)]
             return [error]
