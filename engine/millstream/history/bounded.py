@@ -20,7 +20,7 @@ from millstream.log.log import (
     Writer,
 )
 from millstream.log.membership import Member
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import StatementError
 
 READ_BYTES = 16 << 20
@@ -52,7 +52,7 @@ class Feed:
                 following = records["offset"][-1].as_py() + 1
             taken.append(records)
             count, size, at = count + records.num_rows, size + records.nbytes, following
-        batch = pa.concat_tables(taken) if taken else RAW_SCHEMA.empty_table()
+        batch = pa.concat_tables(taken) if taken else NO_RECORDS
         last = index == len(self._kept) and (index == 0 or at == self._kept[index - 1][1])
         return batch, at, last and not self._reaches(index)
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from millstream.history.splits import Split
 from millstream.log.log import Fetched, Log
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS
 
 PIECE_RECORDS = 50_000
 
@@ -52,7 +52,7 @@ def read_through(
 def all_records(log: Log[pa.Table], split: Split) -> pa.Table:
     """The records of a split, all in memory."""
     pieces = (records for records, _ in read_through(log.read, split))
-    return pa.concat_tables([RAW_SCHEMA.empty_table(), *pieces])
+    return pa.concat_tables([NO_RECORDS, *pieces])
 
 
 def before(records: pa.Table, end: int) -> pa.Table:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.log.log import Batch
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS, RAW_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Batches(Generic[Batch]):
 
 
 def _join_tables(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables) if tables else RAW_SCHEMA.empty_table()
+    return pa.concat_tables(tables) if tables else NO_RECORDS
 
 
 def _place_table(table: pa.Table, first: int) -> pa.Table:

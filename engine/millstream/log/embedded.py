@@ -40,13 +40,12 @@ from millstream.log.logfile import LogFile
 from millstream.log.membership import Member, SoleMember
 from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import MillstreamError
 
 CHECKPOINT_BYTES = 64 << 20
 """Size of the write-ahead log at which `maintain` takes a checkpoint."""
 TAIL_BYTES = 32 << 20
-_NOTHING = RAW_SCHEMA.empty_table()
 
 
 class EmbeddedLog:
@@ -179,7 +178,7 @@ class EmbeddedLog:
 
     def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         if stop <= first:
-            return _NOTHING
+            return NO_RECORDS
         name = stored.topic.name
         try:
             with self._file.cursor() as cursor:

@@ -36,6 +36,8 @@ RAW_SCHEMA = pa.schema(
     ]
 )
 """One partition's records, ascending by offset. `offset` is ignored when appending."""
+NO_RECORDS = RAW_SCHEMA.empty_table()
+"""What most reads of many partitions find; making it takes longer than the read."""
 
 
 def raw_batch(

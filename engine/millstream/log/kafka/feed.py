@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 import pyarrow as pa
 
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import MillstreamError
 
 
@@ -71,7 +71,7 @@ class Feed:
                 break
             taken.append(piece.slice(0, count))
             count -= piece.num_rows
-        found = pa.concat_tables(taken) if taken else RAW_SCHEMA.empty_table()
+        found = pa.concat_tables(taken) if taken else NO_RECORDS
         if before is None or before >= self.next:
             return found
         return found.slice(0, int(np.searchsorted(found["offset"].to_numpy(), before)))

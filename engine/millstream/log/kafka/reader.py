@@ -23,7 +23,7 @@ from millstream.log.kafka.intake import Intake, News, Piece
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
 _POLL_SECONDS = 0.02
@@ -138,7 +138,8 @@ class KafkaReader:
             return self._nothing_yet(place, feed, offset, seconds)
         feed.awaited = None
         following = feed.next if at_end else batch["offset"][-1].as_py() + 1
-        return Fetched(*place, batch, batch.num_rows, following, at_end, int(batch.nbytes))
+        size = int(batch.nbytes) if batch.num_rows else 0
+        return Fetched(*place, batch, batch.num_rows, following, at_end, size)
 
     def _nothing_yet(
         self, place: Place, feed: Feed, offset: int, seconds: float
@@ -149,7 +150,7 @@ class KafkaReader:
         feed.awaited = now - seconds if feed.awaited is None else feed.awaited
         if now - feed.awaited >= REQUEST_SECONDS:
             raise _silence(place, offset)
-        return Fetched(*place, RAW_SCHEMA.empty_table(), 0, offset, False, awaited=True)
+        return Fetched(*place, NO_RECORDS, 0, offset, False, awaited=True)
 
     def _look(self, places: Sequence[Place], answered: Callable[[Ends], None]) -> None:
         def told(ends: Ends) -> None:

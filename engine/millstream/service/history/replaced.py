@@ -12,7 +12,7 @@ import pyarrow as pa
 from millstream.history.reading import all_records
 from millstream.history.splits import whole
 from millstream.log.log import Appended, Log
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NO_RECORDS, RAW_SCHEMA
 
 _LAST = (
     "SELECT key, value, n FROM {} QUALIFY row_number() OVER (PARTITION BY key ORDER BY n DESC) = 1"
@@ -47,7 +47,7 @@ def difference(
         own = [
             item.batch.cast(RAW_SCHEMA) for item in made if (item.topic, item.partition) == place
         ]
-        new = pa.concat_tables([RAW_SCHEMA.empty_table(), *own])
+        new = pa.concat_tables([NO_RECORDS, *own])
         rows = _changed(all_records(log, split), new)
         if rows.num_rows:
             yield Appended(*place, rows, rows.num_rows, rows.nbytes)
