@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from millstream.model.errors import UnavailableError
 from millstream.service.engine import Ended, Engine
 from millstream.topology.topology import INTERNAL_TOPIC
 
@@ -29,7 +30,10 @@ def take_back(engine: Engine, query_id: str) -> None:
     """Undo the start of a query that never came to be. Where others may be starting one of the
     same id at this moment, what that one would use stays."""
     drop_here(engine, query_id, commit=True)
-    erase(engine, query_id)
+    try:
+        erase(engine, query_id)
+    except UnavailableError:
+        engine.ended[query_id] = Ended(frozenset(), TRIES)
 
 
 def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
