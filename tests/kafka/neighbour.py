@@ -17,13 +17,13 @@ SHARING = InstanceSettings(session_timeout_ms=6_000, standby_replicas=1)
 
 
 @contextmanager
-def neighbour(servers: str, service: str) -> Iterator[None]:
+def neighbour(servers: str, service: str) -> Iterator[subprocess.Popen[str]]:
     """One more instance, which is killed in the end."""
     command = [sys.executable, "-m", "tests.kafka.neighbour", servers, service]
     made = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert made.stdout is not None and made.stdout.readline() == "ready\n"
-        yield
+        yield made
     finally:
         made.kill()
         made.wait()

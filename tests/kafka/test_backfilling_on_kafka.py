@@ -4,6 +4,7 @@ instance has the tasks goes on from there."""
 from __future__ import annotations
 
 import json
+import signal
 import uuid
 from collections.abc import Iterator
 from itertools import accumulate
@@ -128,6 +129,68 @@ def test_it_reads_what_is_committed(db: millstream.Database, servers: str, servi
     producer.abort_transaction(30)
     insert(db, 20, 30)
     until(lambda: answers(db, 30))
+
+
+def replacing(service: str, factor: int) -> str:
+    return (
+        f"CREATE OR REPLACE TABLE sums WITH (kafka_topic='{service}.sums', backfill='duckdb') AS"
+        f" SELECT k, COUNT(*) * {factor} AS c, SUM(n) AS s FROM numbers GROUP BY k;"
+    )
+
+
+def times(servers: str, topic: str, factor: int) -> dict[str, tuple[int, int]]:
+    """The last count of each key, which has to be a multiple, divided, and the sum."""
+    last = {key: each[-1] for key, each in changes(servers, topic).items()}
+    assert all(count % factor == 0 for count, _ in last.values())
+    return {key: (count // factor, total) for key, (count, total) in last.items()}
+
+
+def final(records: int) -> dict[str, tuple[int, int]]:
+    return {key: each[-1] for key, each in prefixes(records).items()}
+
+
+@pytest.mark.timeout(300)
+def test_a_table_is_made_anew_while_others_work_on_it(
+    db: millstream.Database, servers: str, service: str
+) -> None:
+    insert(db, 0, 40)
+    db.execute(sums(service))
+    (old,) = db.engine.catalog.queries
+    with neighbour(servers, service):
+        until(lambda: len(held_here(db.engine, old).active) == PARTITIONS // 2)
+        insert(db, 40, 50)
+        db.execute(replacing(service, 1000))
+        assert times(servers, f"{service}.sums", 1000) == final(50)
+        (new,) = db.engine.catalog.queries
+        assert new != old
+        until(lambda: len(held_here(db.engine, new).active) == PARTITIONS // 2)
+        insert(db, 50, 70)
+        until(lambda: times(servers, f"{service}.sums", 1000) == final(70))
+        db.execute(replacing(service, 7))
+        assert times(servers, f"{service}.sums", 7) == final(70)
+    until(
+        lambda: not [topic for topic in db.engine.log.topics() if f"{service}.{old}-" in topic.name]
+    )
+
+
+@pytest.mark.timeout(300)
+def test_one_who_slept_does_not_write_over_it(
+    db: millstream.Database, servers: str, service: str
+) -> None:
+    insert(db, 0, 40)
+    db.execute(sums(service))
+    (old,) = db.engine.catalog.queries
+    with neighbour(servers, service) as other:
+        until(lambda: len(held_here(db.engine, old).active) == PARTITIONS // 2)
+        other.send_signal(signal.SIGSTOP)
+        insert(db, 40, 50)
+        db.execute(replacing(service, 1000))
+        assert times(servers, f"{service}.sums", 1000) == final(50)
+        other.send_signal(signal.SIGCONT)
+        insert(db, 50, 70)
+        (new,) = db.engine.catalog.queries
+        until(lambda: len(held_here(db.engine, new).active) == PARTITIONS // 2)
+        until(lambda: times(servers, f"{service}.sums", 1000) == final(70))
 
 
 def test_a_large_transaction_is_given_its_time(servers: str) -> None:

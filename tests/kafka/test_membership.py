@@ -234,3 +234,21 @@ def test_brokers_that_are_away_take_nothing_from_anybody(servers: str, protocol:
         for one in members:
             one.close()
         assert time.monotonic() < started + 15
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_a_group_is_vacant_once_all_have_left_it(party: Party, protocol: Protocol) -> None:
+    log = party.log(protocol)
+    assert log.vacant(GROUP)
+    first, second = party.join(protocol), party.join(protocol)
+    until(lambda: shared(first, second), first, second)
+    assert not log.vacant(GROUP)
+    second.close()
+    until(lambda: claims(first) == [ALL], first)
+    assert not log.vacant(GROUP)
+    first.close()
+    until(lambda: log.vacant(GROUP))
+    third = party.join(protocol)
+    until(lambda: claims(third) == [ALL])
+    assert not log.vacant(GROUP)

@@ -118,6 +118,10 @@ class BoundedLog:
         """Nothing is committed."""
         return {}
 
+    def vacant(self, group: str) -> bool:
+        """Nobody joins."""
+        return True
+
     def forget_group(self, group: str) -> None:
         """Nothing is committed."""
 

@@ -233,6 +233,10 @@ class EmbeddedLog:
             self._require_open()
             return of_places(self._contents.positions.get(group, {}), places)
 
+    def vacant(self, group: str) -> bool:
+        """See `Log`; groups of one process have no members."""
+        return True
+
     def forget_group(self, group: str) -> None:
         """See `Log`."""
         with self._lock:

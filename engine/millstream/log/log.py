@@ -212,6 +212,10 @@ class Log(Protocol[Batch]):
         """The committed positions of a group, of `places` alone where they are given. Those that
         a transaction may still move are waited for."""
 
+    def vacant(self, group: str) -> bool:
+        """Whether nobody is in a group, on a log that is shared; what its last members have
+        moved is settled then."""
+
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""
 

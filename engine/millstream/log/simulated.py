@@ -178,6 +178,13 @@ class SimulatedLog(Generic[Batch]):
             )
         return of_places(self._positions.get(group, {}), places)
 
+    def vacant(self, group: str) -> bool:
+        """See `Log`."""
+        if self._coordinator is not None and self._coordinator.members:
+            return False
+        self.positions(group)
+        return True
+
     def forget_group(self, group: str) -> None:
         """See `Log`."""
         self._request("forget_group")

@@ -43,6 +43,9 @@ class Holding(Generic[Batch]):
 
     def settle(self, change: Change) -> None:
         """Nothing is open any more; from now on `open` says what to open."""
+        if change.dropping:
+            # What is claimed again came from the others.
+            self._restorer.prepare(self._spec.query_id, frozenset())
         self._claim = change.claim
         self._open = self._prepared(change.claim)
         self._joined().settled(change.claim.epoch)

@@ -157,12 +157,12 @@ class Engine:
 
     def start(self) -> None:
         """Let the queries run in threads of their own."""
-        self.driver.start()
         if self.restoring is not None:
             self.restoring.start()
-        self.sampler.start()
         if self.follower is not None:
             self.follower.start()
+        self.driver.start()
+        self.sampler.start()
         for begin in self.on_start:
             begin()
 

@@ -8,13 +8,21 @@ from collections.abc import Callable, Collection
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from millstream.log.kafka.asking import ABSENT, PAUSE, UNSETTLED, answer_to
+from millstream.log.kafka.asking import ABSENT, PASSING, PAUSE, UNSETTLED, answer_to
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.log import TopicPartition as Place
 
 _LEAVE_SECONDS = 20.0
 """How long the members of a group may take to leave it; the brokers give up a dead one sooner."""
 _LEAVE_PAUSE = 0.1
+_OCCUPIED = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+    }
+)
 
 
 class Groups:
@@ -64,6 +72,27 @@ class Groups:
                 if error.args[0].code() not in UNSETTLED or time.monotonic() > deadline:
                     raise
             time.sleep(PAUSE)
+
+    def vacant(self, group: str, lease: Place) -> bool:
+        """Whether a group has no members: to them alone the brokers would leave its positions.
+        `lease`: one that may be moved at any time."""
+        consumer = Consumer(self._reading(group))
+        deadline = time.monotonic() + REQUEST_SECONDS
+        try:
+            while True:
+                try:
+                    consumer.commit(offsets=[TopicPartition(*lease, 0)], asynchronous=False)
+                    return True
+                except KafkaException as error:
+                    code = error.args[0].code()
+                    if code in _OCCUPIED:
+                        return False
+                    if code not in PASSING or time.monotonic() > deadline:
+                        attempt = f"see whether anybody is in the group '{group}'"
+                        raise translated(error, attempt) from error
+                time.sleep(PAUSE)
+        finally:
+            consumer.close()
 
     def forget(self, group: str) -> None:
         """Drop a group's positions. UnavailableError when it still has members after a while."""

@@ -154,6 +154,18 @@ class KafkaLog:
         found = self._topics.groups.positions(name, places)
         return {place: offset for place, offset in found.items() if place[0] != leases}
 
+    def vacant(self, group: str) -> bool:
+        """Whether nobody is in a group; positions that a transaction may still move are waited
+        for."""
+        leases = self._leases(group)
+        if self._topics.describe(leases) is None:
+            return True
+        groups, name = self._topics.groups, self._namespace + group
+        if not groups.vacant(name, (leases, 0)):
+            return False
+        groups.positions(name)
+        return True
+
     def forget_group(self, group: str) -> None:
         """Drop a group's positions, once its last members have left it."""
         name = self._namespace + group

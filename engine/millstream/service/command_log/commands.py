@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from millstream.log.log import Appended, Log, Outcome, Topic, TopicPartition, Writer
 from millstream.model.batch import raw_batch
-from millstream.model.errors import FencedError, UnavailableError
+from millstream.model.errors import FencedError, MillstreamError, UnavailableError
 from millstream.service.command_log.entries import (
     Command,
     Entry,
+    Hold,
     command_value,
     entry_of,
     turn_value,
@@ -71,15 +72,23 @@ class CommandLog:
         return self._log.end_offset(self._topic, 0)
 
     @contextmanager
-    def turn(self, now: int, *, size: int = 0) -> Iterator[Turn]:
+    def turn(self, now: int, *, size: int = 0, hold: Hold | None = None) -> Iterator[Turn]:
         """Be the one who appends, until somebody else is. LostTurnError where that is at once.
-        `size`: bytes of what is written with the command."""
+        `size`: bytes of what is written with the command. `hold`: where the log is shared, a query
+        that is to stand still until the command is written, or the turn is over."""
         token = uuid.uuid4().hex if self.shared else ""
         turn = Turn(self, token, self._writer or self._open(size))
         try:
             if token:
-                turn.write(self._topic, turn_value(token), now)
+                turn.write(self._topic, turn_value(token, hold), now)
             yield turn
+        except LostTurnError:
+            raise
+        except Exception:
+            if self.shared and hold is not None:
+                with suppress(MillstreamError):
+                    turn.write(self._topic, turn_value(uuid.uuid4().hex), now)
+            raise
         finally:
             if self.shared:
                 turn.writer.close()

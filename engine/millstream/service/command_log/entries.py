@@ -16,7 +16,9 @@ from typing import Any
 from millstream.log.log import Topic
 from millstream.model.errors import CorruptionError
 
-VERSION = 2
+VERSION = 3
+_TURN = 2
+"""The version of turns, and of what is written in one."""
 _ALONE = 1
 """The version of commands whose number is their offset: those of a log of one process."""
 
@@ -36,6 +38,17 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """A query that is to stand still from a turn on until the next entry: nobody may be in its
+    group. `by`: the incarnation of whoever has the turn; he may be taken for dead after so many
+    `seconds`."""
+
+    query_id: str
+    by: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A record of the command topic. `command` is None where it is a turn, `turn` empty where it
     is a command; `previous` is the hash of the command before, None in old ones."""
@@ -45,6 +58,7 @@ class Entry:
     command: Command | None
     turn: str = ""
     previous: str | None = None
+    hold: Hold | None = None
 
 
 def chained(value: bytes) -> str:
@@ -85,14 +99,17 @@ def command_of(entry: Mapping[str, Any], number: int) -> Command:
 
 def command_value(command: Command, previous: str) -> bytes:
     """A command as it is written."""
-    version = _ALONE if command.number < 0 else VERSION
+    version = _ALONE if command.number < 0 else _TURN
     fields = {"version": version, **command_fields(command), "previous": previous}
     return json.dumps(fields).encode()
 
 
-def turn_value(token: str) -> bytes:
+def turn_value(token: str, hold: Hold | None = None) -> bytes:
     """A turn as it is written."""
-    return json.dumps({"version": VERSION, "turn": token}).encode()
+    if hold is None:
+        return json.dumps({"version": _TURN, "turn": token}).encode()
+    fields = {"query": hold.query_id, "by": hold.by, "seconds": hold.seconds}
+    return json.dumps({"version": VERSION, "turn": token, "hold": fields}).encode()
 
 
 def entry_of(offset: int, value: bytes) -> Entry:
@@ -104,7 +121,9 @@ def entry_of(offset: int, value: bytes) -> Entry:
         if version > VERSION:
             raise _newer(offset, version)
         if "turn" in entry:
-            return Entry(offset, value, None, entry["turn"])
+            held = entry.get("hold")
+            hold = held and Hold(held["query"], held["by"], held["seconds"])
+            return Entry(offset, value, None, entry["turn"], hold=hold)
         command = command_of(entry, offset)
         return Entry(offset, value, command, previous=entry.get("previous"))
     except (ValueError, KeyError, TypeError) as failure:

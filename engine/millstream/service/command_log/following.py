@@ -15,7 +15,7 @@ from contextlib import suppress
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 from millstream.plan.build import Planned
 from millstream.service import leftovers, queries, upgrades
-from millstream.service.command_log import snapshots
+from millstream.service.command_log import snapshots, standing
 from millstream.service.command_log.commands import LostTurnError, Turn
 from millstream.service.command_log.entries import Entry, chained
 from millstream.service.command_log.ledger import World
@@ -95,9 +95,13 @@ def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
     ledger = engine.ledger
     if entry.turn:
         ledger.turn = entry.turn, entry.offset
+        release(engine, live=live)
+        if entry.hold is not None:
+            standing.stand_still(engine, entry.hold, live=live)
         return
     if entry.value == ledger.own:
         ledger.own = b""
+        ledger.standing = None
         return
     assert entry.command is not None
     before, plans = engine.world(), dict(engine.plans) if live else {}
@@ -107,6 +111,7 @@ def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
         _adapt(engine, before, plans)
     elif engine.shared:
         _drop_namesakes(engine, before)
+    release(engine, live=live)
 
 
 def _drop_namesakes(engine: Engine, before: World) -> None:
@@ -139,6 +144,14 @@ def begin(engine: Engine, query_id: str) -> None:
         queries.start(engine, query_id)
     except MillstreamError as error:
         _failed(engine, query_id, error)
+
+
+def release(engine: Engine, *, live: bool = True) -> None:
+    """Let the query go on that was to stand still, if there is one and it was not replaced."""
+    stood, engine.ledger.standing = engine.ledger.standing, None
+    if live and stood is not None and stood.hold.query_id in engine.catalog.queries:
+        engine.failed.pop(stood.hold.query_id, None)
+        begin(engine, stood.hold.query_id)
 
 
 def _start_waiting(engine: Engine) -> None:
@@ -175,15 +188,28 @@ def _adapt_query(
 def follow(engine: Engine) -> None:
     """Carry out what others have written since the last time, and delete what ended queries left
     behind. UnavailableError when the log does not answer."""
-    ledger = engine.ledger
+    ledger, abreast = engine.ledger, engine.restoring and engine.restoring.abreast
+    look = abreast.look() if abreast else 0
     if ledger.broken is None and _news(engine):
         with engine.driver.lock:
             catch_up(engine)
         engine.driver.wake()
+    if abreast and abreast.looked(look):
+        engine.driver.wake()
+    if standing.overdue(engine):
+        _take_turn(engine)
     if engine.ended or ledger.waiting:
         with engine.driver.lock:
             leftovers.erase_ended(engine)
             _start_waiting(engine)
+
+
+def _take_turn(engine: Engine) -> None:
+    """By which nothing is changed but that nobody else has one."""
+    with engine.driver.lock, suppress(LostTurnError):
+        if standing.overdue(engine):
+            with engine.commands.turn(engine.clock()):
+                catch_up(engine)
 
 
 def _news(engine: Engine) -> bool:
@@ -237,6 +263,8 @@ class TopicFollower:
 
     def start(self) -> None:
         """Begin; nothing to follow on a log of one process."""
+        if self._engine.restoring is not None:
+            self._engine.restoring.abreast.follow()
         if self._engine.shared and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="millstream-follow", daemon=True)
             self._thread.start()
@@ -258,7 +286,10 @@ class TopicFollower:
                     save_if_due(engine, turn, UNSAVED_AT_CLOSE)
 
     def _run(self) -> None:
-        while not self._stopping.wait(PAUSE_SECONDS):
+        abreast = self._engine.restoring and self._engine.restoring.abreast
+        wanted = abreast.looked_for if abreast else self._stopping
+        while not self._stopping.is_set():
+            wanted.wait(PAUSE_SECONDS)
             try:
                 follow(self._engine)
             except MillstreamError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from millstream.log.log import Topic
 from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
-from millstream.service.command_log import following
+from millstream.service.command_log import following, standing
 from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.command_log.entries import Command
 from millstream.service.engine import Engine
@@ -33,11 +33,12 @@ def issue(engine: Engine, piece: Piece, session: Session, filled: Filled | None 
             f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
             hint="Add the statement to that file and start again.",
         )
+    hold = standing.hold_for(engine, filled)
     with engine.driver.lock:
         size = 0 if filled is None else filled.size
         for _ in range(ATTEMPTS):
             try:
-                with engine.commands.turn(engine.clock(), size=size) as turn:
+                with engine.commands.turn(engine.clock(), size=size, hold=hold) as turn:
                     done = Attempt(engine, turn, piece, session, filled).run()
             except LostTurnError:
                 continue
@@ -102,9 +103,7 @@ class Attempt:
         if not unwritten:
             return done
         try:
-            if self.replaced is not None:
-                # What it has written by then is what the new one is compared with.
-                ending.stop(engine, self.replaced)
+            self._still()
             self._write()
         except MillstreamError as error:
             definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
@@ -115,10 +114,20 @@ class Attempt:
             self._begin(done.query_id, self.filled)
         return done
 
+    def _still(self) -> None:
+        """Whoever is to be replaced writes nothing any more: what he has written by then is what
+        the new one is compared with."""
+        if self.replaced is not None:
+            ending.stop(self.engine, self.replaced)
+        if self.filled is not None and self.filled.replaced is not None and self.engine.shared:
+            standing.await_standing(self.engine, self.filled.replaced, self.filled.width)
+
     def _go_on(self, query_id: str, error: MillstreamError) -> None:
         """With a query that was not replaced, unless it may have been."""
         if error.code == UNKNOWN:
             self.engine.failed[query_id] = str(error)
+        elif self.engine.shared:
+            following.release(self.engine)
         else:
             following.begin(self.engine, query_id)
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import ConflictError, MillstreamError
 from millstream.service.command_log.entries import Command, chained
+
+if TYPE_CHECKING:
+    from millstream.service.command_log.standing import Standing
 
 Name = tuple[str, str]
 """Kind and name of an object of the catalog."""
@@ -93,6 +97,8 @@ class Ledger:
     """Commands of others that fail here, by number, and why."""
     replaced: set[str] = field(default_factory=set)
     """The queries that got another plan from a command that was replayed."""
+    standing: Standing | None = None
+    """The query that the last entry has stand still."""
     waiting: set[str] = field(default_factory=set)
     """Queries of others that could not be started as the log did not answer."""
     _living: dict[Name, Life] = field(default_factory=dict)

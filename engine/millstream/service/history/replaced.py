@@ -30,10 +30,12 @@ _GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The topic of a table that is there, and the query that makes it; None where it has ended."""
+    """The topic of a table that is there, and the query that makes it; None where it has ended.
+    `made_by`: that which made it last in any case."""
 
     topic: str
     query_id: str | None
+    made_by: str
 
 
 def difference(

@@ -88,12 +88,6 @@ def _check_replacing(statement: s.CreateAs, made: Draft, engine: Engine) -> None
             hint="Leave BACKFILL out: the new definition counts from now on. Or create another"
             " stream with BACKFILL.",
         )
-    if engine.shared:
-        raise StatementError(
-            f"Table {name} cannot be made anew with BACKFILL on Kafka: other instances may still be"
-            " writing to it",
-            hint="Drop it first, or give the new one another name.",
-        )
     if name in _made_of(made, engine):
         raise StatementError(f"Table {name} cannot be made anew out of itself")
 

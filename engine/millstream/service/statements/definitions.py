@@ -79,7 +79,10 @@ def undo(engine: Engine, before: Catalog, *, written: bool = False) -> None:
 
 def start_replayed(engine: Engine) -> None:
     """Start the queries that the command log left running."""
+    stood = engine.ledger.standing
     for query_id in engine.catalog.queries:
+        if stood is not None and stood.hold.query_id == query_id:
+            continue
         try:
             if query_id in engine.ledger.replaced:
                 upgrades.adapt(engine, query_id)

@@ -88,8 +88,9 @@ def draft(statement: s.CreateAs, context: Context) -> Draft:
     record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context)
     replaced = None
     if existing is not None and asks_for_past(statement):
-        before = existing.query_id if existing.query_id in context.catalog.queries else None
-        replaced = Replaced(existing.topic, before)
+        made_by = existing.query_id or ""
+        before = made_by if made_by in context.catalog.queries else None
+        replaced = Replaced(existing.topic, before, made_by)
         catalog = catalog if before is None else catalog.without_query(before)
     return Draft(record, planned, catalog.with_query(record, replacing=replacing), replaced)
 

@@ -14,6 +14,7 @@ from millstream.log.log import WatchedLog
 from millstream.runtime.restoration import FollowSpec, Progress, Restoration, Role
 from millstream.runtime.spec import QueryStatus, RuntimeSettings, TaskStatus
 from millstream.runtime.tasks import TaskState
+from millstream.service.threads.abreast import Abreast
 from millstream.service.threads.turnlock import TurnLock
 from millstream.state.store import Store
 from millstream.topology.topology import Topology
@@ -59,6 +60,7 @@ class Restoring:
         self._machine: Restoration[pa.Table] = Restoration(
             log, settings, on_ready=lambda _query_id: on_ready(), lock=threading.Lock()
         )
+        self.abreast = Abreast()
         self._clock = clock
         self._turn = TurnLock()
         self._news = threading.Event()
@@ -98,7 +100,8 @@ class Restoring:
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
         """See `runtime.ports.Restorer`; replays what is missing if there is no thread to do it."""
-        granted = self._machine.prepare(query_id, wanted)
+        may = self.abreast.granted(query_id, wanted)
+        granted = self._machine.prepare(query_id, may)
         if granted != wanted and self._thread is None and not self._stopping:
             self.run_until_idle()
             granted = self._machine.prepare(query_id, wanted)
