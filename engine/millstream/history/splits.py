@@ -36,6 +36,8 @@ class Run:
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
     * `changes`: tasks also hand out what they would append to their changelogs.
     * `pace`: when those who begin with a state add a snapshot of it.
+    * `limit`: so many rows of a stream are wanted of what goes out; each task of the last
+      sub-topology ends when it has made them, and reads no further.
     """
 
     topology: Topology
@@ -45,6 +47,7 @@ class Run:
     fatal: frozenset[str] = frozenset()
     changes: bool = False
     pace: Pace = AT_ONCE
+    limit: int | None = None
 
     @property
     def records(self) -> int:

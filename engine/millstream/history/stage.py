@@ -72,6 +72,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
                 run.cached,
                 run.fatal,
                 run.pace,
+                run.limit if sub is run.topology.subtopologies[-1] else None,
             ),
             {
                 place: split

@@ -10,15 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, Feed
-from millstream.history.reading import Piece
+from millstream.history.reading import PIECE_RECORDS, Piece
 from millstream.history.splits import Split
 from millstream.history.workspace import Workspace
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
+from millstream.model.batch import DIFF
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
@@ -30,6 +32,8 @@ from millstream.topology.topology import SubTopology
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
+_FEW = replace(_SETTINGS, max_batch_records=PIECE_RECORDS)
+"""Of a task that ends when it has made enough."""
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)
 
 
@@ -59,6 +63,7 @@ class TaskKind:
     cached: bool
     fatal: frozenset[str]
     pace: Pace
+    limit: int | None = None
 
 
 def run_task(
@@ -78,7 +83,9 @@ def run_task(
     failed: list[Exception] = []
     log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()}, splits)
     instance: Instance[pa.Table] = Instance(
-        log, _SETTINGS, lambda _, problems: made.extend(problems)
+        log,
+        _SETTINGS if kind.limit is None else _FEW,
+        lambda _, problems: made.extend(problems),
     )
     with workspace.store() as store, _closing(instance):
         pace = kind.pace if kind.sub.changelog in splits else _NO_SNAPSHOTS
@@ -88,6 +95,8 @@ def run_task(
         instance.add_query(replace(spec, on_outputs=outputs.take, on_error=failed.append))
         for _ in _steps(instance, kind.query_id):
             yield from _handed_out(made, failed)
+            if kind.limit is not None and outputs.rows >= kind.limit:
+                return
         yield from _handed_out(made, failed)
 
 
@@ -102,6 +111,8 @@ class _Outputs:
         self._partition = partition
         self._made = made
         self._changes = 0
+        self.rows = 0
+        """Those of a Deliver root so far."""
 
     def take(self, outputs: Sequence[Appended[pa.Table]]) -> None:
         """Outputs of a run, or of a flush, which alone writes to the changelog."""
@@ -109,7 +120,13 @@ class _Outputs:
         if changes and self._kernel.snapshots().complete:
             self._made.append(Superseded(str(self._changelog), self._partition, self._changes))
         self._changes += changes
+        self.rows += sum(_rows(output.batch) for output in outputs)
         self._made.extend(outputs)
+
+
+def _rows(batch: pa.Table) -> int:
+    """How many rows come to be by it, where it says so."""
+    return int(pc.sum(pc.equal(batch[DIFF], 1)).as_py() or 0) if DIFF in batch.schema.names else 0
 
 
 @contextmanager

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
@@ -15,10 +17,16 @@ import pytest
 import millstream
 from millstream import Database, History, StatementError
 from millstream.formats.partition import partition_of
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.history.reading import PIECE_RECORDS, FromLog, Piece, Source
+from millstream.history.rounds import in_round, run_in_rounds
+from millstream.history.splits import Split
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
+from millstream.service.history.planning import plan_past
 from millstream.service.session import Bounds
+from millstream_parser import parse, statements
 
 SCRIPT = """
 CREATE STREAM trips (rider STRING KEY, zone STRING, fare BIGINT)
@@ -192,6 +200,42 @@ def test_a_limit_ends_the_reading(db: Database) -> None:
         assert len(found.fetchall()) == 2
         (stage,) = found.progress()
         assert stage.done < stage.total
+
+
+@dataclass
+class Counting:
+    """Counts the records that are read of each partition."""
+
+    source: Source
+    read: Counter[int] = field(default_factory=Counter)
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        for records, following in self.source.pieces(split):
+            self.read[split.partition] += records.num_rows
+            yield records, following
+
+
+@pytest.mark.parametrize(
+    ("where", "most"), [("", 2 * PIECE_RECORDS), ("WHERE v = 'z'", 4 * PIECE_RECORDS)]
+)
+def test_each_task_reads_no_further_than_a_limit_needs(db: Database, where: str, most: int) -> None:
+    db.execute(
+        "CREATE STREAM IF NOT EXISTS long (v STRING) WITH (KAFKA_TOPIC='long', PARTITIONS=2,"
+        " FORMAT='DELIMITED');"
+    )
+    for partition in range(2):
+        for start in range(0, 4 * PIECE_RECORDS, PIECE_RECORDS):
+            batch = raw_batch([(None, b"y", n) for n in range(start, start + PIECE_RECORDS)])
+            db.engine.writer.append([Appended("long", partition, batch, batch.num_rows)])
+    script = f"SELECT v FROM long {where} LIMIT 3;"
+    (statement,) = parse(script)
+    assert isinstance(statement, statements.SelectStatement)
+    past = plan_past(statement.query, db.engine, db.session, script)
+    source = Counting(FromLog(db.engine.log))
+    made = run_in_rounds(past.run, source, builtin_catalogue(), in_round)
+    assert sum(item.count for item in made) >= (0 if where else 2 * 3)
+    assert source.read[0] == source.read[1] <= most
+    db.execute("DROP STREAM long DELETE TOPIC;")
 
 
 def test_ranges_of_offsets(db: Database) -> None:

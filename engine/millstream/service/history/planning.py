@@ -65,8 +65,9 @@ def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> 
     schema = planned.node.schema
     made = dict(zip(schema.names, physical_names(schema.names), strict=True))
     run, timed = _run(planned, ranges_of(query, engine), engine, session)
+    ends_early = kind is SourceKind.STREAM and not order.columns
     return Past(
-        run,
+        replace(run, limit=query.limit) if ends_early else run,
         timed,
         visible,
         tuple(made[name] for name in visible.names),
