@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from millstream.history.folders import OwnFolder
 from millstream.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Spark:
         self._session: SparkSession | None = None
         self._users = 0
         self._idle: threading.Timer | None = None
-        self._folder: str | None = None
+        self._folder: OwnFolder | None = None
         """Of the session, where it is our own."""
 
     @contextmanager
@@ -113,7 +112,7 @@ class Spark:
     def _remove_folder(self) -> None:
         folder, self._folder = self._folder, None
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.remove()
 
     def _start(self) -> SparkSession:
         """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
@@ -121,23 +120,23 @@ class Spark:
         self._remove_folder()
         if _ended():
             _forget()
-        folder = tempfile.mkdtemp(prefix="millstream-spark-")
+        folder = OwnFolder("spark")
         made: list[SparkSession] = []
         failed: list[BaseException] = []
 
         def make() -> None:
             try:
-                made.append(_session(self.settings, Path(folder)))
+                made.append(_session(self.settings, folder.path))
             except BaseException as error:
                 failed.append(error)
 
         thread = threading.Thread(target=make, name="millstream-spark", daemon=True)
         thread.start()
         thread.join()
-        if made and made[0].sparkContext.getConf().get(_OWNER) == folder:
+        if made and made[0].sparkContext.getConf().get(_OWNER) == str(folder.path):
             self._folder = folder
             return made[0]
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
         if made:
             return made[0]
         raise _not_started(self.settings.master, failed[0]) from failed[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue
+from millstream.history.folders import OwnFolder
 from millstream.history.from_kafka import FromKafka
 from millstream.history.inline import prepared
 from millstream.history.progress import new_group, spark_stages
@@ -38,7 +38,7 @@ class OnSpark:
         """The file that has the log: it is sealed beside it. Without any it is in memory."""
         self.database_id = ""
         """What tells its log from every other."""
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: OwnFolder | None = None
         self._sealing = threading.Lock()
 
     def produced(
@@ -96,7 +96,7 @@ class OnSpark:
         """Stop the session; idempotent."""
         self.spark.close()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
             self._temporary = None
 
     def _source(self, splits: Iterable[Split], log: Log[pa.Table]) -> Source:
@@ -120,5 +120,5 @@ class OnSpark:
             claim(folder, self.database_id)
             return folder
         if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="millstream-sealed-")
-        return Path(self._temporary.name)
+            self._temporary = OwnFolder("sealed")
+        return self._temporary.path
