@@ -26,6 +26,7 @@ def steps(options: argparse.Namespace) -> Iterator[list[str]]:
         print(f"SKIPPED: there are no conformance cases in {options.cases}", file=sys.stderr)
         yield parity
     yield ["tests.spark.cluster"]
+    yield ["tests.spark.pipeline_cluster"]
 
 
 def on_kafka() -> bool:
