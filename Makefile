@@ -119,12 +119,11 @@ sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 
 crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|replace|pipeline] [SEED=n]
 ifeq ($(LOG),kafka)
-ifneq ($(KIND),backfill)
-	@$(BIN)/python -m tests.crash.kafka_crash --kills $(KILLS) --seed $(SEED)
-endif
-ifneq ($(KIND),engine)
-	@$(BIN)/python -m tests.crash.kafka_backfill_crash --kills $(KILLS) --seed $(SEED)
-endif
+	@set -e; for kind in $(or $(KIND),engine backfill replace); do \
+		case $$kind in engine) run=kafka_crash ;; backfill) run=kafka_backfill_crash ;; \
+			replace) run="kafka_backfill_crash --replace" ;; \
+			*) echo "on Kafka there is no KIND=$$kind"; exit 2 ;; esac; \
+		$(BIN)/python -m tests.crash.$$run --kills $(KILLS) --seed $(SEED); done
 else
 	@set -e; for kind in $(or $(KIND),log engine backfill replace pipeline); do \
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED); done

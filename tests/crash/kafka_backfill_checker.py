@@ -44,18 +44,29 @@ def total(first: int, count: int) -> int:
 
 
 def check_changes(changes: Iterable[Record]) -> list[str]:
-    """Each change of a group is a longer stretch of its numbers."""
-    reached: dict[str, int] = defaultdict(int)
+    """Each change of a group is a longer stretch of its numbers, unless it is the first by a newer
+    query; those of a partition by an older one come before."""
+    reached: dict[tuple[str, int], int] = defaultdict(int)
+    newest: dict[int, int] = {}
     problems = []
     for record in changes:
         group, count, found = record.key, record.number("C"), record.number("S")
-        first = first_of(group)
-        if first < 0 or count <= reached[group] or found != total(first, count):
-            problems.append(
-                f"counts: {group} goes from {reached[group]} to {count} with the sum {found}"
-            )
-        reached[group] = count
+        first, version = first_of(group), record.number("V")
+        before = reached[group, version]
+        if first < 0 or count <= before or found != total(first, count):
+            problems.append(f"counts: {group} goes from {before} to {count} with the sum {found}")
+        if version < newest.get(record.partition, version):
+            problems.append(f"counts: {group} comes from {version}, which was replaced")
+        reached[group, version] = count
+        newest[record.partition] = version
     return problems
+
+
+def check_one_query(changes: Iterable[Record]) -> list[str]:
+    """The last changes of all groups are by one query."""
+    versions = {record.key: record.number("V") for record in changes}
+    mixed = len(set(versions.values())) > 1
+    return [f"counts: a mix of queries: {versions}"] if mixed else []
 
 
 def check_whole(changes: Iterable[Record], numbers: int) -> list[str]:
@@ -79,7 +90,7 @@ def check_now(servers: str, service: str) -> tuple[list[str], int]:
         if error.args[0].code() not in _GONE:
             raise
         return [], 0
-    return check_changes(changes), len(changes)
+    return [*check_changes(changes), *check_one_query(changes)], len(changes)
 
 
 def check_end(servers: str, service: str, acks: Path) -> tuple[list[str], str]:
@@ -91,6 +102,7 @@ def check_end(servers: str, service: str, acks: Path) -> tuple[list[str], str]:
     problems = [
         *check_input(topics, acknowledged),
         *check_changes(topics["counts"]),
+        *check_one_query(topics["counts"]),
         *check_whole(topics["counts"], len(topics["numbers"])),
     ]
     sizes = {name: len(records) for name, records in topics.items()}

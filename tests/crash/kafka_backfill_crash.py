@@ -1,12 +1,13 @@
 """Kill instances that make and drop a table with back-fill on Kafka, and check what they leave.
 
     python -m tests.crash.kafka_backfill_crash --kills 100 [--seed S] [--servers HOST:PORT]
-        [--protocol classic|consumer] [--standbys N]
+        [--protocol classic|consumer] [--standbys N] [--replace]
 
 One instance gives the statements, another one only takes its share of the tasks; either is killed,
 the former mostly, at a random moment after a mark: in the job, in the transaction that makes the
 result count, behind it, or while the table is dropped. A producer keeps writing. The table is
-checked after each kill of the former, and is made once more at the end. Without --servers
+checked after each kill of the former, and is made once more at the end. With --replace it is not
+dropped, but made anew each time beside the query that makes it. Without --servers
 it starts a broker of its own. Exit status 1 on a violation; 2 when the run proves nothing: no kill
 fell into the transaction, or into the job.
 """
@@ -63,7 +64,8 @@ def kill_one(run: Run) -> None:
         time.sleep(run.rng.uniform(0.2, 3.0))
     else:
         maker.engine.await_ready()
-        (moment,) = run.rng.choices(tuple(MOMENTS), ODDS)
+        odds = ODDS[:-1] if "--replace" in run.options else ODDS
+        (moment,) = run.rng.choices(tuple(MOMENTS)[: len(odds)], odds)
         maker.engine.await_marks(moment, 1)
         time.sleep(run.rng.uniform(0.0, MOMENTS[moment]))
     victim = other if run.rng.random() < OTHER_ODDS else maker
@@ -131,8 +133,11 @@ def campaign(
 
 
 def main() -> int:
-    given = campaign_arguments(__doc__, standbys=0).parse_args()
+    parser = campaign_arguments(__doc__, standbys=0)
+    parser.add_argument("--replace", action="store_true")
+    given = parser.parse_args()
     options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
+    options += ("--replace",) if given.replace else ()
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(exist_ok=True)

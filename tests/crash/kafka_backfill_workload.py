@@ -2,9 +2,10 @@
 again, over what somebody else writes.
 
     python -m tests.crash.kafka_backfill_workload SERVERS SERVICE STATE [--make] [--finish]
-        [--instance NAME] [--protocol classic|consumer] [--standbys N]
+        [--replace] [--instance NAME] [--protocol classic|consumer] [--standbys N]
 
-It is one instance of the service; with --make it is the one that gives the statements. Standard
+It is one instance of the service; with --make it is the one that gives the statements. With
+--replace the table is not dropped, but made anew by a query that writes a later version. Standard
 output: `ready` once; `making maker`, `made maker`, `dropping maker` around the statements; around
 each step of a transaction of the command topic's writer a mark as in kafka_workload.py, with the
 id `commands`. With --finish it makes the table where it is not there, waits until all there is has
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from typing import NoReturn
 
 import millstream
@@ -43,11 +45,13 @@ def source(service: str) -> str:
     )
 
 
-def filled(service: str) -> str:
+def filled(service: str, *, replacing: bool) -> str:
     """A count behind a repartition; rows of one group come from one partition of the input."""
+    begin = "CREATE OR REPLACE TABLE" if replacing else "CREATE TABLE IF NOT EXISTS"
+    version = f", COUNT(*) * 0 + {time.time_ns() // 1_000_000} AS v" if replacing else ""
     return (
-        f"CREATE TABLE IF NOT EXISTS counts WITH (kafka_topic='{service}.counts', "
-        "backfill='duckdb') AS SELECT CONCAT(k, h) AS kh, COUNT(*) AS c, SUM(n) AS s "
+        f"{begin} counts WITH (kafka_topic='{service}.counts', "
+        f"backfill='duckdb') AS SELECT CONCAT(k, h) AS kh, COUNT(*) AS c, SUM(n) AS s{version} "
         "FROM numbers GROUP BY CONCAT(k, h);"
     )
 
@@ -63,20 +67,22 @@ def execute(db: Database, sql: str) -> None:
             threading.Event().wait(AGAIN_SECONDS)
 
 
-def make_and_drop(db: Database, service: str) -> NoReturn:
+def make_and_drop(db: Database, service: str, *, replacing: bool) -> NoReturn:
     """For ever."""
     while True:
         say("making maker")
-        execute(db, filled(service))
+        execute(db, filled(service, replacing=replacing))
         say("made maker")
         threading.Event().wait(random.uniform(SHORTEST, LONGEST))
+        if replacing:
+            continue
         say("dropping maker")
         execute(db, "DROP TABLE IF EXISTS counts DELETE TOPIC;")
 
 
-def finish(db: Database, service: str) -> None:
+def finish(db: Database, service: str, *, replacing: bool) -> None:
     """The table over all there is."""
-    execute(db, filled(service))
+    execute(db, filled(service, replacing=replacing))
     db.wait()
     wrong = [status.error for status in db.engine.statuses() if status.error]
     db.close()
@@ -87,6 +93,7 @@ def finish(db: Database, service: str) -> None:
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--make", action="store_true")
+    parser.add_argument("--replace", action="store_true")
     given = parser.parse_args()
     mark(CommandMarking)
     db = connected(given)
@@ -95,9 +102,9 @@ def main() -> None:
         execute(db, source(given.service))
     say("ready")
     if given.finish:
-        finish(db, given.service)
+        finish(db, given.service, replacing=given.replace)
     elif given.make:
-        make_and_drop(db, given.service)
+        make_and_drop(db, given.service, replacing=given.replace)
     else:
         threading.Event().wait()
 
