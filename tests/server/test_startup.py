@@ -45,8 +45,9 @@ def started(*arguments: str, **environment: str) -> Iterator[httpx.Client]:
                 yield client
         finally:
             process.send_signal(signal.SIGTERM)
-            process.stderr.read()
+            last = process.stderr.read()
     assert process.returncode == 0
+    assert "leaked" not in last
 
 
 def test_flags_beat_the_environment_and_that_the_file(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,13 +104,21 @@ def _door(config: ServerConfig) -> Door:
     )
 
 
-def collect_rarely() -> None:
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
     """Look for garbage less often, and not among what is there now. By Python's own thresholds a
     server that answers thousands of queries a second does it all the time, and each look at the old
     objects holds all of them up."""
+    before = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        # What is frozen would outlive the modules that it needs to go.
+        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 def run_server(
@@ -136,7 +144,7 @@ def run_server(
         urls = [listener.url for listener in listeners]
         log.event(Event.STARTED, listeners=urls)
         told(urls)
-        collect_rarely()
+        stack.enter_context(collecting_rarely())
         asyncio.run(_serve(server, listeners, config, context))
         log.event(Event.STOPPED)
 

@@ -130,7 +130,11 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
     from millstream_server.server import Server
     from millstream_server.starting.addresses import Address
     from millstream_server.starting.config import load_config
-    from millstream_server.starting.startup import collect_rarely, open_database, server_settings
+    from millstream_server.starting.startup import (
+        collecting_rarely,
+        open_database,
+        server_settings,
+    )
     from millstream_server.wire.listening import bind, serve
 
     flags = {
@@ -139,8 +143,7 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
         "auto.offset.reset": "latest",
     }
     config, listener = load_config(flags=flags), bind(Address("127.0.0.1", 0, tls=False))
-    collect_rarely()
-    with open_database(config) as database:
+    with collecting_rarely(), open_database(config) as database:
         if "SEEN" not in database.engine.catalog.sources:
             database.execute(STREAM)
 
