@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,7 +24,8 @@ from millstream_parser import Values
 
 
 class Database:
-    """An engine in this process with one session. Use it in a `with`, or `close()` it."""
+    """An engine in this process with one session. Use it in a `with`, or `close()` it; what
+    `connect` gave is closed at the end of the program at the latest."""
 
     def __init__(self, engine: Engine, session: Session) -> None:
         self.engine = engine
@@ -82,6 +84,7 @@ class Database:
 
     def close(self) -> None:
         """Commit and release everything; idempotent."""
+        atexit.unregister(self.close)
         self.engine.close()
 
     def __enter__(self) -> Database:
@@ -133,7 +136,9 @@ def connect(
         engine.close()
         raise
     engine.start()
-    return Database(engine, session)
+    database = Database(engine, session)
+    atexit.register(database.close)
+    return database
 
 
 def _with_threads(settings: EngineSettings, session: Session) -> EngineSettings:

@@ -281,3 +281,23 @@ def test_a_file_name_may_hold_anything(tmp_path: Path) -> None:
             db.wait()
     with millstream.connect(path) as db:
         assert rows(db, "SELECT n FROM spending;") == [(2,)]
+
+
+FORGETFUL = f"""
+import sys
+import millstream
+db = millstream.connect(sys.argv[1], properties={EARLIEST!r})
+db.execute("{ORDERS} {SPENDING} INSERT INTO orders VALUES ('ann', 'tea', 1.5);")
+print(next(iter(db.execute("SELECT customer, n FROM spending EMIT CHANGES;"))))
+"""
+
+
+def test_a_program_that_ends_without_closing_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    ended = subprocess.run(
+        [sys.executable, "-c", FORGETFUL, path], capture_output=True, text=True, check=True
+    )
+    assert (ended.stdout, ended.stderr) == ("('ann', 1)\n", "")
+    with millstream.connect(path) as db:
+        (found,) = rows(db, "SELECT * FROM spending;")
+    assert found == ("ann", 1, 1.5)
