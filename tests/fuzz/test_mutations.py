@@ -46,6 +46,8 @@ def answering(
 
             class One(BaseHTTPRequestHandler):
                 protocol_version = "HTTP/1.1"
+                wbufsize = -1
+                """Sent at once: two packets would wait for each other."""
 
                 def _answer(self) -> None:
                     self.rfile.read(int(self.headers.get("content-length") or 0))
