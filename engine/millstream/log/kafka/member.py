@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, names_member
+from millstream.log.kafka.member_writer import MemberWriter
 from millstream.log.kafka.writer import KafkaWriter, Seat
-from millstream.log.log import Appended, Outcome
-from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import Claim
-from millstream.model.errors import FencedError, MillstreamError, StatementError, UnavailableError
+from millstream.model.errors import FencedError, MillstreamError, StatementError
 
 _LOOK_SECONDS = 0.1
 """How soon a change of the group is noticed."""
@@ -261,44 +259,6 @@ class KafkaMember:
         now = time.monotonic()
         self._unreleased_since = self._unreleased_since or now
         return now > self._unreleased_since + _RELEASE_SECONDS
-
-
-class MemberWriter:
-    """`Writer` for what a member claimed at one epoch."""
-
-    def __init__(self, member: KafkaMember, epoch: int, writer: KafkaWriter) -> None:
-        self._member = member
-        self._epoch = epoch
-        self._writer = writer
-
-    def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """Durable and readable when this returns; UnavailableError when that is not known, or
-        when the claim was lost."""
-        try:
-            self._writer.append(appended)
-        except FencedError as error:
-            self._member.claim()
-            raise UnavailableError(str(error)) from error
-
-    def transact(
-        self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
-    ) -> Outcome:
-        """Records and positions, both or neither; ABORTED when the claim was lost.
-
-        The identity is this process's alone. That a newer writer has it means no more than that
-        somebody took this process for dead: who owns the tasks is what the group says.
-        """
-        if not self._member.holds(self._epoch):
-            return Outcome.ABORTED
-        try:
-            return self._writer.transact(group, appended, positions)
-        except FencedError:
-            self._member.claim()
-            return Outcome.UNKNOWN
-
-    def close(self) -> None:
-        """Give up the identity; idempotent."""
-        self._writer.close()
 
 
 def _numbers(places: Collection[TopicPartition]) -> frozenset[int]:
