@@ -49,13 +49,20 @@ def erase_ended(engine: Engine) -> None:
                 engine.ended[query_id] = replace(ended, tries=ended.tries - 1)
 
 
-def delete_topics(engine: Engine) -> None:
-    """Delete the topics, by name and id, that statements were going to delete after they were
-    written down. A later topic of the same name has another id."""
-    for name, identity in filter(None, [done.command.deletes for done in engine.ledger.done]):
-        topic = engine.log.topic(name)
-        if topic is not None and identity and topic.id == identity:
-            engine.log.delete_topic(name)
+def finish_last(engine: Engine) -> None:
+    """Delete the topic that the last statement was going to delete after it was written down, if
+    whoever wrote it has not come to that. No other statement begins before, so that it cannot take
+    the topic for one to go on with."""
+    done = engine.ledger.done
+    if done and done[-1].command.deletes is not None:
+        delete_topic(engine, *done[-1].command.deletes)
+
+
+def delete_topic(engine: Engine, name: str, identity: str) -> None:
+    """Delete a topic by name and id: a later one of the same name has another id."""
+    topic = engine.log.topic(name)
+    if topic is not None and identity and topic.id == identity:
+        engine.log.delete_topic(name)
 
 
 def _with_topics(engine: Engine) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 
 import millstream
 from millstream import udf
-from millstream.log.faults import Fault
+from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
@@ -358,3 +358,29 @@ def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -
     two = cluster.start()
     assert two.ledger.replayed == 61
     cluster.agree()
+
+
+def test_a_topic_that_is_to_be_deleted_goes_before_the_next_statement(cluster: Cluster) -> None:
+    """Whoever dropped its table has died before he came to that."""
+    one, other = cluster.start(), cluster.start()
+    table = "CREATE TABLE t AS SELECT v, COUNT(*) AS n FROM a GROUP BY v;"
+    source = "(v INT) WITH (KAFKA_TOPIC='a', PARTITIONS=1, VALUE_FORMAT='JSON');"
+    execute(one, f"CREATE STREAM a {source} {table}")
+    doomed = cluster.log.topic("T")
+
+    def die(name: str) -> None:
+        if any("deletes" in command for command in cluster.commands()):
+            raise SimulatedCrash(name)
+
+    cluster.on_effect = die
+    with pytest.raises(SimulatedCrash):
+        execute(one, "DROP TABLE t DELETE TOPIC;")
+    cluster.calm()
+    cluster.engines.remove(one)
+    assert doomed is not None and cluster.log.topic("T") == doomed
+    execute(other, table)
+    made = cluster.log.topic("T")
+    assert made is not None and made.id != doomed.id
+    cluster.start()
+    found = cluster.log.topic("T")
+    assert found is not None and found.id == made.id

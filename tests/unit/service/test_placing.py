@@ -51,7 +51,7 @@ def placed(db: Database, name: str) -> tuple[list[tuple[int, set[int] | None]], 
     columns = [column.name for column in source.schema.key]
     listed = ", ".join(f'"{column}"' for column in columns)
     cursor = engine.store.cursor()
-    rows = cursor.sql(f'SELECT "$part", {listed} FROM ({table.text})').fetchall()
+    rows = cursor.sql(f'SELECT "$part", {listed} FROM ({table.view.text})').fetchall()
 
     def own(read: Source) -> bool:
         return engine.catalog.source(read.name).query_id is not None

@@ -228,7 +228,7 @@ def clean(engine: Engine) -> None:
     is done in a turn: whatever has a smaller number than the turn's and is not in the catalog when
     everything before the turn was read, will never be in it.
     """
-    leftovers.delete_topics(engine)
+    leftovers.finish_last(engine)
     if not engine.shared:
         if engine.ledger.sound:
             leftovers.sweep(engine)

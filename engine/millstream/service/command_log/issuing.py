@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from millstream.log.log import Topic
 from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
+from millstream.service import leftovers
 from millstream.service.command_log import following, standing
 from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.command_log.entries import Command
@@ -72,6 +73,7 @@ class Attempt:
         engine = self.engine
         following.catch_up(engine)
         engine.ledger.check()
+        leftovers.finish_last(engine)
         self.number = self._number()
         self.before = engine.world()
         try:

@@ -65,7 +65,7 @@ def save(engine: Engine, turn: Turn) -> None:
     )
     value = _written(snapshot)
     if len(value) <= BYTES_MAX:
-        leftovers.delete_topics(engine)
+        leftovers.finish_last(engine)
         topic = topic_of(engine)
         _make(engine, topic)
         outdated = engine.log.end_offset(topic, 0)

@@ -14,7 +14,7 @@ from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.schema import SourceKind
 from millstream.plan import define
-from millstream.service import queries, upgrades
+from millstream.service import leftovers, queries, upgrades
 from millstream.service.command_log.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
@@ -157,7 +157,7 @@ def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
     for query_id in dropped.terminate:
         ending.end(engine, query_id, replaying=context.replaying)
     if doomed is not None:
-        engine.log.delete_topic(doomed.name)
+        leftovers.delete_topic(engine, doomed.name, doomed.id)
     topic = before.sources[statement.name].topic
     return Done(f"Source {statement.name} (topic: {topic}) was dropped."), False
 
