@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pytest
+
+from millstream.log.kafka import horizon as horizon_module
 from millstream.log.kafka.feed import Feed
 from millstream.log.kafka.horizon import Horizon
 from millstream.log.log import TopicPartition
@@ -18,9 +21,11 @@ class Brokers:
 
     def __init__(self) -> None:
         self.asked: list[Callable[[Ends], None]] = []
+        self.committed: list[bool] = []
 
-    def look(self, _: tuple[TopicPartition, ...], answered: Callable[[Ends], None]) -> None:
+    def look(self, _: object, answered: Callable[[Ends], None], committed: bool) -> None:
         self.asked.append(answered)
+        self.committed.append(committed)
 
     def answer(self, left: int, right: int) -> None:
         self.asked.pop()({LEFT: left, RIGHT: right})
@@ -96,6 +101,25 @@ def test_what_is_written_but_has_not_come_is_waited_for() -> None:
     feeds[RIGHT].reach(4)
     horizon.begin(feeds)
     assert horizon.at_end(RIGHT, feeds[RIGHT])
+
+
+@pytest.mark.parametrize("committed", [3, 4])
+def test_what_does_not_come_for_long_is_waited_for_unless_a_transaction_is_open(
+    monkeypatch: pytest.MonkeyPatch, committed: int
+) -> None:
+    monkeypatch.setattr(horizon_module, "OPEN_SECONDS", 0.0)
+    brokers, horizon = opened()
+    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
+    horizon.ask(feeds)
+    brokers.answer(5, 4)
+    horizon.begin(feeds)
+    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    horizon.ask(feeds)
+    assert brokers.committed == [False, True]
+    brokers.answer(5, committed)
+    horizon.begin(feeds)
+    assert horizon.at_end(RIGHT, feeds[RIGHT]) == (committed == 3)
 
 
 def test_an_answer_counts_from_the_next_beginning_on() -> None:

@@ -19,14 +19,18 @@ from millstream.log.log import TopicPartition as Place
 
 OPEN_SECONDS = 1.0
 """How long records of transactions that are open at the end of a partition are waited for. The
-owner of one may leave it open for minutes; completing it takes some milliseconds."""
+owner of one may leave it open for minutes; completing it takes some milliseconds. Whether that is
+why they do not come is asked then: on a busy machine it may be that they are on their way."""
+_KNOWN_SECONDS = 1.0
+"""How long it counts that a transaction is in the way."""
 _AGAIN_SECONDS = 0.1
 """How long after a look that was not answered for all partitions another one is taken."""
 
 Ends = Mapping[Place, int]
-Look = Callable[[tuple[Place, ...], Callable[[Ends], None]], None]
-"""Asks for the ends of what is written; the answer comes later and from another thread, and lacks
-the partitions that could not be asked."""
+Answered = Callable[[Ends], None]
+Look = Callable[[tuple[Place, ...], Answered, bool], None]
+"""Asks for the ends of what is written, or of what is committed alone; the answer comes later and
+from another thread, and lacks the partitions that could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,11 @@ class Horizon:
         self._answer: _Seen | None = None
         self._looking = False
         self._look_after = 0.0
+        self._doubted: set[Place] = set()
+        """Partitions of which more is written, and has not come for long."""
+        self._committed: tuple[float, Ends] = (0.0, {})
+        """Where what is committed of these ends, and when that was asked for."""
+        self._doubting = False
         self._bounded = False
         """Whether records may be read up to what was noted only: a partition is at its end."""
         self._passed = False
@@ -79,13 +88,22 @@ class Horizon:
         end = self._seen.ends.get(place)
         if end is None or self._passed:
             return False
-        if feed.next < end and not feed.stuck(OPEN_SECONDS):
+        if feed.next < end and not (feed.stuck(OPEN_SECONDS) and self._open(place, feed)):
             return False
         self._bounded = True
         return True
 
+    def _open(self, place: Place, feed: Feed) -> bool:
+        """Whether a transaction is in the way of what is written behind."""
+        asked, ends = self._committed
+        known = place in ends and time.monotonic() < asked + _KNOWN_SECONDS
+        if not known:
+            self._doubted.add(place)
+        return known and feed.next >= ends[place]
+
     def ask(self, feeds: Mapping[Place, Feed]) -> None:
         """Look, for the next `begin`, if what was seen last cannot be enough any more."""
+        self._resolve()
         noted = {place: feed.next for place, feed in feeds.items() if self._shared(place)}
         if self._looking or self._answer is not None or not self._stale(noted):
             return
@@ -98,7 +116,19 @@ class Horizon:
                 self._look_after = time.monotonic() + _AGAIN_SECONDS
             self._answer, self._looking = _Seen(noted, ends), False
 
-        self._look(tuple(noted), answered)
+        self._look(tuple(noted), answered, False)
+
+    def _resolve(self) -> None:
+        if not self._doubted or self._doubting:
+            return
+        places, asked = tuple(self._doubted), time.monotonic()
+        self._doubted.clear()
+        self._doubting = True
+
+        def answered(ends: Ends) -> None:
+            self._committed, self._doubting = (asked, ends), False
+
+        self._look(places, answered, True)
 
     def _stale(self, noted: Ends) -> bool:
         seen = self._seen

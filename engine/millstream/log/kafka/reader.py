@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from millstream.log.kafka.chosen import open_intake
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.kafka.feed import Feed
-from millstream.log.kafka.horizon import Ends, Horizon
+from millstream.log.kafka.horizon import Answered, Ends, Horizon
 from millstream.log.kafka.intake import Intake, News, Piece
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
@@ -152,12 +152,12 @@ class KafkaReader:
             raise _silence(place, offset)
         return Fetched(*place, NO_RECORDS, 0, offset, False, awaited=True)
 
-    def _look(self, places: Sequence[Place], answered: Callable[[Ends], None]) -> None:
+    def _look(self, places: Sequence[Place], answered: Answered, committed: bool) -> None:
         def told(ends: Ends) -> None:
             answered(ends)
             self._arrived()
 
-        self._topics.look(places, told)
+        self._topics.look(places, told, committed=committed)
 
     def _start(self) -> None:
         if self._thread is None:

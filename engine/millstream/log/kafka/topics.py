@@ -215,8 +215,14 @@ class Topics:
         }
         return {place: end for place, end in ends.items() if end >= 0}
 
-    def look(self, places: Collection[Place], answered: Callable[[dict[Place, int]], None]) -> None:
-        """Ask for the ends of what is written, committed or not. `answered` is called from
+    def look(
+        self,
+        places: Collection[Place],
+        answered: Callable[[dict[Place, int]], None],
+        *,
+        committed: bool,
+    ) -> None:
+        """Ask for the ends of what is written, or `committed` alone. `answered` is called from
         another thread, with those that could be told."""
         found: dict[Place, int | None] = {}
 
@@ -226,23 +232,23 @@ class Topics:
                 answered({at: end for at, end in found.items() if end is not None})
 
         wanted = {TopicPartition(*place): OffsetSpec.latest() for place in places}
-        asked = self._admin.list_offsets(
-            wanted,
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=_LOOK_SECONDS,
-        )
+        asked = self._list_offsets(wanted, committed=committed, seconds=_LOOK_SECONDS)
         for item, answer in asked.items():
             answer.add_done_callback(partial(done, (item.topic, item.partition)))
 
     def _list_offsets(
-        self, wanted: dict[TopicPartition, OffsetSpec], *, committed: bool = True
+        self,
+        wanted: dict[TopicPartition, OffsetSpec],
+        *,
+        committed: bool = True,
+        seconds: float = REQUEST_SECONDS,
     ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
         return self._admin.list_offsets(
             wanted,
             isolation_level=(
                 IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
             ),
-            request_timeout=REQUEST_SECONDS,
+            request_timeout=seconds,
         )
 
     def _metadata(self, name: str) -> tuple[int, int] | None:
