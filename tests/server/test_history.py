@@ -15,8 +15,8 @@ RANGE = "SELECT customer, amount FROM orders BETWEEN OFFSETS 0 AND 0;"
 
 
 def fill(shop: Door) -> None:
-    """Orders whose rows, 6 MB, are far more than a connection holds."""
-    batch = raw_batch([(b"ann" * 100, b'{"amount": 1.25}', n) for n in range(20_000)])
+    """Orders whose rows, 60 MB, are more than connections and the server hold."""
+    batch = raw_batch([(b"ann" * 100, b'{"amount": 1.25}', n) for n in range(200_000)])
     shop.engine.writer.append([Appended("orders", 0, batch, batch.num_rows)])
 
 
