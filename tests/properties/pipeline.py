@@ -26,15 +26,17 @@ from millstream.runtime.instance import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from millstream.topology.split import split
-from millstream.topology.topology import Topology
+from millstream.topology.split import Lanes, mixed, split
+from millstream.topology.topology import Topology, lanes_of
 from millstream_parser import parse, statements
 
 SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
 SINK = "o"
 
 
-def topology_of(sources: str, sql: str, partitions: Mapping[str, int]) -> Topology:
+def topology_of(
+    sources: str, sql: str, partitions: Mapping[str, int], lanes: Lanes = mixed
+) -> Topology:
     """What a CREATE … AS SELECT over the CREATE statements of `sources` runs as."""
     catalog = Catalog()
     for statement in parse(sources):
@@ -49,7 +51,32 @@ def topology_of(sources: str, sql: str, partitions: Mapping[str, int]) -> Topolo
         properties={},
         functions=builtin_catalogue(),
     )
-    return split(planned.node, "Q", partitions=partitions.__getitem__)
+    return split(planned.node, "Q", partitions=partitions.__getitem__, lanes=lanes)
+
+
+def kernel_specs(
+    store: Store, topology: Topology, partitions: Mapping[str, int]
+) -> tuple[KernelSpec[Any], ...]:
+    """A kernel for each sub-topology. `partitions`: of its sink, at least."""
+    inner = {one.name: (one.tasks, one.lanes) for one in topology.internal_topics}
+    made = []
+    for sub in topology.subtopologies:
+        out = str(sub.output)
+        tasks, lanes = inner[out] if out in inner else (partitions[out], 0)
+        kernel = DuckKernel(
+            store,
+            "Q",
+            sub,
+            builtin_catalogue(),
+            output_partitions=tasks,
+            output_lanes=lanes,
+            pace=Pace(fewest=3, piece=2),
+        )
+        inputs = tuple(one.topic for one in sub.inputs)
+        made.append(
+            KernelSpec(kernel, inputs, sub.partitions, sub.changelog, (out,), lanes_of(sub))
+        )
+    return tuple(made)
 
 
 class Pipeline:
@@ -78,22 +105,7 @@ class Pipeline:
     def start(self) -> None:
         """Run it, from what is committed."""
         self.store = Store.open(":memory:")
-        specs = tuple(
-            KernelSpec(
-                DuckKernel(
-                    self.store,
-                    "Q",
-                    sub,
-                    builtin_catalogue(),
-                    output_partitions=self.partitions[str(sub.output)],
-                    pace=Pace(fewest=3, piece=2),
-                ),
-                tuple(one.topic for one in sub.inputs),
-                sub.partitions,
-                sub.changelog,
-            )
-            for sub in self.topology.subtopologies
-        )
+        specs = kernel_specs(self.store, self.topology, self.partitions)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
         self.instance: Instance[Any] = Instance(self.log, self.settings)
         self.instance.add_query(

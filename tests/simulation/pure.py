@@ -34,7 +34,7 @@ class Job:
     """What one sub-topology does. `count` numbers the records of each key and keeps the number
     as state; without it records pass through. `target` is partitioned by key if `rekey`, else
     the task writes to its own partition. `coalesce` keeps the last output of a key until the
-    commit."""
+    commit. `lanes`: each task has a lane of its own on `target`."""
 
     inputs: tuple[str, ...]
     target: str
@@ -42,6 +42,7 @@ class Job:
     rekey: bool = False
     coalesce: bool = False
     changelog: str | None = None
+    lanes: bool = False
 
 
 class PureKernel:
@@ -89,6 +90,7 @@ class PureKernel:
                 self.coalesced[partition][key] = row[1]
                 continue
             to = key % self.partitions if self.job.rekey else partition
+            to += partition * self.partitions if self.job.lanes else 0
             outputs.setdefault((self.job.target, to), []).append(row)
         return RunResult(tuple(appended(place, rows) for place, rows in outputs.items()), consumed)
 
@@ -106,7 +108,7 @@ class PureKernel:
             else:
                 consumed[place] = fetched.next_offset
             for _offset, key, payload in rows:
-                yield fetched.partition, key, payload
+                yield fetched.partition % self.partitions, key, payload
 
     def flush(self) -> tuple[Appended[Rows], ...]:
         flushed = [
@@ -185,11 +187,16 @@ class Shape:
     def repartitions(self) -> frozenset[str]:
         return frozenset(job.target for job in self.jobs if job.rekey)
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        targets = [job.target for job in self.jobs]
-        changelogs = [job.changelog for job in self.jobs if job.changelog]
-        return (*self.sources, *targets, *changelogs)
+    def lanes(self, job: Job, partitions: int) -> dict[str, int]:
+        """Of what a job reads, the topics with lanes, and how many these are."""
+        laned = {other.target for other in self.jobs if other.lanes}
+        return dict.fromkeys(laned.intersection(job.inputs), partitions)
+
+    def topics(self, partitions: int) -> dict[str, int]:
+        """All topics and their partitions."""
+        names = [*self.sources, *(job.changelog for job in self.jobs if job.changelog)]
+        targets = {job.target: partitions * (partitions if job.lanes else 1) for job in self.jobs}
+        return dict.fromkeys(names, partitions) | targets
 
 
 COUNT = Job(("rep",), "out", count=True, changelog="changelog")
@@ -201,6 +208,7 @@ SHAPES = (
         ("in", "other"),
         by_key=True,
     ),
+    Shape("in lanes", (Job(("in",), "rep", rekey=True, lanes=True), COUNT), ("in",), by_key=False),
     Shape("stateless", (Job(("in",), "out"),), ("in",), by_key=False),
     Shape(
         "coalesced",

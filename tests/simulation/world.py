@@ -128,8 +128,8 @@ class World:
         )
         self.coordinator = Coordinator[Any](rnd, self.joined) if rnd.random() < 0.5 else None
         self.broker = self.make_broker(markers=rnd.random() < 0.5)
-        for name in self.shape.topics:
-            self.broker.create_topic(Topic(name, self.partitions))
+        for name, partitions in self.shape.topics(self.partitions).items():
+            self.broker.create_topic(Topic(name, partitions))
         self.producer = self.broker.writer("producer")
         self.gone: list[SimulatedMember[Any]] = []
         """Members whose process has died."""
@@ -217,6 +217,7 @@ class World:
                 self.partitions,
                 job.changelog,
                 (job.target,),
+                self.shape.lanes(job, self.partitions),
             )
             for index, job in enumerate(self.shape.jobs)
         )

@@ -122,7 +122,7 @@ def whole(log: Log[Any], wanted: Iterable[TopicPartition]) -> dict[TopicPartitio
 
 def widths_of(topology: Topology, log: Log[Any]) -> dict[str, int]:
     """The partitions of all topics that a topology writes to; a sink that is not there has one."""
-    widths = {item.name: item.partitions for item in topology.internal_topics}
+    widths = {item.name: item.tasks for item in topology.internal_topics}
     for sub in topology.subtopologies:
         if sub.output is not None and sub.output not in widths:
             found = log.topic(sub.output)

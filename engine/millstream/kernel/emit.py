@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -135,24 +136,30 @@ def key_spec(node: Repartition, key_format: Format) -> EncodeSpec:
     return EncodeSpec(key_format, Format("NONE"), Schema(node.schema.key), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A repartition topic: how many tasks read it, and how many lanes each of them has (see
+    `RepartitionInput`)."""
+
+    topic: str
+    tasks: int
+    lanes: int = 0
+
+
 def moved(
     con: duckdb.DuckDBPyConnection,
     out: pa.Table,
     node: Repartition,
-    topic: str,
-    partitions: int,
+    target: Target,
     moments: Ints | None = None,
 ) -> tuple[Appended[pa.Table], ...]:
     """Records for each partition that rows move to, holding them as Arrow IPC. With `moments`
     the rows carry them, and the record's time is the first of them instead of the newest."""
     if out.num_rows == 0:
         return ()
-    if node.key_format is None or partitions == 1:
-        destination = out[PART].to_numpy() % partitions
-    else:
-        names = physical_names(node.schema.names)[: len(node.schema.key)]
-        encoded = encode(con, out.select(list(names)), key_spec(node, node.key_format), topic)
-        destination = destinations(encoded.key, out, partitions)
+    destination = _task_of(con, out, node, target)
+    if target.lanes > 1:
+        destination = destination + out[PART].to_numpy() * target.tasks
     seq = out[SEQ].to_numpy()
     leaving = [PART]
     if node.kind is SourceKind.STREAM:
@@ -171,8 +178,20 @@ def moved(
             blob = pack(piece)
             time = pc.max(piece[ROWTIME]) if moments is None else piece[MOMENT][0]
             batch = raw_batch([(None, blob, time.as_py())])
-            result.append(Appended(topic, partition, batch, 1, len(blob)))
+            result.append(Appended(target.topic, partition, batch, 1, len(blob)))
     return tuple(result)
+
+
+def _task_of(
+    con: duckdb.DuckDBPyConnection, out: pa.Table, node: Repartition, target: Target
+) -> np.ndarray[Any, Any]:
+    """The task that each row moves to."""
+    if node.key_format is None or target.tasks == 1:
+        return np.asarray(out[PART].to_numpy() % target.tasks)
+    names = physical_names(node.schema.names)[: len(node.schema.key)]
+    columns = out.select(list(names))
+    encoded = encode(con, columns, key_spec(node, node.key_format), target.topic)
+    return destinations(encoded.key, out, target.tasks)
 
 
 def moments(out: pa.Table, known: Ints | None, before: int) -> Ints:

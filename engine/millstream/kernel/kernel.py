@@ -35,7 +35,8 @@ _GUARDED_RUNS = 16
 class DuckKernel:
     """Implements `runtime.ports.Kernel` over Arrow tables.
 
-    `output_partitions`: of the topic that the root writes to. `cached`: intermediate revisions of
+    `output_partitions`: of the topic that the root writes to; of one with `output_lanes`, its
+    partitions in each lane. `cached`: intermediate revisions of
     a key may be dropped between commits; outputs of a table sink then leave with `flush`.
     `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
     them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
@@ -51,6 +52,7 @@ class DuckKernel:
         catalogue: Catalogue,
         *,
         output_partitions: int = 1,
+        output_lanes: int = 0,
         cached: bool = False,
         delivering: bool = True,
         fatal: frozenset[str] = frozenset(),
@@ -62,6 +64,7 @@ class DuckKernel:
         self._sub = sub
         self._catalogue = catalogue
         self._output_partitions = output_partitions
+        self._output_lanes = output_lanes
         self._cached = cached
         self._delivering = delivering
         self._fatal = fatal
@@ -226,9 +229,11 @@ class DuckKernel:
         root = self._sub.root
         match root:
             case Repartition():
-                topic, width = str(self._sub.output), self._output_partitions
                 moments = self._moments_of(out, taken) if self._moments else None
-                return emit.moved(self._work, out, root, topic, width, moments), ()
+                target = emit.Target(
+                    str(self._sub.output), self._output_partitions, self._output_lanes
+                )
+                return emit.moved(self._work, out, root, target, moments), ()
             case Deliver() if not self._delivering:
                 return (), ()
             case Write() | Deliver():

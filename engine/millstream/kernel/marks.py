@@ -1,4 +1,5 @@
-"""How far each task has come in each of its inputs, where there are several (see `order`)."""
+"""How far each task has come in each of its inputs and their lanes, where there are several (see
+`order`)."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from millstream.kernel.intake import Mark
+from millstream.kernel.moving import Mark, Slot
 from millstream.operators.program import Program, StateTable
 from millstream.state.store import Session
-from millstream.topology.topology import SubTopology
+from millstream.topology.topology import SubTopology, lanes_of
 
 MARKS = StateTable(
     "$marks",
@@ -21,7 +22,8 @@ MARKS = StateTable(
 
 def state_tables(program: Program, sub: SubTopology) -> tuple[StateTable, ...]:
     """All tables that the state of a sub-topology consists of."""
-    return (*program.tables, *((MARKS,) if len(sub.inputs) > 1 else ()))
+    several = len(sub.inputs) > 1 or any(lanes > 1 for lanes in lanes_of(sub).values())
+    return (*program.tables, *((MARKS,) if several else ()))
 
 
 class Marks:
@@ -30,27 +32,27 @@ class Marks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._kept = MARKS.name in session.tables
-        self._known: dict[tuple[int, int], Mark] | None = None
-        self._moved: dict[tuple[int, int], Mark] = {}
+        self._known: dict[Slot, Mark] | None = None
+        self._moved: dict[Slot, Mark] = {}
 
     @property
     def moved(self) -> bool:
         """Whether there are marks to write."""
         return bool(self._moved)
 
-    def known(self) -> Mapping[tuple[int, int], Mark]:
-        """The marks by partition and input."""
+    def known(self) -> Mapping[Slot, Mark]:
+        """The marks that there are."""
         if self._known is None:
             self._known = dict(self._moved)
             if self._kept:
                 found = self._session.connection.sql(
                     f'SELECT "$part", input, m, "offset", done FROM "{MARKS.name}"'
                 ).fetchall()
-                stored = {(part, index): Mark(*rest) for part, index, *rest in found}
+                stored = {Slot(part, number): Mark(*rest) for part, number, *rest in found}
                 self._known = stored | self._moved
         return self._known
 
-    def move(self, marks: Mapping[tuple[int, int], Mark]) -> None:
+    def move(self, marks: Mapping[Slot, Mark]) -> None:
         """Take over where a run has come to."""
         if self._kept and marks and self._known is not None:
             self._known.update(marks)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from millstream.log.log import Batch, Writer
+from millstream.log.log import Batch, TopicPartition, Writer
 
 if TYPE_CHECKING:
     from millstream.log.log import Log
@@ -23,6 +24,15 @@ class Claim:
     epoch: int
     partitions: frozenset[int]
     lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group has come: the `ends` of partitions, and the positions that it had committed
+    after these were asked for; those that have none are left out."""
+
+    positions: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
 
 
 class Member(Protocol[Batch]):
@@ -43,6 +53,10 @@ class Member(Protocol[Batch]):
         (aborts) what its earlier writers left open. Once that claim is lost, `transact` returns
         ABORTED and nothing of it becomes visible. FencedError when another one has taken this
         member's identity."""
+
+    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+        """How far the whole group has come, as was found out since this was asked last; None while
+        nobody has answered. Asks anew, without waiting."""
 
     def close(self) -> None:
         """Leave the group; what is held was settled before. Idempotent."""
@@ -75,6 +89,10 @@ class SoleMember(Generic[Batch]):
     def writer(self, epoch: int) -> Writer[Batch]:
         """See `Member`."""
         return self._log.writer(self._identity)
+
+    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+        """See `Member`; nobody else has anything."""
+        return Lag({}, {})
 
     def close(self) -> None:
         """See `Member`; there is no group to leave."""

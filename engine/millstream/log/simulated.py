@@ -31,7 +31,7 @@ from millstream.log.log import (
     ends_one_by_one,
     of_places,
 )
-from millstream.log.membership import Member, SoleMember
+from millstream.log.membership import Lag, Member, SoleMember
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import Watchers
@@ -177,6 +177,13 @@ class SimulatedLog(Generic[Batch]):
                 code="E-NOT-STABLE",
             )
         return of_places(self._positions.get(group, {}), places)
+
+    def lag(self, group: str, places: Collection[TopicPartition]) -> Lag | None:
+        """See `Member`; None where a request was not answered."""
+        if self._fault("lag") is not Fault.NONE:
+            return None
+        ends = ends_one_by_one(self, places)
+        return Lag(of_places(self._positions.get(group, {}), places), ends)
 
     def vacant(self, group: str) -> bool:
         """See `Log`."""

@@ -3,12 +3,12 @@ which tasks, and when a member hears of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Generic
 
 from millstream.log.log import Appended, Batch, Outcome, TopicPartition, Writer
-from millstream.log.membership import Claim
+from millstream.log.membership import Claim, Lag
 from millstream.model.errors import FencedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Coordinator(Generic[Batch]):
     def join(self, log: SimulatedLog[Batch], group: str, partitions: int) -> SimulatedMember[Batch]:
         """A new member, which holds nothing yet."""
         self._names += 1
-        member = SimulatedMember(self, log, f"{group}.{self._names}", partitions)
+        member = SimulatedMember(self, log, group, self._names, partitions)
         self.members.append(member)
         self._joined(member)
         return member
@@ -79,10 +79,12 @@ class SimulatedMember(Generic[Batch]):
         self,
         coordinator: Coordinator[Batch],
         log: SimulatedLog[Batch],
-        identity: str,
+        group: str,
+        number: int,
         partitions: int,
     ) -> None:
-        self.identity = identity
+        self.group = group
+        self.identity = f"{group}.{number}"
         self.partitions = partitions
         self._coordinator = coordinator
         self._log = log
@@ -119,6 +121,10 @@ class SimulatedMember(Generic[Batch]):
             return self.in_group and self._claim.lost <= epoch
 
         return MemberWriter(self._log.writer(self.identity, admitted))
+
+    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+        """See `Member`."""
+        return self._log.lag(self.group, places)
 
     def close(self) -> None:
         """See `Member`."""

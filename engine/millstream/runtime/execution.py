@@ -179,12 +179,30 @@ class Execution(Generic[Batch]):
         """Run each sub-topology over what there is to read, those before it first: it finds what
         they have just sent, and meets it in the order of time with what else it reads."""
         progress = False
+        self._look_elsewhere(now)
         for stage in self.stages:
             if not self._poll(stage, now):
                 return progress
             if stage.buffered and not stage.awaiting:
                 progress = self._run(stage, now) or progress
+        if not progress and not self.dirty and self._passed():
+            self.dirty, self.dirty_since = True, now
         return progress
+
+    def _passed(self) -> bool:
+        """Whether nothing but markers of transactions was read since the last commit, and others
+        watch how far the query has come."""
+        if not self.stages.elsewhere.watched:
+            return False
+        return any(at > self.committed.get(place, 0) for place, at in self.positions().items())
+
+    def _look_elsewhere(self, now: int) -> None:
+        """Find out whether others, whose rows come here, are behind."""
+        elsewhere = self.stages.elsewhere
+        wanted = elsewhere.wanted(now)
+        lag = self.holding.lag(wanted) if wanted else None
+        if lag is not None:
+            elsewhere.told(lag, now + self.settings.lag_interval_ms)
 
     def _poll(self, stage: Stage[Batch], now: int) -> bool:
         """Whether the log could be read."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Generic
 
-from millstream.log.log import Batch, Log, Writer
-from millstream.log.membership import Claim, Member, SoleMember
+from millstream.log.log import Batch, Log, TopicPartition, Writer
+from millstream.log.membership import Claim, Lag, Member, SoleMember
 from millstream.runtime.ports import Restorer
 from millstream.runtime.spec import QuerySpec
 
@@ -77,6 +78,10 @@ class Holding(Generic[Batch]):
     def writer(self) -> Writer[Batch]:
         """The appending side for what is held."""
         return self._joined().writer(self._claim.epoch)
+
+    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+        """See `Member`."""
+        return self._joined().lag(places)
 
     def close(self) -> None:
         """Leave the group. Nothing may be open any more."""

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from millstream.log.log import Batch, Fetched, TopicPartition
 from millstream.runtime.spec import RuntimeSettings
 
-PACE_MIN = 1_000
-"""Fewest records to ask for of a partition whose records are held back."""
+PACE_MIN = 1 << 17
+"""Fewest bytes of records to ask for of a partition whose records are held back."""
 
 
 class Pacing:
@@ -42,6 +42,7 @@ class Pacing:
     def consumed(self, place: TopicPartition, taken: int, offered: int) -> None:
         """Read less of a partition whose records are held back, more again when they are not."""
         if taken < offered:
-            self._pace[place] = max(PACE_MIN, 2 * taken)
+            fewest = max(1, PACE_MIN // self._record_bytes.get(place, 1))
+            self._pace[place] = max(fewest, 2 * taken)
         elif place in self._pace:
             self._pace[place] = max(self._pace[place], 2 * taken)

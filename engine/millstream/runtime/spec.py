@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic
@@ -25,13 +25,24 @@ class Guarantee(Enum):
 @dataclass(frozen=True, slots=True)
 class KernelSpec(Generic[Batch]):
     """A sub-topology: its kernel, the topics it reads (task p reads partition p of each), its
-    changelog topic if it has state, and the topics it writes."""
+    changelog topic if it has state, and the topics it writes.
+
+    `lanes`: of topics on which each task of the sub-topology that sends has a lane of its own, how
+    many these are: task p reads partition p of each lane, the lanes lying one behind the other.
+    """
 
     kernel: Kernel[Batch]
     inputs: tuple[str, ...]
     partitions: int
     changelog: str | None = None
     outputs: tuple[str, ...] = ()
+    lanes: Mapping[str, int] = field(default_factory=dict)
+
+    def places(self, task: int) -> Iterator[TopicPartition]:
+        """What a task reads."""
+        for topic in self.inputs:
+            for lane in range(self.lanes.get(topic, 1)):
+                yield topic, lane * self.partitions + task
 
 
 @dataclass(frozen=True, slots=True)

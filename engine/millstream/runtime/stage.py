@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Generic
 
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError, MillstreamError
 from millstream.model.moments import END
 from millstream.runtime.changelogs import check_position, skip_truncated
+from millstream.runtime.elsewhere import Elsewhere
 from millstream.runtime.frontier import Frontier
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.ports import RunResult
@@ -22,7 +24,7 @@ GAP_READS = 16
 class Stage(Generic[Batch]):
     """The tasks of one sub-topology, run together: one run serves all their partitions."""
 
-    def __init__(self, index: int, spec: KernelSpec[Batch]) -> None:
+    def __init__(self, index: int, spec: KernelSpec[Batch], elsewhere: Elsewhere[Batch]) -> None:
         self.index = index
         self.spec = spec
         self.tasks: dict[int, Task] = {}
@@ -38,8 +40,9 @@ class Stage(Generic[Batch]):
         self.frontier = Frontier()
         self.refused: tuple[object, ...] = ()
         """The input of the last run, if all of it waits for what is on its way from upstream."""
-        self.upstream: Mapping[str, Frontier] = {}
-        """Of the topics that sub-topologies of this query write, how far they have come."""
+        self.upstream: Mapping[str, Stage[Batch]] = {}
+        """Who sends what it reads, of the topics between sub-topologies of this query."""
+        self.elsewhere = elsewhere
 
     def open(
         self,
@@ -52,11 +55,10 @@ class Stage(Generic[Batch]):
         replay."""
         self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
         for partition, task in self.tasks.items():
-            for topic in self.spec.inputs:
-                place = (topic, partition)
+            for place in self.spec.places(partition):
                 position = committed.get(place, start.get(place))
                 if position is None:
-                    position = log.start_offset(topic, partition)
+                    position = log.start_offset(*place)
                 self.positions[place] = position
             task.restored = self.spec.kernel.open(partition)
             if self.spec.changelog is not None:
@@ -81,7 +83,7 @@ class Stage(Generic[Batch]):
 
     def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
         """What the tasks of these partitions read."""
-        return [(topic, part) for part in self._tasks_of(owned) for topic in self.spec.inputs]
+        return [place for task in self._tasks_of(owned) for place in self.spec.places(task)]
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
         """Replay one read of one task's changelog; the records replayed, None if no task waits
@@ -149,15 +151,24 @@ class Stage(Generic[Batch]):
             if fetched.end or not moved:
                 break
         self.pacing.read(place, fetched)
-        upstream = self.upstream.get(topic)
-        return fetched if upstream is None or not fetched.end else upstream.bound(fetched)
+        return self._bounded(fetched)
+
+    def _bounded(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
+        """What was read, which is at its end only if nothing more is on its way."""
+        sender = self.upstream.get(fetched.topic)
+        if sender is None or not fetched.end:
+            return fetched
+        lane = fetched.partition // self.spec.partitions
+        if fetched.topic not in self.spec.lanes or lane in sender.tasks:
+            return sender.frontier.bound(fetched)
+        return replace(fetched, end=False) if self.elsewhere.behind(fetched.topic) else fetched
 
     def _places(self) -> list[TopicPartition]:
         return [
-            (topic, task.id.partition)
+            place
             for task in self.tasks.values()
             if task.state is TaskState.RUNNING
-            for topic in self.spec.inputs
+            for place in self.spec.places(task.id.partition)
         ]
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Generic
 
 from millstream.log.log import Appended, Batch, Log, Reader, TopicPartition
+from millstream.runtime.elsewhere import Elsewhere
 from millstream.runtime.spec import QuerySpec
 from millstream.runtime.stage import Stage
 from millstream.runtime.tasks import Task, TaskState
@@ -18,9 +19,12 @@ class Stages(Generic[Batch]):
     """All `Stage`s of a query, in their order."""
 
     def __init__(self, spec: QuerySpec[Batch]) -> None:
-        self._all = tuple(Stage(index, kernel) for index, kernel in enumerate(spec.kernels))
+        self.elsewhere = Elsewhere[Batch](spec)
+        self._all = tuple(
+            Stage(index, kernel, self.elsewhere) for index, kernel in enumerate(spec.kernels)
+        )
         self._repartitions = spec.repartitions
-        sent = {topic: stage.frontier for stage in self._all for topic in stage.spec.outputs}
+        sent = {topic: stage for stage in self._all for topic in stage.spec.outputs}
         for stage in self._all:
             own = spec.repartitions.intersection(stage.spec.inputs)
             stage.upstream = {topic: sent[topic] for topic in own if topic in sent}
@@ -40,6 +44,7 @@ class Stages(Generic[Batch]):
         """See `Stage.open`."""
         for stage in self._all:
             stage.open(log, committed, start, owned)
+        self.elsewhere.opened(owned)
 
     def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
         """What the tasks of these partitions read."""

@@ -26,9 +26,11 @@ from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
 from millstream.service.statements import ending
 from millstream.service.users import calls_users_functions
-from millstream.topology.split import split
-from millstream.topology.topology import InternalTopic, SourceInput, Topology
+from millstream.topology.split import mixed, split
+from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
 
+MOST_LANES = 64
+"""Partitions that a repartition topic may have for the sake of its lanes."""
 SWITCH_SECONDS = 0.0005
 """How long Python computes in one thread while another one waits: queries need it for moments, but
 often, and would wait 5 ms each time for a function of a user."""
@@ -49,13 +51,25 @@ def partitions_of(engine: Engine, topic: str) -> int:
     return found.partitions
 
 
-def topology_of(engine: Engine, query_id: str, planned: Planned) -> Topology:
-    """The sub-topologies of a plan, with the internal topics named for the query."""
+def topology_of(
+    engine: Engine, query_id: str, planned: Planned, *, alone: bool = False
+) -> Topology:
+    """The sub-topologies of a plan, with the internal topics named for the query. `alone`: other
+    instances have no tasks of it."""
+    made = {topic.name: topic.partitions for topic in engine.topics.get(query_id, ())}
+
+    def lanes(topic: str, senders: int, readers: int) -> int:
+        wide = senders * readers <= MOST_LANES
+        if topic in made:
+            wide = made[topic] == senders * readers
+        return senders if wide else 0
+
     return split(
         planned.node,
         query_id,
         partitions=lambda topic: partitions_of(engine, topic),
         prefix=engine.settings.internal_prefix,
+        lanes=lanes if engine.shared and not alone else mixed,
     )
 
 
@@ -199,20 +213,24 @@ def kernels(
     delivering: bool,
 ) -> tuple[KernelSpec[pa.Table], ...]:
     """A kernel for each sub-topology, under the settings of the query's session."""
-    widths = {item.name: item.partitions for item in topology.internal_topics}
+    inner = {item.name: item for item in topology.internal_topics}
     fatal = fatal_problems(properties)
     made: list[KernelSpec[pa.Table]] = []
     register_plan(engine, topology)
     with ExitStack() as opened:
         for sub in topology.subtopologies:
             out = sub.output
-            width = 1 if out is None else widths.get(out) or partitions_of(engine, out)
+            if out is None:
+                width = 1
+            else:
+                width = inner[out].tasks if out in inner else partitions_of(engine, out)
             kernel = DuckKernel(
                 engine.store,
                 topology.query_id,
                 sub,
                 engine.functions,
                 output_partitions=width,
+                output_lanes=inner[out].lanes if out in inner else 0,
                 cached=cached,
                 delivering=delivering,
                 fatal=fatal,
@@ -220,7 +238,8 @@ def kernels(
             opened.callback(kernel.close)
             inputs = tuple(item.topic for item in sub.inputs)
             outputs = () if out is None else (out,)
-            made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs))
+            lanes = lanes_of(sub)
+            made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs, lanes))
         opened.pop_all()
     return tuple(made)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from millstream.catalog.source import Source
 from millstream.model.errors import StatementError
@@ -42,19 +43,34 @@ _STATEFUL = (
 )
 Partitions = Callable[[str], int]
 """The number of partitions of a topic that exists."""
+Lanes = Callable[[str, int, int], int]
+"""How many lanes a repartition topic of a name has, between so many sending and so many reading
+tasks."""
+
+
+def mixed(_topic: str, _senders: int, _readers: int) -> int:
+    """No lanes: where one process has all tasks, what they send is in order anyway."""
+    return 0
 
 
 def split(
-    node: Write | Deliver, query_id: str, *, partitions: Partitions, prefix: str = ""
+    node: Write | Deliver,
+    query_id: str,
+    *,
+    partitions: Partitions,
+    prefix: str = "",
+    lanes: Lanes = mixed,
 ) -> Topology:
     """The topology of a plan: one sub-topology for each stretch between moves of rows.
 
     Sub-topologies are numbered from the sources to the sink. Internal topics are named
     `<prefix><query_id>-<sub-topology>-repartition|changelog`, those of foreign key joins
     `...-subscription|response`: a repartition topic after the sub-topology that writes it.
+    Only sub-topologies with state read through lanes: the others take rows as they come.
     StatementError when the sources of one sub-topology differ in their number of partitions.
     """
-    subtopologies = tuple(_cut(lowered(node), f"{prefix}{query_id}", partitions, 0))
+    counts = _Counts(partitions, lanes)
+    subtopologies = tuple(_cut(lowered(node), f"{prefix}{query_id}", counts, 0))
     return Topology(
         query_id,
         subtopologies,
@@ -63,7 +79,13 @@ def split(
     )
 
 
-def _cut(root: Node, name: str, partitions: Partitions, first: int) -> list[SubTopology]:
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    partitions: Partitions
+    lanes: Lanes
+
+
+def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology]:
     """The sub-topologies of a tree, its own one last; numbers start at `first`."""
     before: list[SubTopology] = []
     found: list[Input] = []
@@ -72,20 +94,30 @@ def _cut(root: Node, name: str, partitions: Partitions, first: int) -> list[SubT
             case Read(source):
                 found.append(SourceInput(leaf, source.topic))
             case Repartition():
-                before += _cut(leaf, name, partitions, first + len(before))
+                before += _cut(leaf, name, counts, first + len(before))
                 topic = str(before[-1].output)
                 found.append(RepartitionInput(leaf, topic, leaf.schema))
-    count = _partitions(found, before, partitions)
+    count = _partitions(found, before, counts.partitions)
     index = first + len(before)
+    stateful = _has_state(root)
+    if stateful:
+        found = [_in_lanes(item, before, count, counts.lanes) for item in found]
     own = SubTopology(
         index,
         tuple(found),
         root,
         count,
         _output(root, f"{name}-{index}"),
-        f"{name}-{index}-changelog" if _has_state(root) else None,
+        f"{name}-{index}-changelog" if stateful else None,
     )
     return [*before, own]
+
+
+def _in_lanes(item: Input, before: list[SubTopology], readers: int, lanes: Lanes) -> Input:
+    if isinstance(item, SourceInput):
+        return item
+    senders = next(sub.partitions for sub in before if sub.output == item.topic)
+    return replace(item, lanes=lanes(item.topic, senders, readers))
 
 
 def _leaves(root: Node) -> Iterator[Read | Repartition]:
@@ -150,7 +182,7 @@ def _internal_topics(subtopologies: tuple[SubTopology, ...]) -> Iterator[Interna
     for sub in subtopologies:
         for item in sub.inputs:
             if isinstance(item, RepartitionInput):
-                yield InternalTopic(item.topic, sub.partitions, "repartition")
+                yield InternalTopic(item.topic, sub.partitions, "repartition", item.lanes)
         if sub.changelog is not None:
             yield InternalTopic(sub.changelog, sub.partitions, "changelog")
 

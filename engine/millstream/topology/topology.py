@@ -25,11 +25,16 @@ class SourceInput:
 
 @dataclass(frozen=True, slots=True)
 class RepartitionInput:
-    """Input from a repartition topic of ours: Arrow batches with the repartition's schema."""
+    """Input from a repartition topic of ours: Arrow batches with the repartition's schema.
+
+    `lanes`: with a lane for each of so many sending tasks, what task s sends to task t is on
+    partition s * tasks + t, in the order of event time; 0: what all send is mixed, on partition t.
+    """
 
     repartition: Repartition
     topic: str
     schema: Schema
+    lanes: int = 0
 
 
 Input = SourceInput | RepartitionInput
@@ -55,14 +60,27 @@ class SubTopology:
     """Topic of the state changes; None when there is no state."""
 
 
+def lanes_of(sub: SubTopology) -> dict[str, int]:
+    """Of the topics that a sub-topology reads through lanes, how many each of its tasks has."""
+    inner = (item for item in sub.inputs if isinstance(item, RepartitionInput))
+    return {item.topic: item.lanes for item in inner if item.lanes}
+
+
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
     """A topic the query needs for itself: its kind is `repartition` (also of the subscriptions and
-    responses of a foreign key join) or `changelog`."""
+    responses of a foreign key join) or `changelog`. `tasks` read it, each through so many `lanes`.
+    """
 
     name: str
-    partitions: int
+    tasks: int
     kind: str
+    lanes: int = 0
+
+    @property
+    def partitions(self) -> int:
+        """What the topic has."""
+        return self.tasks * max(1, self.lanes)
 
 
 @dataclass(frozen=True, slots=True)

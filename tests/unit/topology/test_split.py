@@ -14,8 +14,8 @@ from millstream.plan.define import create_source
 from millstream.plan.nodes import Repartition, Write
 from millstream.plan.sinks import NewSource
 from millstream.topology.show import show_topology
-from millstream.topology.split import split
-from millstream.topology.topology import RepartitionInput, SourceInput, Topology
+from millstream.topology.split import Lanes, mixed, split
+from millstream.topology.topology import RepartitionInput, SourceInput, Topology, lanes_of
 from millstream_parser import parse, statements
 
 SOURCES = """
@@ -26,7 +26,7 @@ CREATE TABLE w (id INT PRIMARY KEY, z INT) WITH (KAFKA_TOPIC = 'w', FORMAT = 'JS
 """
 
 
-def topology(sql: str, partitions: Mapping[str, int]) -> Topology:
+def topology(sql: str, partitions: Mapping[str, int], lanes: Lanes = mixed) -> Topology:
     catalog = Catalog()
     for statement in parse(SOURCES):
         assert isinstance(statement, statements.CreateSource)
@@ -40,7 +40,7 @@ def topology(sql: str, partitions: Mapping[str, int]) -> Topology:
         properties={},
         functions=builtin_catalogue(),
     )
-    return split(planned.node, "Q_1", partitions=partitions.__getitem__, prefix="ms-")
+    return split(planned.node, "Q_1", partitions=partitions.__getitem__, prefix="ms-", lanes=lanes)
 
 
 def test_a_stateless_query_is_one_piece_without_internal_topics() -> None:
@@ -64,6 +64,22 @@ def test_grouping_by_another_column_moves_rows() -> None:
         ("ms-Q_1-0-repartition", 3, "repartition"),
         ("ms-Q_1-1-changelog", 3, "changelog"),
     ]
+
+
+def test_a_sub_topology_with_state_reads_through_a_lane_for_each_sender() -> None:
+    asked: list[tuple[str, int, int]] = []
+
+    def lanes(topic: str, senders: int, readers: int) -> int:
+        asked.append((topic, senders, readers))
+        return senders
+
+    sql = "CREATE STREAM o AS SELECT * FROM s JOIN t ON s.v = t.id PARTITION BY w;"
+    result = topology(sql, {"s": 3, "t": 5}, lanes)
+    first, second = result.subtopologies
+    assert asked == [(first.output, 3, 5)]
+    assert lanes_of(second) == {first.output: 3}
+    moved = [topic for topic in result.internal_topics if topic.kind == "repartition"]
+    assert [(one.tasks, one.lanes, one.partitions) for one in moved] == [(5, 3, 15)]
 
 
 def test_a_moved_stream_takes_the_partitions_of_the_table() -> None:

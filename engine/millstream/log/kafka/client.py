@@ -168,6 +168,13 @@ def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> Setti
     return {"bootstrap.servers": servers, "group.id": group, **_COMMON, **_CONSUMER, **extra}
 
 
+def lag_config(servers: str, group: str, extra: Mapping[str, str]) -> Settings:
+    """Of a client that reads the positions of a group, without waiting for those that an open
+    transaction may still move."""
+    own: Settings = {"isolation.level": "read_uncommitted"}
+    return {**consumer_config(servers, group, extra), **own}
+
+
 def member_config(
     servers: str, group: str, membership: Membership, extra: Mapping[str, str]
 ) -> Settings:

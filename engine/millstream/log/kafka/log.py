@@ -16,8 +16,10 @@ from millstream.log.kafka.client import (
     Membership,
     checked,
     consumer_config,
+    lag_config,
     member_config,
 )
+from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.patience import SHARING, alone
 from millstream.log.kafka.reader import KafkaReader
@@ -191,8 +193,15 @@ class KafkaLog:
             return KafkaWriter(identity, self._surroundings, seat, patience=SHARING)
 
         config = member_config(self._servers, name, membership, self._extra)
+        asking = lag_config(self._servers, name, self._extra)
         made = KafkaMember(
-            group, leases, config, open_writer, self._watchers.call, membership.superseded
+            group,
+            leases,
+            config,
+            open_writer,
+            self._watchers.call,
+            membership.superseded,
+            LagOf(asking, self._topics.look),
         )
         self._members.add(made)
         return made

@@ -26,9 +26,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
 from millstream.log.kafka.credentials import cause_of, names_member
+from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member_writer import MemberWriter
 from millstream.log.kafka.writer import KafkaWriter, Seat
-from millstream.log.membership import Claim
+from millstream.log.log import TopicPartition as Place
+from millstream.log.membership import Claim, Lag
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 
 _LOOK_SECONDS = 0.1
@@ -61,6 +63,7 @@ class KafkaMember:
         open_writer: OpenWriter,
         moved: Callable[[], None],
         superseded: Callable[[], bool],
+        lag: LagOf,
     ) -> None:
         """`leases`: the topic. `moved` is called, from the thread, whenever the claim was.
         `superseded`: see `Membership`."""
@@ -70,6 +73,7 @@ class KafkaMember:
         self._open_writer = open_writer
         self._moved = moved
         self._superseded = superseded
+        self._lag = lag
         self._news = threading.Condition()
         self._claim = Claim(0, frozenset())
         self._settled = 0
@@ -103,9 +107,14 @@ class KafkaMember:
         seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
         return MemberWriter(self, epoch, self._open_writer(seat))
 
+    def lag(self, places: Collection[Place]) -> Lag | None:
+        """How far the whole group has come, if that was found out since this was asked last."""
+        return self._lag.told(places)
+
     def close(self) -> None:
         """Leave the group; idempotent. Where the brokers do not answer, the thread is left to
         itself after a while."""
+        self._lag.close()
         with self._news:
             self._closing = True
             self._news.notify_all()

@@ -186,7 +186,9 @@ class KafkaReader:
         return feed.end is not None and feed.next >= self._written.get(place, 0)
 
     def _share(self) -> int:
-        return self._room() // max(1, len(self._feeds))
+        """Of the room, for each partition that has something or may have."""
+        busy = sum(feed.end is None or feed.count > 0 for feed in self._feeds.values())
+        return self._room() // max(1, busy)
 
     def _run(self) -> None:
         try:

@@ -82,7 +82,7 @@ def _run(
     planned: Planned, ranges: Mapping[str, Range | None], engine: Engine, session: Session
 ) -> tuple[Run, dict[str, Timed]]:
     """The run, and the bounds of the topics that it reads."""
-    topology = topology_of(engine, f"past_{engine.clock()}", planned)
+    topology = topology_of(engine, f"past_{engine.clock()}", planned, alone=True)
     splits, timed = _reach(planned, ranges, engine)
     run = Run(
         topology,

@@ -77,7 +77,7 @@ def _listen(
         stream.on_close = partial(_end, engine, stream, tail)
         return
     query_id = f"{stream.query_id}_tail" if shared else stream.query_id
-    topology = topology_of(engine, query_id, planned).without_changelogs()
+    topology = topology_of(engine, query_id, planned, alone=True).without_changelogs()
     bytes_max = engine.settings.push_buffer_bytes
     tail = Tail(query_id, node, properties, topology, bytes_max, (stream,))
     stream.on_close = partial(_end, engine, stream, tail)

@@ -1,0 +1,92 @@
+"""How far a group has come on Kafka, for those who cannot wait for an answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from millstream.log.kafka.client import Settings
+from millstream.log.log import TopicPartition as Place
+from millstream.log.membership import Lag
+
+_SECONDS = 2.0
+"""How long one answer may take."""
+
+
+class Look(Protocol):
+    """Asks for the ends of partitions and calls `answered` with those that could be told, from
+    another thread."""
+
+    def __call__(
+        self,
+        places: Collection[Place],
+        answered: Callable[[dict[Place, int]], None],
+        *,
+        committed: bool,
+    ) -> None:
+        """Does not wait."""
+
+
+class LagOf:
+    """One group's lag; asked in a thread of its own, through a consumer that reads nothing and is
+    no member. Neither is made before somebody wants to know."""
+
+    def __init__(self, config: Settings, look: Look) -> None:
+        """`config`: of the consumer."""
+        self._config = config
+        self._look = look
+        self._asking: ThreadPoolExecutor | None = None
+        self._open: Future[Lag | None] | None = None
+        self._consumer: Consumer | None = None
+
+    def told(self, places: Collection[Place]) -> Lag | None:
+        """What was answered since this was asked last; asks again if no question is open."""
+        if self._open is not None and not self._open.done():
+            return None
+        answer, self._open = self._open, None
+        if answer is not None and answer.exception() is None and (lag := answer.result()):
+            return lag
+        self._asking = self._asking or ThreadPoolExecutor(1, thread_name_prefix="millstream-lag")
+        self._open = self._asking.submit(self._ask, tuple(places))
+        return None
+
+    def close(self) -> None:
+        """Ask no more; idempotent. An open question is left to itself."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.submit(self._leave)
+            asking.shutdown(wait=False)
+
+    def _ask(self, places: tuple[Place, ...]) -> Lag | None:
+        """The ends first: what is told must not be ahead of them."""
+        ends = self._ends(places)
+        if len(ends) < len(places):
+            return None
+        self._consumer = self._consumer or Consumer(self._config)
+        try:
+            found = self._consumer.committed([TopicPartition(*at) for at in places], _SECONDS)
+        except KafkaException:
+            return None
+        if any(item.error is not None for item in found):
+            return None
+        reached = {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
+        return Lag(reached, ends)
+
+    def _ends(self, places: tuple[Place, ...]) -> dict[Place, int]:
+        answered = threading.Event()
+        ends: dict[Place, int] = {}
+
+        def told(found: dict[Place, int]) -> None:
+            ends.update(found)
+            answered.set()
+
+        self._look(places, told, committed=True)
+        return ends if answered.wait(_SECONDS) else {}
+
+    def _leave(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()

@@ -1,0 +1,205 @@
+"""Instances that catch up, each at its own pace: windows and joins lose no row by that."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from millstream.formats.partition import partition_of
+from millstream.log.batches import TABLES
+from millstream.log.log import Appended, Topic
+from millstream.log.membership import Lag
+from millstream.log.simulated import SimulatedLog
+from millstream.log.simulated_group import Coordinator, SimulatedMember
+from millstream.model.batch import raw_batch
+from millstream.runtime.elsewhere import Elsewhere
+from millstream.runtime.instance import (
+    Guarantee,
+    Instance,
+    KernelSpec,
+    QuerySpec,
+    RuntimeSettings,
+)
+from millstream.state.store import Store
+from tests.properties.pipeline import kernel_specs, topology_of
+from tests.simulation.pure import Disk, PureKernel
+from tests.unit.runtime.queries import REKEY
+
+SOURCES = """
+CREATE STREAM s (k INT KEY, g INT) WITH (KAFKA_TOPIC = 's', FORMAT = 'JSON');
+CREATE STREAM r (g INT KEY, n INT) WITH (KAFKA_TOPIC = 'r', FORMAT = 'JSON');
+"""
+SINK = "WITH (KAFKA_TOPIC = 'o')"
+WINDOW = "WINDOW TUMBLING (SIZE 1 SECONDS, GRACE PERIOD 0 SECONDS)"
+WINDOWED = f"CREATE TABLE o {SINK} AS SELECT g, COUNT(*) AS c FROM s {WINDOW} GROUP BY g;"
+TWICE = f"""CREATE TABLE o {SINK} AS SELECT l.k AS k, COUNT(*) AS c FROM s l
+    JOIN r WITHIN 1 SECONDS GRACE PERIOD 0 SECONDS ON l.g = r.g {WINDOW} GROUP BY l.k;"""
+SECONDS = 60
+SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=4, lag_interval_ms=20)
+WIDTHS = {"s": 2, "r": 2, "o": 2}
+
+
+def a_lane_each(_topic: str, senders: int, _readers: int) -> int:
+    return senders
+
+
+def home(key: int) -> int:
+    """The partition of a key."""
+    return int(partition_of(pa.array([json.dumps(key).encode()]), 2)[0])
+
+
+class Two:
+    """Two instances, each with one task of every sub-topology."""
+
+    def __init__(self, sql: str, guarantee: Guarantee, *, markers: bool) -> None:
+        self.now = 0
+        self.late = 0
+        self.coordinator: Coordinator[Any] = Coordinator(Random(0), lambda _member: None)
+        self.log = SimulatedLog(TABLES, markers=markers, coordinator=self.coordinator)
+        topology = topology_of(SOURCES, sql, WIDTHS, a_lane_each)
+        inner = {one.name: one.partitions for one in topology.internal_topics}
+        for topic, count in {**WIDTHS, **inner}.items():
+            self.log.create_topic(Topic(topic, count))
+        self.producer = self.log.writer("producer")
+        self.moved = frozenset(t.name for t in topology.internal_topics if t.kind != "changelog")
+        self.topology, self.guarantee = topology, guarantee
+        self.stores: dict[int, Store] = {}
+        self.instances: dict[int, Instance[Any]] = {}
+        for number in range(2):
+            self.start(number)
+
+    def start(self, number: int) -> None:
+        """Start the instance that has the tasks of this number, with nothing on its disk."""
+        self.stores[number] = Store.open(":memory:")
+        specs = kernel_specs(self.stores[number], self.topology, WIDTHS)
+        spec = QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved)
+        instance = self.instances[number] = Instance(self.log, SETTINGS, self.problems)
+        instance.add_query(spec)
+        self.work(instance, 1)
+        member: SimulatedMember[Any] = self.coordinator.members[-1]
+        self.coordinator.owners[number] = member
+        member.hear()
+
+    def stop(self, number: int) -> None:
+        self.instances.pop(number).close(self.now, commit=False)
+        self.stores.pop(number).close()
+
+    def problems(self, _query: str, found: Any) -> None:
+        self.late += sum(problem.count for problem in found)
+
+    def send(self, topic: str, partition: int, second: int, **columns: int) -> None:
+        """In a transaction, as other queries do."""
+        (_key, of_key), *values = columns.items()
+        value = json.dumps({name.upper(): each for name, each in values}).encode()
+        batch = raw_batch([(json.dumps(of_key).encode(), value, 1000 * second)])
+        self.producer.transact("none", [Appended(topic, partition, batch, 1)], {})
+
+    def work(self, instance: Instance[Any], steps: int) -> bool:
+        """Whether there was anything to do."""
+        progress = False
+        for _ in range(steps):
+            self.now += 1
+            progress = instance.step(self.now).progress or progress
+        return progress
+
+    def finish(self, rnd: Random, starts: int = 0) -> int:
+        """The counts of all windows together, when nobody has anything to do any more. The
+        instances take turns of any length, and are started anew so many times."""
+        quiet = 0
+        while quiet < 20 or starts:
+            number = rnd.randrange(2)
+            if starts and rnd.random() < 0.2:
+                starts -= 1
+                self.stop(number)
+                self.start(number)
+            steps = rnd.choice((1, 5, 30 if starts else 200))
+            quiet = 0 if self.work(self.instances[number], steps) else quiet + 1
+        last: dict[tuple[int, bytes], int] = {}
+        for partition in range(2):
+            for record in self.log.read("o", partition, 0, 1 << 20).batch.to_pylist():
+                last[partition, record["key"]] = json.loads(record["value"])["C"]
+        return sum(last.values())
+
+    def close(self) -> None:
+        for number in range(2):
+            self.stop(number)
+
+
+def filled(sql: str, guarantee: Guarantee, *, markers: bool) -> Two:
+    """All input is there before anybody begins."""
+    two = Two(sql, guarantee, markers=markers)
+    for second in range(SECONDS):
+        two.send("s", second % 2, second, k=second, g=second % 5)
+        two.send("r", home(second % 5), second, g=second % 5, n=second)
+    return two
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("markers", [False, True])
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("sql", [WINDOWED, TWICE])
+def test_nothing_is_late(sql: str, guarantee: Guarantee, markers: bool, seed: int) -> None:
+    two = filled(sql, guarantee, markers=markers)
+    assert two.finish(Random(seed)) == SECONDS
+    assert two.late == 0
+    two.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("sql", [WINDOWED, TWICE])
+def test_who_starts_anew_goes_on_in_each_lane(sql: str, seed: int) -> None:
+    two = filled(sql, Guarantee.EXACTLY_ONCE, markers=True)
+    assert two.finish(Random(seed), starts=4) == SECONDS
+    assert two.late == 0
+    two.close()
+
+
+def test_who_has_come_to_the_end_is_not_waited_for() -> None:
+    two = Two(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
+    two.send("s", 0, 1, k=0, g=1)
+    assert two.finish(Random(0)) == 1
+    two.send("s", 0, 2, k=0, g=1)
+    for _ in range(20):
+        two.work(two.instances[0], 10)
+    assert two.finish(Random(1)) == 2
+    two.close()
+
+
+def stage(source: str, target: str, **lanes: int) -> KernelSpec[Any]:
+    kernel = PureKernel(REKEY, 2, Disk(), Random(0), 0.0)
+    return KernelSpec(kernel, (source,), 2, outputs=(target,), lanes=lanes)
+
+
+def elsewhere(*owned: int) -> Elsewhere[Any]:
+    kernels = (stage("in", "a"), stage("a", "b", a=2), stage("b", "out", b=2))
+    made = Elsewhere[Any](QuerySpec("Q", "Q", kernels, repartitions=frozenset({"a", "b"})))
+    made.opened(owned)
+    return made
+
+
+def test_all_that_others_have_to_read_counts_and_what_is_read_to_make_it() -> None:
+    made = elsewhere(1)
+    assert made.wanted(0) == {("in", 0), ("a", 0), ("a", 2)}
+    made.told(Lag({("in", 0): 3}, {("in", 0): 3, ("a", 0): 1, ("a", 2): 0}), 50)
+    assert (made.behind("a"), made.behind("b")) == (False, True)
+    assert not made.wanted(49) and made.wanted(50)
+
+
+def test_who_has_all_tasks_waits_for_nobody() -> None:
+    made = elsewhere(0, 1)
+    assert not made.wanted(0) and not made.behind("a") and not made.watched
+
+
+def test_others_are_behind_until_they_have_come_to_where_the_log_ended_before() -> None:
+    made = elsewhere(1)
+    assert made.behind("a")
+    for position, end, behind in ((0, 4, True), (3, 9, True), (9, 20, False), (20, 20, False)):
+        ends = {("in", 0): end, ("a", 0): 0, ("a", 2): 0}
+        made.told(Lag({("in", 0): position}, ends), 0)
+        assert made.behind("a") == behind
+    made.opened({1})
+    assert made.behind("a")
