@@ -7,7 +7,9 @@ import json
 import signal
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -149,15 +151,22 @@ def final(records: int) -> dict[str, tuple[int, int]]:
     return {key: each[-1] for key, each in prefixes(records).items()}
 
 
+@contextmanager
+def halved(db: millstream.Database, servers: str, service: str) -> Iterator[tuple[Any, str]]:
+    """The process of a neighbour, who has half of the tasks of a query over 40 numbers; its id."""
+    insert(db, 0, 40)
+    db.execute(sums(service))
+    (query,) = db.engine.catalog.queries
+    with neighbour(servers, service) as other:
+        until(lambda: len(held_here(db.engine, query).active) == PARTITIONS // 2)
+        yield other, query
+
+
 @pytest.mark.timeout(300)
 def test_a_table_is_made_anew_while_others_work_on_it(
     db: millstream.Database, servers: str, service: str
 ) -> None:
-    insert(db, 0, 40)
-    db.execute(sums(service))
-    (old,) = db.engine.catalog.queries
-    with neighbour(servers, service):
-        until(lambda: len(held_here(db.engine, old).active) == PARTITIONS // 2)
+    with halved(db, servers, service) as (_, old):
         insert(db, 40, 50)
         db.execute(replacing(service, 1000))
         assert times(servers, f"{service}.sums", 1000) == final(50)
@@ -177,11 +186,7 @@ def test_a_table_is_made_anew_while_others_work_on_it(
 def test_one_who_slept_does_not_write_over_it(
     db: millstream.Database, servers: str, service: str
 ) -> None:
-    insert(db, 0, 40)
-    db.execute(sums(service))
-    (old,) = db.engine.catalog.queries
-    with neighbour(servers, service) as other:
-        until(lambda: len(held_here(db.engine, old).active) == PARTITIONS // 2)
+    with halved(db, servers, service) as (other, _):
         other.send_signal(signal.SIGSTOP)
         insert(db, 40, 50)
         db.execute(replacing(service, 1000))

@@ -16,7 +16,7 @@ pytest.importorskip("confluent_kafka")
 from millstream.log.kafka import member as member_module
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Outcome
-from millstream.log.membership import Claim, Member, SoleMember
+from millstream.log.membership import Claim, Lag, Member, SoleMember
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from tests.kafka.parties import (
     ALL,
@@ -84,6 +84,30 @@ def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
         for task in one.claim().partitions
     }
     assert numbers(party.logs[0], topic) == [0, 0, 0, 1, 1, 1]
+
+
+@PROTOCOLS
+@pytest.mark.timeout(90)
+def test_each_hears_how_far_all_have_come(party: Party, protocol: Protocol) -> None:
+    members = [party.join(protocol), party.join(protocol)]
+    topic = party.topic()
+    until(lambda: shared(*members), *members)
+    first, second = members
+    (task, *_) = second.claim().partitions
+    place, other = (topic, task), (topic, (task + 1) % TASKS)
+
+    def told() -> Lag:
+        found: list[Lag] = []
+        until(lambda: (lag := first.lag({place, other})) is not None and not found.append(lag))
+        return found[0]
+
+    assert told() == Lag({}, {place: 0, other: 0})
+    writer = second.writer(second.claim().epoch)
+    assert writer.transact(GROUP, [append(topic, 1, task)], {}) is Outcome.COMMITTED
+    until(lambda: told().ends[place] == 2)
+    assert told().positions == {}
+    assert writer.transact(GROUP, [], {place: 2}) is Outcome.COMMITTED
+    until(lambda: told() == Lag({place: 2}, {place: 2, other: 0}))
 
 
 @PROTOCOLS

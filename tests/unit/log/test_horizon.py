@@ -88,13 +88,19 @@ def test_an_end_does_not_count_once_more_was_read_of_another_partition() -> None
     assert len(brokers.asked) == 1
 
 
-def test_what_is_written_but_has_not_come_is_waited_for() -> None:
+def lacking() -> tuple[Brokers, Horizon, dict[TopicPartition, Feed]]:
+    """One record is on the brokers that has not come."""
     brokers, horizon = opened()
     feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
     horizon.ask(feeds)
     brokers.answer(5, 4)
     horizon.begin(feeds)
     assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    return brokers, horizon, feeds
+
+
+def test_what_is_written_but_has_not_come_is_waited_for() -> None:
+    brokers, horizon, feeds = lacking()
     horizon.ask(feeds)
     assert not brokers.asked
     add(feeds[RIGHT], 1)
@@ -108,12 +114,7 @@ def test_what_does_not_come_for_long_is_waited_for_unless_a_transaction_is_open(
     monkeypatch: pytest.MonkeyPatch, committed: int
 ) -> None:
     monkeypatch.setattr(horizon_module, "OPEN_SECONDS", 0.0)
-    brokers, horizon = opened()
-    feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
-    horizon.ask(feeds)
-    brokers.answer(5, 4)
-    horizon.begin(feeds)
-    assert not horizon.at_end(RIGHT, feeds[RIGHT])
+    brokers, horizon, feeds = lacking()
     assert not horizon.at_end(RIGHT, feeds[RIGHT])
     horizon.ask(feeds)
     assert brokers.committed == [False, True]
