@@ -101,3 +101,17 @@ def test_without_a_thread_it_replays_when_asked() -> None:
         assert told.metrics.restored == log.end_offset(str(SUB.changelog), 1) > 0
         restoring.close()
         active.close()
+
+
+def test_without_a_thread_too_nothing_is_opened_before_somebody_has_looked() -> None:
+    both = frozenset({0, 1})
+    with Store.open(":memory:") as store:
+        restoring = Restoring(log_of(), lambda: 0, SETTINGS, lambda: None)
+        restoring.add_query(store, TOPOLOGY, builtin_catalogue())
+        restoring.standby(QUERY, both)
+        assert restoring.run_until_idle()
+        restoring.abreast.follow()
+        assert restoring.prepare(QUERY, both) == restoring.prepare(QUERY, both) == frozenset()
+        restoring.abreast.looked(restoring.abreast.look())
+        assert restoring.prepare(QUERY, both) == both
+        restoring.close()

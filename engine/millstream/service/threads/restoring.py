@@ -102,9 +102,9 @@ class Restoring:
         """See `runtime.ports.Restorer`; replays what is missing if there is no thread to do it."""
         may = self.abreast.granted(query_id, wanted)
         granted = self._machine.prepare(query_id, may)
-        if granted != wanted and self._thread is None and not self._stopping:
+        if granted != may and self._thread is None and not self._stopping:
             self.run_until_idle()
-            granted = self._machine.prepare(query_id, wanted)
+            granted = self._machine.prepare(query_id, may)
         self._news.set()
         return granted
 
