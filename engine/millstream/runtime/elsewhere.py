@@ -29,6 +29,7 @@ class Elsewhere(Generic[Batch]):
         }
         self._places: dict[str, frozenset[TopicPartition]] = {}
         """What the tasks read that send to a topic, directly or not, and are not open here."""
+        self._all: frozenset[TopicPartition] = frozenset()
         self._behind: frozenset[TopicPartition] | None = None
         """None while it is not known yet."""
         self._ends: Mapping[TopicPartition, int] = {}
@@ -47,17 +48,16 @@ class Elsewhere(Generic[Batch]):
             )
             for topic, senders in self._senders.items()
         }
+        self._all = frozenset().union(*self._places.values())
 
     @property
     def watched(self) -> bool:
         """Whether tasks that are not open here wait for those that are, as these do for them."""
-        return any(self._places.values())
+        return bool(self._all)
 
     def wanted(self, now: int) -> frozenset[TopicPartition]:
         """Of which partitions the lag is to be asked now."""
-        if now < self._next:
-            return frozenset()
-        return frozenset[TopicPartition]().union(*self._places.values())
+        return self._all if now >= self._next else frozenset()
 
     def told(self, lag: Lag, until: int) -> None:
         """Take an answer, which does `until` the next one is asked for."""
