@@ -36,6 +36,32 @@ def property_option(parser: argparse.ArgumentParser, about: str) -> None:
     )  # fmt: skip
 
 
+def service_options(parser: argparse.ArgumentParser) -> None:
+    """What else there is to say of a service on Kafka."""
+    parser.add_argument(
+        "--service-id", default="default", metavar="ID",
+        help="with --kafka: whose streams, tables and queries these are (default: default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka-setting", action="append", default=[], type=setting, metavar="NAME=VALUE",
+        help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
+        " may be repeated",
+    )  # fmt: skip
+
+
+def group_options(group: argparse._ActionsContainer) -> None:
+    """How a process is a member of the groups of a service on Kafka."""
+    default = InstanceSettings()
+    group.add_argument(
+        "--session-timeout", type=int, default=default.session_timeout_ms, metavar="MS",
+        help="how long an instance may be silent before others take over (default: 10000)",
+    )  # fmt: skip
+    group.add_argument(
+        "--group-protocol", choices=("classic", "consumer"), default=default.group_protocol,
+        help="how Kafka shares out the tasks; the same for all instances (default: classic)",
+    )  # fmt: skip
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, got '{text}'")
@@ -57,14 +83,7 @@ def _sharing_options(parser: argparse.ArgumentParser) -> None:
         "--standby-replicas", type=int, default=default.standby_replicas, metavar="N",
         help="how many other instances keep a copy of each task's state (default: 0)",
     )  # fmt: skip
-    group.add_argument(
-        "--session-timeout", type=int, default=default.session_timeout_ms, metavar="MS",
-        help="how long an instance may be silent before others take over (default: 10000)",
-    )  # fmt: skip
-    group.add_argument(
-        "--group-protocol", choices=("classic", "consumer"), default=default.group_protocol,
-        help="how Kafka shares out the tasks; the same for all instances (default: classic)",
-    )  # fmt: skip
+    group_options(group)
     group.add_argument(
         "--listen", default=default.door.address, metavar="HOST:PORT",
         help="where to answer pull queries for the others (default: a free port of this machine)",
@@ -88,15 +107,7 @@ def parser() -> argparse.ArgumentParser:
         "--kafka", metavar="HOST:PORT",
         help="keep the records in this Kafka cluster, and only the state in the file",
     )  # fmt: skip
-    parser.add_argument(
-        "--service-id", default="default", metavar="ID",
-        help="with --kafka: whose streams, tables and queries these are (default: default)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--kafka-setting", action="append", default=[], type=setting, metavar="NAME=VALUE",
-        help="with --kafka: a setting of the Kafka client, as security.protocol=ssl;"
-        " may be repeated",
-    )  # fmt: skip
+    service_options(parser)
     _sharing_options(parser)
     parser.add_argument(
         "--queries-file", metavar="FILE.sql",

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from millstream.model.errors import MillstreamError, StatementError
-from millstream.model.settings import EngineSettings
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.service.opening import MEMORY
 from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
-from millstream_cli.options import property_option, setting
+from millstream_cli.options import group_options, property_option, service_options, setting
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 
@@ -37,7 +38,8 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="millstream pipeline",
         description="Persistent queries processed in epochs, as jobs on Spark: each takes what is "
-        "new since the last one. Whoever opens the database later goes on from there.",
+        "new since the last one. Whoever opens the database later, or, on Kafka, starts an"
+        " instance of the service, goes on from there.",
     )
     actions = parser.add_subparsers(dest="action", required=True)
     run = actions.add_parser("run", help="process what the statements of a script define")
@@ -46,7 +48,11 @@ def _options() -> argparse.ArgumentParser:
         help="CREATE STREAM, TABLE and TYPE, INSERT INTO … SELECT, SET; what is there is not made"
         " again",
     )  # fmt: skip
-    run.add_argument("--database", required=True, metavar="FILE", help="the file, made if missing")
+    where = run.add_mutually_exclusive_group(required=True)
+    where.add_argument("--database", metavar="FILE", help="the log in a file, made if missing")
+    where.add_argument("--kafka", metavar="HOST:PORT", help="the log in this Kafka cluster")
+    service_options(run)
+    group_options(run)
     run.add_argument(
         "--master", default="local[*]", metavar="URL",
         help="where Spark runs: local[N], spark://…, k8s://…; or none: in this process, without"
@@ -63,7 +69,6 @@ def _options() -> argparse.ArgumentParser:
         help="how often to look for something new, until Ctrl-C (default: 1s)",
     )  # fmt: skip
     rhythm.add_argument("--once", action="store_true", help="process what there is, and end")
-    run.add_argument("--kafka", metavar="HOST:PORT", help=argparse.SUPPRESS)
     return parser
 
 
@@ -73,11 +78,6 @@ def pipeline_command(arguments: Sequence[str]) -> int:
     options = _options().parse_args(arguments)
     errors = Output(Console(stderr=True, soft_wrap=True))
     try:
-        if options.kafka is not None:
-            raise StatementError(
-                "A pipeline processes a log in a file, not yet one on Kafka",
-                hint="On Kafka, start more instances of the service: they share its queries.",
-            )
         with _opened(options, errors) as pipeline, _stopping() as stop:
             _work(pipeline, options, stop, errors)
             return 1 if pipeline.stopped or pipeline.waiting else 0
@@ -88,16 +88,29 @@ def pipeline_command(arguments: Sequence[str]) -> int:
 
 def _opened(options: argparse.Namespace, errors: Output) -> Pipeline:
     def failed(query_id: str, error: MillstreamError) -> None:
-        errors.line(f"Query {query_id} has failed.", "bold red")
+        what = "waits" if isinstance(error, UnavailableError) else "has failed"
+        errors.line(f"Query {query_id} {what}.", "bold red")
         show_error(error, errors)
 
     return open_pipeline(
-        options.database,
+        options.database or MEMORY,
         options.script,
         failed,
         master=None if options.master == HERE else options.master,
+        kafka=options.kafka,
+        service_id=options.service_id,
+        kafka_settings=dict(options.kafka_setting),
+        sharing=_sharing(options),
         settings=EngineSettings(spark_options=dict(options.spark_option)),
         properties=dict(options.property),
+    )
+
+
+def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
+    if options.kafka is None:
+        return None
+    return InstanceSettings(
+        group_protocol=options.group_protocol, session_timeout_ms=options.session_timeout
     )
 
 

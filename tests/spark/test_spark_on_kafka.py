@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.from_kafka import FromKafka
+from millstream.history.inline import INLINE_RECORDS
 from millstream.history.session import Spark
 from millstream.history.splits import Run, everything
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.settings import EngineSettings
 from tests.kafka.conftest import servers
+from tests.kafka.test_backfilling_on_kafka import KEYS, answers, insert
+from tests.kafka.test_pipeline_on_kafka import Service, fill, work
+from tests.patience import until
 from tests.properties.pipeline import Pipeline
 from tests.spark.final import final, made
+from tests.spark.java import QUICK, missing
 from tests.unit.history.test_runs import kind_of, pipeline, wanted
 
 __all__ = ["servers"]
 SOURCES = ("a", "b")
 PIECE = 5
 """Records of a transaction."""
+MANY = INLINE_RECORDS + 40
 
 
 @pytest.fixture
@@ -68,6 +77,30 @@ def copy(live: Pipeline, log: KafkaLog, servers: str) -> None:
         with never_committed(servers, "aborted"):
             pass
     writer.close()
+
+
+def test_a_pipeline_whose_workers_read_kafka(servers: str, tmp_path: Path) -> None:
+    """What is little travels, what is much the workers read, the state among it; an instance goes
+    on from there."""
+    if why := missing():
+        pytest.skip(why)
+    service = Service(servers, tmp_path)
+    settings = EngineSettings(spark_options=QUICK)
+    with service.pipeline(master="local[2]", settings=settings) as pipeline:
+        fill(pipeline, 0, 20)
+        work(pipeline)
+        assert service.exact(20)
+        values = [(b"k%d" % (n % KEYS), b'{"N":%d}' % n, n) for n in range(20, MANY)]
+        writer = pipeline.engine.log.writer("producer")
+        writer.append([Appended(f"{service.name}.numbers", 1, raw_batch(values), MANY - 20)])
+        writer.close()
+        work(pipeline)
+        fill(pipeline, MANY, MANY + 10)
+        work(pipeline)
+        assert not service.told
+    with service.live() as db:
+        insert(db, MANY + 10, MANY + 20)
+        until(lambda: answers(db, MANY + 20))
 
 
 @pytest.mark.parametrize("query", ["projection", "rows that move", "joined, then grouped"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,8 @@ INLINE_RECORDS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last records of a split, from offset `first` on, as an Arrow IPC batch."""
+    """The last records of a split, from offset `first` on, as an Arrow IPC batch; none where there
+    are offsets and no records."""
 
     first: int
     content: bytes
@@ -56,20 +57,44 @@ def prepared(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> tuple
     whether nothing was."""
     splits = tuple(splits)
     known = sealed(log, splits, folder)
+    tails, large = _tails(log, (_unsealed(split, known) for split in splits))
+    whole = [replace(split, start=log.start_offset(*_place(split))) for split in large]
+    added = seal(log, whole, folder).segments if whole else {}
+    return Inline(tails, FromSegments({**known.segments, **added})), not large
+
+
+def beside(
+    log: Log[pa.Table], splits: Iterable[Split], reading: Source, states: Collection[str]
+) -> tuple[Source, bool]:
+    """What reads splits of a log that workers can read themselves (`reading`): what is little from
+    memory. The flag says whether all is but `states`, topics from which nothing moves on."""
+    tails, large = _tails(log, splits)
+    return Inline(tails, reading), all(split.topic in states for split in large)
+
+
+def _tails(
+    log: Log[pa.Table], splits: Iterable[Split]
+) -> tuple[dict[TopicPartition, Tail], list[Split]]:
+    """The records of small splits, and the splits that are too large for that."""
     tails, large, room = dict[TopicPartition, Tail](), list[Split](), INLINE_BYTES
     for split in splits:
-        place = (split.topic, split.partition)
-        listed = known.segments.get(place, ())
-        first = max(split.start, listed[-1].end if listed else split.start)
-        records = _records(log, replace(split, start=first))
+        records = _records(log, split)
         if records is None or records.nbytes > room:
-            start = log.start_offset(*place)
-            large.append(replace(split, start=start))
-        elif records.num_rows:
+            large.append(split)
+        elif split.end > split.start:
             room -= records.nbytes
-            tails[place] = Tail(first, pack(records))
-    added = seal(log, large, folder).segments if large else {}
-    return Inline(tails, FromSegments({**known.segments, **added})), not large
+            tails[_place(split)] = Tail(split.start, pack(records))
+    return tails, large
+
+
+def _unsealed(split: Split, known: FromSegments) -> Split:
+    """What of a split is in no segment."""
+    listed = known.segments.get(_place(split), ())
+    return replace(split, start=max(split.start, listed[-1].end)) if listed else split
+
+
+def _place(split: Split) -> TopicPartition:
+    return split.topic, split.partition
 
 
 def _records(log: Log[pa.Table], split: Split) -> pa.Table | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from millstream.kernel.compaction import Pace
+from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
 from millstream.topology.topology import SourceInput, SubTopology, Topology
 
+_FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
 AT_ONCE = Pace(piece=1 << 60)
 """A task ends with its run, so a snapshot cannot be spread over commits."""
 
@@ -89,31 +92,40 @@ def everything(log: Log[Any], topology: Topology) -> dict[TopicPartition, Split]
 def since(
     log: Log[Any], topology: Topology, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Split]:
-    """All that has come behind committed positions, and the changelogs as they are now."""
-    found = whole(
-        log,
-        (
-            (topic, partition)
-            for sub in topology.subtopologies
-            for topic in (*(item.topic for item in sub.inputs), sub.changelog)
-            if topic is not None
-            for partition in range(sub.partitions)
-        ),
-    )
-    return {
-        place: replace(split, start=committed.get(place, split.start))
-        for place, split in found.items()
-    }
+    """All that has come behind committed positions, and the changelogs as they are now.
+    CorruptionError (code E-TRUNCATED) where a partition ends before a position."""
+    found = whole(log, (*inputs(topology), *changelogs(topology)), committed)
+    for (topic, partition), split in found.items():
+        check_offset(topic, partition, split.start, 0, split.end)
+    return found
 
 
-def whole(log: Log[Any], wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Split]:
-    """All that partitions hold now."""
+def inputs(topology: Topology) -> Iterator[TopicPartition]:
+    """The partitions that a topology reads, those between its sub-topologies included."""
+    for sub in topology.subtopologies:
+        for item in sub.inputs:
+            yield from ((item.topic, partition) for partition in range(sub.partitions))
+
+
+def changelogs(topology: Topology) -> Iterator[TopicPartition]:
+    """The partitions of its changelogs."""
+    for sub in topology.subtopologies:
+        if sub.changelog is not None:
+            yield from ((sub.changelog, partition) for partition in range(sub.partitions))
+
+
+def whole(
+    log: Log[Any],
+    wanted: Iterable[TopicPartition],
+    starts: Mapping[TopicPartition, int] = _FROM_THE_FIRST,
+) -> dict[TopicPartition, Split]:
+    """All that partitions hold now, from `starts` on, else from the first record that there is."""
     wanted = tuple(wanted)
     ends = log.end_offsets(wanted)
     return {
         place: Split(
             *place,
-            log.start_offset(*place),
+            starts[place] if place in starts else log.start_offset(*place),
             ends[place] if place in ends else log.end_offset(*place),
         )
         for place in wanted

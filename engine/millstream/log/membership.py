@@ -48,11 +48,11 @@ class Member(Protocol[Batch]):
         """Nothing is held any more that is not in the claim of `epoch`: committed or dropped.
         Whoever is given it may be waiting for that."""
 
-    def writer(self, epoch: int) -> Writer[Batch]:
+    def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
         """The appending side of this member for what it claimed at `epoch`; opening it settles
         (aborts) what its earlier writers left open. Once that claim is lost, `transact` returns
-        ABORTED and nothing of it becomes visible. FencedError when another one has taken this
-        member's identity."""
+        ABORTED and nothing of it becomes visible. `size`: as of `Log.writer`. FencedError when
+        another one has taken this member's identity."""
 
     def lag(self, places: Collection[TopicPartition]) -> Lag | None:
         """How far the whole group has come, as was found out since this was asked last; None while
@@ -86,9 +86,9 @@ class SoleMember(Generic[Batch]):
     def settled(self, epoch: int) -> None:
         """See `Member`; nobody waits."""
 
-    def writer(self, epoch: int) -> Writer[Batch]:
+    def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
         """See `Member`."""
-        return self._log.writer(self._identity)
+        return self._log.writer(self._identity, size=size)
 
     def lag(self, places: Collection[TopicPartition]) -> Lag | None:
         """See `Member`; nobody else has anything."""

@@ -114,7 +114,7 @@ class SimulatedMember(Generic[Batch]):
         if epoch == self._claim.epoch and self.in_group:
             self._coordinator.let_go(self, self._claim.partitions)
 
-    def writer(self, epoch: int) -> Writer[Batch]:
+    def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
         """See `Member`."""
 
         def admitted() -> bool:

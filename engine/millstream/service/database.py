@@ -128,7 +128,7 @@ def connect(
     if sharing and kafka is None:
         raise StatementError("A database in a file is not shared: give kafka with sharing")
     settings = _with_threads(settings or EngineSettings(), session)
-    engine = _open(path, kafka, service_id, kafka_settings, sharing, settings, functions)
+    engine = open_log_engine(path, kafka, service_id, kafka_settings, sharing, settings, functions)
     try:
         if queries_file is not None:
             run_queries_file(engine, queries_file, session)
@@ -151,7 +151,7 @@ def _with_threads(settings: EngineSettings, session: Session) -> EngineSettings:
     return replace(settings, processing_threads=int(given))
 
 
-def _open(
+def open_log_engine(
     path: str,
     kafka: str | None,
     service_id: str,
@@ -160,6 +160,8 @@ def _open(
     settings: EngineSettings,
     functions: Sequence[UserFunction],
 ) -> Engine:
+    """An engine that is not started, over a log in a file or on Kafka; for the rest see
+    `connect`."""
     if kafka is None:
         return open_engine(path, settings, now_ms, functions)
     try:

@@ -76,9 +76,10 @@ def test_a_query_that_fails(words: list[str], capsys: pytest.CaptureFixture[str]
 
 
 def test_what_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words, "--kafka", "localhost:9092"]) == 1
-    assert "not yet one on Kafka" in capsys.readouterr().err
-    for wrong in (["--epoch", "soon"], ["--epoch", "1s", "--once"]):
+    script = words[2]
+    assert main(["pipeline", "run", script, "--kafka", "localhost:1", "--service-id", "a.b"]) == 1
+    assert "'a.b' cannot be a service id" in capsys.readouterr().err
+    for wrong in (["--epoch", "soon"], ["--epoch", "1s", "--once"], ["--kafka", "localhost:1"]):
         with pytest.raises(SystemExit) as ended:
             main([*words, *wrong])
         assert ended.value.code == 2

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.history.inline import INLINE_RECORDS, prepared
+from millstream.history.inline import INLINE_RECORDS, beside, prepared
+from millstream.history.reading import FromLog
 from millstream.history.splits import Split
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Topic
@@ -62,3 +63,17 @@ def test_what_was_truncated_is_not_asked_for(log: EmbeddedLog, tmp_path: Path) -
     append(log, 3)
     log.truncate("t", 0, MUCH + 1)
     assert read(log, log.start_offset("t", 0), tmp_path) == ([MUCH + 1, MUCH + 2], True)
+
+
+@pytest.mark.parametrize(
+    ("count", "states", "little"), [(5, (), True), (MUCH, (), False), (MUCH, ("t",), True)]
+)
+def test_who_can_read_the_log_reads_what_is_much(
+    log: EmbeddedLog, count: int, states: tuple[str, ...], little: bool
+) -> None:
+    append(log, count)
+    split = Split("t", 0, 0, count)
+    source, found = beside(log, [split], FromLog(log), states)
+    offsets = [at for records, _ in source.pieces(split) for at in records["offset"].to_pylist()]
+    assert offsets == list(range(count))
+    assert found == little

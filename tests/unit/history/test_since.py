@@ -13,10 +13,11 @@ import pytest
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
-from millstream.history.splits import AT_ONCE, Run, Split, since
+from millstream.history.splits import AT_ONCE, Run, Split, inputs, since
 from millstream.history.task import Produced, Superseded
 from millstream.kernel.compaction import Pace
 from millstream.log.log import Appended, Outcome, TopicPartition
+from millstream.model.errors import CorruptionError
 from tests.properties.pipeline import SETTINGS, Pipeline
 from tests.unit.history.test_runs import (
     QUERIES,
@@ -126,3 +127,11 @@ def test_nothing_new_changes_nothing() -> None:
 
 def since_now(live: Pipeline) -> dict[TopicPartition, Split]:
     return since(live.log, live.topology, live.log.positions("Q"))
+
+
+def test_a_position_behind_the_end_is_told() -> None:
+    live = in_the_middle("count per key", 0)
+    place = next(inputs(live.topology))
+    with pytest.raises(CorruptionError) as caught:
+        since(live.log, live.topology, {place: live.log.end_offset(*place) + 1})
+    assert caught.value.code == "E-TRUNCATED"

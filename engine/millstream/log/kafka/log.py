@@ -21,7 +21,7 @@ from millstream.log.kafka.client import (
 )
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member import KafkaMember
-from millstream.log.kafka.patience import SHARING, alone
+from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Seat, Surroundings
@@ -189,8 +189,8 @@ class KafkaLog:
         self._make_leases(leases, partitions)
         identity = f"{group}.{membership.incarnation}"
 
-        def open_writer(seat: Seat) -> KafkaWriter:
-            return KafkaWriter(identity, self._surroundings, seat, patience=SHARING)
+        def open_writer(seat: Seat, size: int) -> KafkaWriter:
+            return KafkaWriter(identity, self._surroundings, seat, patience=sharing(size))
 
         config = member_config(self._servers, name, membership, self._extra)
         asking = lag_config(self._servers, name, self._extra)

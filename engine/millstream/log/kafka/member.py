@@ -48,8 +48,8 @@ _WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTH
 class OpenWriter(Protocol):
     """Opens a writer with a place in a group."""
 
-    def __call__(self, seat: Seat) -> KafkaWriter:
-        """Raises UnavailableError."""
+    def __call__(self, seat: Seat, size: int) -> KafkaWriter:
+        """`size`: as of `Log.writer`. Raises UnavailableError."""
 
 
 class KafkaMember:
@@ -100,12 +100,12 @@ class KafkaMember:
             self._settled = max(self._settled, epoch)
             self._news.notify_all()
 
-    def writer(self, epoch: int) -> MemberWriter:
+    def writer(self, epoch: int, *, size: int = 0) -> MemberWriter:
         """The appending side for what was claimed at `epoch`."""
         if self._fault is not None:
             raise self._fault
         seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
-        return MemberWriter(self, epoch, self._open_writer(seat))
+        return MemberWriter(self, epoch, self._open_writer(seat, size))
 
     def lag(self, places: Collection[Place]) -> Lag | None:
         """How far the whole group has come, if that was found out since this was asked last."""

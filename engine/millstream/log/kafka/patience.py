@@ -15,13 +15,19 @@ class Patience:
     transaction_seconds: float
 
 
-SHARING = Patience(8.0, 15.0)
-"""Of one whose successors wait until the positions he may have moved are settled."""
+_SHARING_SECONDS = 15.0
 _ALONE_SECONDS = 60.0
 _LONGEST_SECONDS = 900.0
 """What brokers allow unless they are told otherwise (`transaction.max.timeout.ms`)."""
 _SLOWEST = 1_000_000
 """So many bytes a second are written of a large transaction at least."""
+
+
+def sharing(size: int = 0) -> Patience:
+    """Of one whose successors wait until the positions he may have moved are settled. `size`: as of
+    `alone`."""
+    seconds = min(_LONGEST_SECONDS, _SHARING_SECONDS + size / _SLOWEST)
+    return Patience(seconds * 8 / 15, seconds)
 
 
 def alone(size: int = 0) -> Patience:

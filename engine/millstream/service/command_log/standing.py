@@ -13,6 +13,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from millstream.log.settled import SETTLE_SECONDS, await_settled
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service.command_log.entries import Hold
 from millstream.service.engine import Engine
@@ -21,7 +22,6 @@ from millstream.service.history.replaced import Replaced
 from millstream.service.statements import ending
 
 LEAVE_SECONDS = 60.0
-SETTLE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 _SLOWEST = 1_000_000
 """So many bytes a second are compared, and written, at least."""
@@ -76,18 +76,20 @@ def overdue(engine: Engine) -> bool:
 def await_standing(engine: Engine, replaced: Replaced, width: int) -> None:
     """Until no instance can write for a query that is told to stand still, and what was written is
     settled. UnavailableError when that takes too long."""
+    try:
+        _await_vacant(engine, replaced.made_by)
+        await_settled(engine.log, ((replaced.topic, partition) for partition in range(width)))
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"{error.message}; nothing was changed",
+            detail=error.detail,
+            hint="Give the statement again.",
+        ) from error
+
+
+def _await_vacant(engine: Engine, query_id: str) -> None:
     deadline = time.monotonic() + LEAVE_SECONDS
-    while not engine.log.vacant(replaced.made_by):
-        _wait(deadline, f"Other instances have not stopped query {replaced.made_by} in time")
-    places = [(replaced.topic, partition) for partition in range(width)]
-    ends = {place: engine.log.written_end(*place) for place in places}
-    deadline = time.monotonic() + SETTLE_SECONDS
-    for place, end in ends.items():
-        while engine.log.end_offset(*place) < end:
-            _wait(deadline, f"A transaction on topic '{replaced.topic}' is still open")
-
-
-def _wait(deadline: float, trouble: str) -> None:
-    if time.monotonic() > deadline:
-        raise UnavailableError(f"{trouble}; nothing was changed", hint="Give the statement again.")
-    time.sleep(_PAUSE_SECONDS)
+    while not engine.log.vacant(query_id):
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"Other instances have not stopped query {query_id} in time")
+        time.sleep(_PAUSE_SECONDS)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from millstream.functions.function import Catalogue
 from millstream.history.folders import OwnFolder
 from millstream.history.from_kafka import FromKafka
-from millstream.history.inline import prepared
+from millstream.history.inline import beside, prepared
 from millstream.history.progress import new_group, spark_stages
 from millstream.history.reading import Source
 from millstream.history.sealed import claim, seal
@@ -85,12 +85,20 @@ class OnSpark:
             from millstream.history.job import run_on_spark
             from millstream.history.rounds import run_little_on_spark
 
-            with self.sealing() as folder:
-                source, little = prepared(log, run.splits.values(), folder)
+            source, little = self._little(run, log)
             if little:
                 yield from run_little_on_spark(run, source, functions, session)
             else:
                 yield from run_on_spark(run, source, functions, session)
+
+    def _little(self, run: Run, log: Log[pa.Table]) -> tuple[Source, bool]:
+        """What reads the splits of an epoch, and whether what it moves is little."""
+        splits = run.splits.values()
+        if self.kafka is not None:
+            states = {sub.changelog for sub in run.topology.subtopologies if sub.changelog}
+            return beside(log, splits, self.kafka, states)
+        with self.sealing() as folder:
+            return prepared(log, splits, folder)
 
     def close(self) -> None:
         """Stop the session; idempotent."""

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from millstream.history.splits import Run, Split, since
+from millstream.history.splits import Run, Split, changelogs, inputs, since
 from millstream.history.task import Produced, Superseded
 from millstream.log.identity import check_topics
-from millstream.log.log import Appended, Outcome, TopicPartition, Writer
-from millstream.log.membership import Member
-from millstream.model.errors import UnavailableError
+from millstream.log.log import Appended, TopicPartition
+from millstream.log.settled import await_settled
 from millstream.model.problem import Problem
 from millstream.service import queries
+from millstream.service.command_log import following
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
+from millstream.service.pipeline.tasks import AllTasks
 
 Runner = Callable[[Run], Iterator[Produced]]
 """Runs the tasks of a run, in this process or elsewhere."""
@@ -27,8 +26,8 @@ Runner = Callable[[Run], Iterator[Produced]]
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What an epoch has done for a query: records read, records written to its sink, and rows that
-    were no use."""
+    """What an epoch has done for a query: records read (on Kafka with the ends of transactions),
+    records written to its sink, and rows that were no use."""
 
     query_id: str
     read: int
@@ -37,72 +36,81 @@ class Advance:
 
 
 class Carried:
-    """One query, and this process's part in the group that shares its tasks."""
+    """One query as it is defined now, and this process's part in the group that shares its
+    tasks."""
 
     def __init__(self, engine: Engine, query_id: str) -> None:
         self.query_id = query_id
         self._engine = engine
-        self._topology = queries.topology_of(engine, query_id, engine.plans[query_id])
-        self._changelogs = {sub.changelog for sub in self._topology.subtopologies}
+        self._planned = engine.plans[query_id]
+        self._topology = queries.topology_of(engine, query_id, self._planned)
+        self._inputs = frozenset(inputs(self._topology))
         self._inner = queries.repartitions_of(self._topology)
-        self._tasks = frozenset(range(max(s.partitions for s in self._topology.subtopologies)))
-        self._member: Member[pa.Table] = engine.log.join(query_id, len(self._tasks))
-        self._writer: Writer[pa.Table] | None = None
+        count = max(sub.partitions for sub in self._topology.subtopologies)
+        self._tasks = AllTasks(engine.log, query_id, count)
+
+    @property
+    def current(self) -> bool:
+        """Whether the query is still defined so, and nobody wants it to stand still."""
+        standing = self._engine.ledger.standing
+        held = standing is not None and standing.hold.query_id == self.query_id
+        return self._engine.plans.get(self.query_id) is self._planned and not held
+
+    def ask(self) -> bool:
+        """Ask for the tasks, which may take a while to come; not where the query is to stand
+        still. UnavailableError (code E-PIPELINE-BUSY) while others have them."""
+        if self.current:
+            self._tasks.ask()
+        return self.current
+
+    def step_aside(self) -> None:
+        """Leave the tasks to others who want them, unless they are being worked on."""
+        self._tasks.step_aside(wanted=not self.current)
 
     def advance(self, runner: Runner) -> Advance | None:
-        """Process all that has come since the last time, and commit it; None when nothing has.
+        """Process all that has come since the last time, and commit it; None when nothing has, or
+        the query is not `current` any more.
 
         Raises what stops the query; UnavailableError when it may be tried again: nothing has
         happened then, or all of it.
         """
+        with self._tasks.held(self._taken):
+            return self._advanced(runner) if self.current else None
+
+    def close(self) -> None:
+        """Leave the group; idempotent."""
+        self._tasks.close()
+
+    def _taken(self) -> None:
+        """The tasks were somebody else's, perhaps: he may have left records that are not settled,
+        and words on the command topic that were not read here (`service/threads/abreast.py`)."""
+        engine = self._engine
+        if engine.shared:
+            with engine.driver.lock:
+                following.catch_up(engine)
+            engine.log.positions(self.query_id, self._inputs)
+            own = (at for at in self._inputs if at[0] in self._inner)
+            await_settled(engine.log, (*own, *changelogs(self._topology)))
+
+    def _advanced(self, runner: Runner) -> Advance | None:
         engine = self._engine
         check_topics(engine.log, engine.topics[self.query_id])
-        writer = self._opened()
-        splits = since(engine.log, self._topology, engine.log.positions(self.query_id))
-        inputs = {at: split for at, split in splits.items() if at[0] not in self._changelogs}
-        read = sum(split.end - split.start for split in inputs.values())
+        positions = engine.log.positions(self.query_id, self._inputs)
+        splits = since(engine.log, self._topology, positions)
+        read = sum(splits[place].end - splits[place].start for place in self._inputs)
         if read == 0:
             return None
         properties = engine.catalog.queries[self.query_id].properties
         produced = list(runner(run_of(engine, self._topology, splits, properties)))
         records = tuple(item for item in produced if isinstance(item, Appended))
         problems = tuple(item for item in produced if isinstance(item, Problem))
-        self._commit(writer, records, inputs)
+        self._tasks.commit(records, {place: splits[place].end for place in self._inputs})
         self._forget(splits, produced)
         if problems:
             engine.processing_log.add(self.query_id, problems)
         sink = self._topology.subtopologies[-1].output
         written = sum(item.count for item in records if item.topic == sink)
         return Advance(self.query_id, read, written, sum(problem.count for problem in problems))
-
-    def close(self) -> None:
-        """Leave the group; idempotent."""
-        self._give_up()
-        self._member.close()
-
-    def _opened(self) -> Writer[pa.Table]:
-        """The writer: opening it settles what an earlier process has left open, so positions are
-        asked for after that."""
-        if self._writer is None:
-            self._writer = self._member.writer(self._member.claim().epoch)
-        return self._writer
-
-    def _give_up(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-
-    def _commit(
-        self,
-        writer: Writer[pa.Table],
-        records: tuple[Appended[pa.Table], ...],
-        inputs: Mapping[TopicPartition, Split],
-    ) -> None:
-        positions = {place: split.end for place, split in inputs.items()}
-        outcome = writer.transact(self.query_id, records, positions)
-        if outcome is not Outcome.COMMITTED:
-            self._give_up()
-            raise UnavailableError("The outcome of a commit is not known", code="E-TXN")
 
     def _forget(self, splits: Mapping[TopicPartition, Split], produced: Iterable[Produced]) -> None:
         """Delete consumed records of repartition topics, and changelogs behind snapshots."""

@@ -15,10 +15,10 @@ from millstream.history.reading import FromLog
 from millstream.history.splits import Run
 from millstream.history.task import Produced
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
+from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.service.database import open_log_engine
 from millstream.service.engine import Engine
-from millstream.service.execution import open_engine
+from millstream.service.pipeline.attending import Attending
 from millstream.service.pipeline.carried import Advance, Carried, Runner
 from millstream.service.pipeline.script import apply_script
 from millstream.service.session import Session
@@ -31,10 +31,15 @@ Failed = Callable[[str, MillstreamError], None]
 
 class Pipeline:
     """An open database whose engine processes nothing by itself. Use it in a `with`, or `close()`
-    it; whoever opens the file then goes on from there."""
+    it; whoever opens the database then goes on from there.
+
+    On a log that other instances of the service work on, a query is theirs or the pipeline's: it
+    takes what nobody has, and gives it away behind the running epoch when an instance comes.
+    """
 
     def __init__(self, engine: Engine, runner: Runner, failed: Failed) -> None:
-        """`failed`: called with each query that stops, or has to wait, and its error."""
+        """`failed`: called with each query that stops, or has to wait, and its error; once for
+        the same error in epoch after epoch."""
         self.engine = engine
         self.stopped: set[str] = set()
         """The queries that go no further: trying again does not mend them."""
@@ -42,36 +47,74 @@ class Pipeline:
         """Those that the last epoch has left for the next one."""
         self._runner = runner
         self._failed = failed
+        self._told: dict[str, str] = {}
         self._carried: dict[str, Carried] = {}
-        for query_id, reason in engine.failed.items():
-            self.stopped.add(query_id)
-            failed(query_id, MillstreamError(reason))
+        self._attending = Attending(engine, lambda: tuple(self._carried.values()))
+        if engine.shared:
+            self._attending.start()
 
     def epoch(self) -> Iterator[Advance]:
         """Have each query process what has come since its last epoch, sources before those that
         read them, each in a transaction of its own; what was done, as it is done."""
         self.waiting.clear()
-        for record in in_order(self.engine.catalog.queries.values()):
-            if record.id in self.stopped or record.id in self.engine.paused:
-                continue
-            advance = self._advanced(record.id)
+        asked = [query_id for query_id in self._processed() if self._asked(query_id)]
+        for query_id in asked:
+            advance = self._advanced(query_id)
             if advance is not None:
                 yield advance
         self.engine.log.maintain()
 
-    def _advanced(self, query_id: str) -> Advance | None:
+    def _processed(self) -> Iterator[str]:
+        """The queries to process, in order. Those that are defined anew begin anew."""
+        engine = self.engine
+        with engine.driver.lock:
+            known, reasons = in_order(engine.catalog.queries.values()), dict(engine.failed)
+        gone = self._carried.keys() - {record.id for record in known}
+        gone |= {query_id for query_id, carried in self._carried.items() if not carried.current}
+        for query_id in gone:
+            self._carried.pop(query_id).close()
+            self.stopped.discard(query_id)
+        for record in known:
+            if record.id in self.stopped or record.id in engine.paused:
+                continue
+            if record.id in reasons:
+                again = record.id in engine.ledger.waiting
+                kind = UnavailableError if again else MillstreamError
+                self._tell(record.id, kind(reasons[record.id]))
+            else:
+                yield record.id
+
+    def _asked(self, query_id: str) -> bool:
+        """Whether a query's tasks are this pipeline's, or soon will be. All queries ask for them
+        before one of them waits."""
         try:
             if query_id not in self._carried:
                 self._carried[query_id] = Carried(self.engine, query_id)
-            return self._carried[query_id].advance(self._runner)
+            return self._carried[query_id].ask()
         except MillstreamError as error:
-            away = isinstance(error, UnavailableError)
-            (self.waiting if away else self.stopped).add(query_id)
-            self._failed(query_id, error)
+            self._tell(query_id, error)
+            return False
+
+    def _advanced(self, query_id: str) -> Advance | None:
+        try:
+            advance = self._carried[query_id].advance(self._runner)
+        except MillstreamError as error:
+            if self._carried[query_id].current:
+                self._tell(query_id, error)
             return None
+        self._told.pop(query_id, None)
+        return advance
+
+    def _tell(self, query_id: str, error: MillstreamError) -> None:
+        away = isinstance(error, UnavailableError)
+        (self.waiting if away else self.stopped).add(query_id)
+        if self._told.get(query_id) != error.message:
+            self._told[query_id] = error.message
+            self._failed(query_id, error)
 
     def close(self) -> None:
         """Release everything; idempotent."""
+        self._attending.stop()
         for carried in self._carried.values():
             carried.close()
         self._carried.clear()
@@ -90,12 +133,16 @@ def open_pipeline(
     failed: Failed,
     *,
     master: str | None = None,
+    kafka: str | None = None,
+    service_id: str = "default",
+    kafka_settings: Mapping[str, str] = _NONE,
+    sharing: InstanceSettings | None = None,
     settings: EngineSettings | None = None,
     properties: Mapping[str, str] = _NONE,
     functions: Sequence[UserFunction] = (),
 ) -> Pipeline:
-    """Open a file (made when missing), make what the script at `script` says, and be ready to
-    process it: on Spark where `master` says, else in this process.
+    """Open a database, make what the script at `script` says, and be ready to process it: on
+    Spark where `master` says, else in this process.
 
     For the rest see `connect`. Raises what that and the statements raise, UnavailableError where
     PySpark, Java or the cluster is missing.
@@ -106,7 +153,7 @@ def open_pipeline(
     settings = settings or EngineSettings()
     if master is not None:
         settings = replace(settings, spark_master=master)
-    engine = open_engine(path, settings, now_ms, functions)
+    engine = open_log_engine(path, kafka, service_id, kafka_settings, sharing, settings, functions)
     try:
         apply_script(engine, script, session)
         if master is not None:

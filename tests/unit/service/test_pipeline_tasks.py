@@ -1,0 +1,184 @@
+"""A pipeline has all tasks of a query or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import pytest
+
+from millstream.log.log import Appended, Outcome, Writer
+from millstream.log.membership import Claim, Member
+from millstream.model.batch import raw_batch
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.service.pipeline import tasks as tasks_module
+from millstream.service.pipeline.tasks import AllTasks
+
+ALL = frozenset({0, 1, 2})
+COMMITTED, ABORTED, UNKNOWN = Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOWN
+
+
+class Group:
+    """The log, the only member of a group, and his writers, in one."""
+
+    def __init__(self, *claims: Claim) -> None:
+        self.claims = list(claims)
+        self.vacancy = True
+        self.outcomes: list[Outcome] = []
+        self.said: list[str] = []
+        self.sizes: list[int] = []
+        self.on_transact: Callable[[], None] = lambda: None
+
+    def vacant(self, _group: str) -> bool:
+        return self.vacancy
+
+    def join(self, _group: str, _partitions: int) -> Member[Any]:
+        self.said.append("join")
+        return Membership(self)
+
+
+class Membership:
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def claim(self) -> Claim:
+        claims = self.group.claims
+        return claims.pop(0) if len(claims) > 1 else claims[0]
+
+    def settled(self, epoch: int) -> None:
+        """Nobody waits."""
+
+    def writer(self, epoch: int, *, size: int = 0) -> Writer[Any]:
+        self.group.said.append(f"open {epoch}")
+        self.group.sizes.append(size)
+        return Writing(self.group)
+
+    def close(self) -> None:
+        self.group.said.append("leave")
+
+
+class Writing:
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def append(self, appended: Sequence[Any]) -> None:
+        raise AssertionError
+
+    def transact(self, group: str, appended: Collection[Any], positions: object) -> Outcome:
+        self.group.on_transact()
+        return self.group.outcomes.pop(0)
+
+    def close(self) -> None:
+        self.group.said.append("close")
+
+
+def epoch(tasks: AllTasks, group: Group, *records: Appended[Any]) -> None:
+    with tasks.held(lambda: group.said.append("taken")):
+        tasks.commit(records, {})
+
+
+def tasks_of(group: Group) -> AllTasks:
+    return AllTasks(group, "Q", 3)  # type: ignore[arg-type]
+
+
+def test_it_stays_from_epoch_to_epoch() -> None:
+    group = Group(Claim(0, frozenset()), Claim(1, ALL))
+    tasks = tasks_of(group)
+    tasks.ask()
+    group.outcomes = [COMMITTED, COMMITTED]
+    epoch(tasks, group)
+    epoch(tasks, group)
+    assert group.said == ["join", "open 1", "taken"]
+    tasks.step_aside(wanted=False)
+    tasks.close()
+    tasks.close()
+    assert group.said[3:] == ["close", "leave"]
+
+
+def test_a_query_that_others_have_is_left_to_them() -> None:
+    group = Group(Claim(1, ALL))
+    group.vacancy = False
+    with pytest.raises(UnavailableError) as caught:
+        epoch(tasks_of(group), group)
+    assert caught.value.code == "E-PIPELINE-BUSY"
+    assert not group.said
+
+
+def test_part_of_the_tasks_is_given_back() -> None:
+    group = Group(Claim(1, frozenset({0, 2})))
+    with pytest.raises(UnavailableError):
+        epoch(tasks_of(group), group)
+    assert group.said == ["join", "leave"]
+
+
+def test_nobody_says_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks_module, "CLAIM_SECONDS", 0.0)
+    group = Group(Claim(0, frozenset()))
+    with pytest.raises(UnavailableError):
+        epoch(tasks_of(group), group)
+    assert group.said == ["join", "leave"]
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_others_come_while_an_epoch_runs(lost: int) -> None:
+    """It is committed unless the tasks were lost, and then they are theirs."""
+    group = Group(Claim(1, ALL))
+    tasks = tasks_of(group)
+    group.outcomes = [ABORTED, COMMITTED]
+
+    def come() -> None:
+        group.claims = [Claim(2, frozenset({0}), lost=lost)]
+        tasks.step_aside(wanted=True)
+
+    group.on_transact = come
+    if lost:
+        with pytest.raises(UnavailableError, match="was not committed"):
+            epoch(tasks, group)
+    else:
+        epoch(tasks, group)
+    assert len(group.outcomes) == (1 if lost else 0)
+    assert group.said == ["join", "open 1", "taken", "close", "leave"]
+
+
+def test_a_claim_that_was_lost_and_came_back_is_another_one() -> None:
+    group = Group(Claim(1, ALL))
+    tasks = tasks_of(group)
+    group.outcomes = [COMMITTED, COMMITTED]
+    epoch(tasks, group)
+    group.claims = [Claim(3, ALL, lost=2)]
+    epoch(tasks, group)
+    assert group.said == ["join", "open 1", "taken", "close", "open 3", "taken"]
+
+
+def test_who_does_not_know_opens_a_new_writer() -> None:
+    group = Group(Claim(1, ALL))
+    tasks = tasks_of(group)
+    group.outcomes = [UNKNOWN, COMMITTED]
+    with pytest.raises(UnavailableError) as caught:
+        epoch(tasks, group)
+    assert caught.value.code == "E-TXN"
+    epoch(tasks, group)
+    assert group.said == ["join", "open 1", "taken", "close", "open 1", "taken"]
+
+
+def test_a_writer_that_fails_is_closed() -> None:
+    group = Group(Claim(1, ALL))
+    tasks = tasks_of(group)
+
+    def fail() -> None:
+        raise MillstreamError("no")
+
+    group.on_transact = fail
+    with pytest.raises(MillstreamError, match="no"):
+        epoch(tasks, group)
+    assert group.said[-1] == "close"
+
+
+def test_much_is_told_of_before_it_is_written() -> None:
+    group = Group(Claim(1, ALL))
+    tasks = tasks_of(group)
+    group.outcomes = [COMMITTED]
+    many = Appended("t", 0, raw_batch([(None, b"v", 0)]), 1, bytes=10**8)
+    epoch(tasks, group, many)
+    assert group.sizes == [0, 10**8]
+    assert group.said == ["join", "open 1", "taken", "close", "open 1", "close"]
