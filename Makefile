@@ -119,9 +119,9 @@ sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 
 crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|replace|pipeline] [SEED=n]
 ifeq ($(LOG),kafka)
-	@set -e; for kind in $(or $(KIND),engine backfill replace); do \
+	@set -e; for kind in $(or $(KIND),engine backfill replace pipeline); do \
 		case $$kind in engine) run=kafka_crash ;; backfill) run=kafka_backfill_crash ;; \
-			replace) run="kafka_backfill_crash --replace" ;; \
+			replace) run="kafka_backfill_crash --replace" ;; pipeline) run=kafka_pipeline_crash ;; \
 			*) echo "on Kafka there is no KIND=$$kind"; exit 2 ;; esac; \
 		$(BIN)/python -m tests.crash.$$run --kills $(KILLS) --seed $(SEED); done
 else

@@ -103,6 +103,17 @@ class EngineProcess:
         with self._said:
             return self._last.get(writer, "")
 
+    def marks(self, kind: str, writer: str | None = None) -> int:
+        """How many marks of a kind it has made, of one writer or of all."""
+        with self._said:
+            return self._count(kind) if writer is None else self._marks[kind, writer]
+
+    def check(self) -> None:
+        """CampaignError when it has ended, or is wrong."""
+        with self._said:
+            if self._ended or self._wrong:
+                raise CampaignError(f"it goes on no more; {self._report()}")
+
     def halt(self) -> frozenset[str]:
         """Stop it; the writers that are in a transaction whose commit they have not asked for."""
         self.signal(signal.SIGSTOP)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import millstream
-from tests.crash import kafka_backfill_crash
+from tests.crash import kafka_backfill_crash, kafka_pipeline_crash
 from tests.crash.kafka_crash import campaign
 from tests.crash.kafka_input import GROUPS, record, stubborn_producer
 from tests.kafka.run import cluster, tool
@@ -27,6 +27,12 @@ def test_killed_engines_lose_and_double_nothing(servers: str, tmp_path: Path) ->
 @pytest.mark.timeout(600)
 def test_killed_back_fills_leave_no_gap_and_nothing_twice(servers: str, tmp_path: Path) -> None:
     status, report = kafka_backfill_crash.campaign(servers, 3, seed=3, folder=tmp_path)
+    assert status in (0, 2), report
+
+
+@pytest.mark.timeout(600)
+def test_killed_pipelines_lose_and_double_nothing(servers: str, tmp_path: Path) -> None:
+    status, report = kafka_pipeline_crash.campaign(servers, 4, seed=4, folder=tmp_path)
     assert status in (0, 2), report
 
 
