@@ -1,4 +1,4 @@
-"""Streams as a data source of PySpark: types, segments, records that are no use."""
+"""Streams and tables as a data source of PySpark: types, segments, records that are no use."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ CREATE STREAM orders (id STRING KEY, amount DECIMAL(9, 2), n INT, price DOUBLE, 
   WITH (KAFKA_TOPIC='orders', PARTITIONS=2, VALUE_FORMAT='JSON');
 CREATE STREAM large AS SELECT id, amount FROM orders WHERE amount > 10;
 CREATE TABLE spent AS SELECT id, SUM(amount) AS total FROM orders GROUP BY id;
+CREATE TABLE hourly AS SELECT id, COUNT(*) AS n FROM orders WINDOW TUMBLING (SIZE 1 SECOND)
+  GROUP BY id;
+CREATE TABLE towns (id STRING PRIMARY KEY, town STRING)
+  WITH (KAFKA_TOPIC='towns', PARTITIONS=2, VALUE_FORMAT='JSON');
 INSERT INTO orders (ROWTIME, id, amount, n, price, made, day, tags, sizes, buyer, raw, paid) VALUES
   (1000, 'ann', 12.50, 3, 0.5, '2026-01-31T12:00:00', '2026-01-31', ARRAY['a', NULL],
    MAP('s' := 1), STRUCT(name := 'Ann', age := 40), 'AQI=', TRUE);
@@ -103,7 +107,7 @@ def test_records_that_are_no_use(shop: tuple[Database, str], spark: Spark) -> No
     ("suffix", "stream", "message"),
     [
         ("", "nothing", "There are: LARGE, ORDERS"),
-        ("", "spent", "Tables are asked in SQL"),
+        ("", "spent", "There is no stream spent"),
         (".other", "orders", "is not sealed"),
     ],
 )
@@ -112,3 +116,39 @@ def test_what_cannot_be_read(
 ) -> None:
     with spark.using() as session, pytest.raises(Exception, match=message):
         loaded(session, shop[1] + suffix, stream)
+
+
+TOWNS = """
+INSERT INTO towns VALUES ('ann', 'Ulm');
+INSERT INTO towns VALUES ('bob', 'Bonn');
+INSERT INTO towns VALUES ('ann', 'Trier');
+"""
+
+
+def test_a_table_as_it_stands(shop: tuple[Database, str], spark: Spark) -> None:
+    db, path = shop
+    db.execute(TOWNS)
+    gone = raw_batch([(b"cid", b'{"TOWN":"Kiel"}', 5), (b"cid", None, 6)])
+    db.engine.writer.append([Appended("towns", 0, gone, 2)])
+    db.execute("INSERT INTO orders (ROWTIME, id, amount) VALUES (2500, 'ann', 1);")
+    db.wait()
+    db.seal()
+    with spark.using() as session:
+        reading = session.read.format("millstream").option("path", path)
+        towns = reading.option("table", "towns").load().select("ID", "TOWN").collect()
+        spent = reading.option("table", "spent").load().select("ID", "TOTAL").collect()
+        hourly = reading.option("table", "hourly").load().drop("ROWPARTITION", "ROWOFFSET")
+        assert hourly.columns == ["ID", "N", "WINDOWSTART", "WINDOWEND", "ROWTIME"]
+        windows = sorted(tuple(row)[:4] for row in hourly.collect())
+    assert sorted(map(tuple, towns)) == [("ann", "Trier"), ("bob", "Bonn")]
+    assert sorted(map(tuple, spent)) == [("ann", Decimal("13.50")), ("bob", Decimal("0.00"))]
+    assert windows == [("ann", 1, 1000, 2000), ("ann", 1, 2000, 3000), ("bob", 1, 2000, 3000)]
+
+
+def test_a_stream_or_a_table(shop: tuple[Database, str], spark: Spark) -> None:
+    with spark.using() as session:
+        reading = session.read.format("millstream").option("path", shop[1])
+        with pytest.raises(Exception, match="There are: HOURLY, SPENT, TOWNS"):
+            reading.option("table", "orders").load()
+        with pytest.raises(Exception, match="Both a stream and a table"):
+            reading.option("stream", "orders").load()

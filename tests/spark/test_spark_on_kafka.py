@@ -18,8 +18,11 @@ from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
+from millstream.service.database import Database
+from millstream.service.session import Session
 from tests.kafka.conftest import servers
 from tests.kafka.test_backfilling_on_kafka import KEYS, answers, insert
+from tests.kafka.test_backfilling_on_kafka import final as sums_of
 from tests.kafka.test_pipeline_on_kafka import Service, fill, work
 from tests.patience import until
 from tests.properties.pipeline import Pipeline
@@ -47,13 +50,15 @@ def log(servers: str) -> Iterator[KafkaLog]:
 
 
 @contextmanager
-def never_committed(servers: str, identity: str) -> Iterator[None]:
+def never_committed(
+    servers: str, identity: str, topics: tuple[str, ...] = SOURCES
+) -> Iterator[None]:
     """Records of every partition in a transaction that is open for as long as the block takes, and
     aborted then."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": identity})
     producer.init_transactions(30)
     producer.begin_transaction()
-    for topic in SOURCES:
+    for topic in topics:
         for partition in range(3):
             producer.produce(topic, b'{"v":1000,"w":"k0"}', b"k0", partition, timestamp=1)
     producer.flush(30)
@@ -101,6 +106,31 @@ def test_a_pipeline_whose_workers_read_kafka(servers: str, tmp_path: Path) -> No
     with service.live() as db:
         insert(db, MANY + 10, MANY + 20)
         until(lambda: answers(db, MANY + 20))
+
+
+def test_streams_and_tables_for_others(servers: str, tmp_path: Path, spark: Spark) -> None:
+    service = Service(servers, tmp_path)
+    with service.pipeline() as pipeline:
+        fill(pipeline, 0, 30)
+        work(pipeline)
+        Database(pipeline.engine, Session()).seal()
+        fill(pipeline, 30, 40)
+        work(pipeline)
+    with spark.using() as session:
+        reading = session.read.format("millstream").option("kafka", servers)
+        reading = reading.option("service_id", service.name)
+        reading = reading.option("kafka.security.protocol", "plaintext")
+        with never_committed(servers, "never", (f"{service.name}.numbers",)):
+            numbers = reading.option("stream", "numbers").load().select("N").collect()
+        assert sorted(row.N for row in numbers) == list(range(40))
+        reading = session.read.format("millstream").option("kafka", servers)
+        reading = reading.option("service_id", service.name)
+        sums = reading.option("table", "sums").load().select("K", "C", "S").collect()
+        assert {k: (c, s) for k, c, s in sums} == sums_of(40)
+        with pytest.raises(Exception, match="There are: SUMS, THIRDS"):
+            reading.option("table", "moved").load()
+        with pytest.raises(Exception, match=r"seal\(\) does that"):
+            reading.option("service_id", "nobody").load()
 
 
 @pytest.mark.parametrize("query", ["projection", "rows that move", "joined, then grouped"])

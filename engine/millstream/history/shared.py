@@ -1,21 +1,24 @@
-"""Streams of an embedded log that others may read: a folder of sealed segments that says whose.
+"""Streams and tables that others may read without the engine: a listing says what they are.
 
-`streams.json` in it has, by the names of the streams, all that is needed to read them without the
-database: columns, formats, topic, and how far each partition was sealed.
+It has, by their names, all that is needed for that: columns, formats, topic. Of an embedded log it
+is `streams.json` in the folder of sealed segments, and has how far each partition was sealed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
 from millstream.catalog.source import Format, Source, TimestampColumn
+from millstream.history.reading import Source as Reader
 from millstream.history.sealed import FromSegments, Segment
 from millstream.history.splits import Split
+from millstream.log.log import TopicPartition
 from millstream.model.errors import CorruptionError, StatementError
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.plan.types import sql_type
@@ -24,76 +27,103 @@ from millstream_parser import parse_type
 SEALED = ".sealed"
 """Behind the name of a database file: the folder of its log as Parquet."""
 MANIFEST = "streams.json"
-VERSION = 1
+VERSION = 2
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A stream and its sealed segments, by partition."""
+    """A stream or table, what its records are read by, and in which pieces that can be done: those
+    of a table are whole partitions."""
 
     source: Source
-    segments: Mapping[int, tuple[Segment, ...]]
-
-    def splits(self) -> tuple[Split, ...]:
-        """Its records, a split for each segment."""
-        return tuple(
-            Split(self.source.topic, partition, segment.first, segment.end)
-            for partition, segments in self.segments.items()
-            for segment in segments
-        )
-
-    def reader(self) -> FromSegments:
-        """What reads its splits."""
-        topic = self.source.topic
-        return FromSegments({(topic, part): found for part, found in self.segments.items()})
+    reader: Reader
+    splits: tuple[Split, ...]
 
 
-def share(folder: Path, sources: Iterable[Source], sealed: FromSegments) -> None:
-    """Write down that these streams are in a folder of sealed segments."""
-    streams = {
-        source.name: _fields(source)
-        | {
-            "segments": {
-                str(partition): [
-                    [segment.first, segment.end, str(Path(segment.path).relative_to(folder))]
-                    for segment in segments
-                ]
-                for (topic, partition), segments in sealed.segments.items()
-                if topic == source.topic
-            }
+def share(folder: Path, sources: Collection[Source], sealed: FromSegments) -> None:
+    """Write down that these streams and tables are in a folder of sealed segments."""
+    listed = {
+        source.name: {
+            str(partition): [
+                [segment.first, segment.end, str(Path(segment.path).relative_to(folder))]
+                for segment in segments
+            ]
+            for (topic, partition), segments in sealed.segments.items()
+            if topic == source.topic
         }
         for source in sources
     }
     unfinished = folder / f".{uuid4().hex}"
-    unfinished.write_text(json.dumps({"version": VERSION, "streams": streams}), encoding="utf-8")
+    unfinished.write_text(listing(sources, listed), encoding="utf-8")
     unfinished.replace(folder / MANIFEST)
 
 
-def shared(path: str, name: str) -> Shared:
-    """A stream of a database file (or of its folder of segments) as it was last sealed.
+def listing(sources: Iterable[Source], segments: Mapping[str, Any] = NOTHING) -> str:
+    """All that is needed to read sources, as JSON; `segments` by name, where they lie in some."""
+    fields = {
+        source.name: _fields(source) | {"segments": segments.get(source.name, {})}
+        for source in sources
+    }
+    return json.dumps({"version": VERSION, "streams": fields})
 
-    StatementError where nothing is sealed there, or no stream of this name.
+
+def listed(text: str, where: str, kind: SourceKind, name: str) -> tuple[Source, dict[str, Any]]:
+    """A source of a listing, and its segments. StatementError where there is none of this kind and
+    name, CorruptionError where the listing cannot be read; `where` says whose it is."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CorruptionError(
+            f"What is to be read of {where} cannot be told: the list of its streams is damaged",
+            detail=str(error),
+        ) from error
+    if found["version"] > VERSION:
+        raise StatementError(f"{where} was sealed by a newer version.", hint="Upgrade this one.")
+    known = {
+        other: fields
+        for other, fields in found["streams"].items()
+        if SourceKind(fields.get("kind", SourceKind.STREAM)) is kind
+    }
+    fields = known.get(name) or known.get(name.upper())
+    if fields is None:
+        what = kind.value.lower()
+        raise StatementError(
+            f"There is no {what} {name} among what was sealed of {where}.",
+            hint=f"There are: {', '.join(sorted(known)) or 'none'}.",
+        )
+    return _source(fields, kind), fields["segments"]
+
+
+def shared(path: str, kind: SourceKind, name: str) -> Shared:
+    """A source of a database file (or of its folder of segments) as it was last sealed.
+
+    StatementError where nothing is sealed there, or no source of this kind and name.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path + SEALED)
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        text = (folder / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise StatementError(
-            f"No stream of '{path}' can be read here: its log is not sealed.",
+            f"Nothing of '{path}' can be read here: its log is not sealed.",
             hint=f"millstream.connect('{path}').seal() writes it down as Parquet beside the file.",
         ) from None
-    except ValueError as error:
-        raise CorruptionError(f"'{folder / MANIFEST}' cannot be read", detail=str(error)) from error
-    if found["version"] > VERSION:
-        raise StatementError(f"'{folder}' was sealed by a newer version.", hint="Upgrade this one.")
-    streams = found["streams"]
-    fields = streams.get(name) or streams.get(name.upper())
-    if fields is None:
-        raise StatementError(
-            f"There is no stream {name} among what was sealed of '{path}'.",
-            hint=f"There are: {', '.join(sorted(streams)) or 'none'}. Tables are asked in SQL.",
-        )
-    return Shared(_source(fields), _segments(folder, fields["segments"]))
+    source, fields = listed(text, f"'{path}'", kind, name)
+    found = {
+        (source.topic, partition): segments
+        for partition, segments in _segments(folder, fields).items()
+    }
+    return Shared(source, FromSegments(found), tuple(_splits(found, kind)))
+
+
+def _splits(
+    found: Mapping[TopicPartition, tuple[Segment, ...]], kind: SourceKind
+) -> Iterator[Split]:
+    for place, segments in found.items():
+        if kind is SourceKind.STREAM:
+            yield from (Split(*place, segment.first, segment.end) for segment in segments)
+        elif segments:
+            yield Split(*place, segments[0].first, segments[-1].end)
 
 
 def _segments(
@@ -111,6 +141,7 @@ def _fields(source: Source) -> dict[str, Any]:
     window = source.window
     return {
         "name": source.name,
+        "kind": source.kind.value,
         "topic": source.topic,
         "columns": [[c.name, str(c.type), c.role.value, c.header] for c in source.schema.columns],
         "key_format": asdict(source.key_format),
@@ -120,7 +151,7 @@ def _fields(source: Source) -> dict[str, Any]:
     }
 
 
-def _source(fields: Mapping[str, Any]) -> Source:
+def _source(fields: Mapping[str, Any], kind: SourceKind) -> Source:
     window, timestamp = fields["window"], fields["timestamp"]
     columns = tuple(
         Column(name, sql_type(parse_type(text), {}), Role(role), header)
@@ -128,7 +159,7 @@ def _source(fields: Mapping[str, Any]) -> Source:
     )
     return Source(
         fields["name"],
-        SourceKind.STREAM,
+        kind,
         Schema(columns),
         fields["topic"],
         Format(**fields["key_format"]),

@@ -74,9 +74,11 @@ class Database:
         return metrics(self.engine)
 
     def seal(self) -> str:
-        """Write what the streams hold now down as Parquet beside the file, each record once;
-        returns the folder. That is what `spark.read.format("millstream")` reads."""
-        return str(seal_streams(self.engine))
+        """Have `spark.read.format("millstream")` read the streams and tables as they are now:
+        writes them down as Parquet beside the file, each record once, and returns the folder. On
+        Kafka only what streams and tables there are is written, to a topic, whose name it
+        returns."""
+        return seal_streams(self.engine)
 
     def processing_log(self) -> pa.Table:
         """The rows that queries could not use, newest last."""

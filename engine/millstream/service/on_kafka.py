@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -12,11 +11,11 @@ from millstream.functions.user import UserFunction
 from millstream.history.from_kafka import FromKafka
 from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
+from millstream.log.kafka.naming import namespace_of
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
-    StatementError,
     UnavailableError,
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
@@ -47,7 +46,7 @@ def open_kafka_engine(
     UnavailableError when the cluster does not answer, CorruptionError for a state that belongs to
     another command topic.
     """
-    namespace = _namespace(service_id)
+    namespace = namespace_of(service_id)
     settings = replace(settings, command_topic=f"{namespace}commands", internal_prefix=namespace)
     catalogue = with_functions(builtin_catalogue(), functions)
     sharing = sharing or InstanceSettings()
@@ -79,16 +78,6 @@ def open_kafka_engine(
     engine.files = {} if state == MEMORY else {"state": state}
     engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine
-
-
-def _namespace(service_id: str) -> str:
-    """Dots end it, and ids have none: no service's names begin like those of another."""
-    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", service_id):
-        raise StatementError(
-            f"'{service_id}' cannot be a service id",
-            hint="A service id has 1 to 64 letters, digits and hyphens.",
-        )
-    return f"_millstream.{service_id}."
 
 
 def _identity(log: KafkaLog, topic: str) -> str:

@@ -11,8 +11,10 @@ import pytest
 import millstream
 from millstream import Database, StatementError
 from millstream.formats.decoder import decode_spec, decoder
-from millstream.history.shared import MANIFEST, Shared, shared
+from millstream.history.shared import MANIFEST, VERSION, Shared, shared
+from millstream.model.schema import SourceKind
 
+STREAM = SourceKind.STREAM
 SCRIPT = """
 CREATE TYPE place AS STRUCT<`town` STRING, spot ARRAY<DOUBLE>>;
 CREATE STREAM trips (id STRING KEY, `Fare` DECIMAL(9, 2), day STRING, home place,
@@ -40,8 +42,8 @@ def values(stream: Shared) -> list[int]:
     spec = decode_spec(stream.source, (("V", "V"),))
     found = []
     with decoder(spec, stream.source.topic) as decoded:
-        for split in stream.splits():
-            for records, _ in stream.reader().pieces(split):
+        for split in stream.splits:
+            for records, _ in stream.reader.pieces(split):
                 found += decoded(records, split.partition).table["V"].to_pylist()
     return found
 
@@ -49,7 +51,7 @@ def values(stream: Shared) -> list[int]:
 @pytest.mark.parametrize("name", ["TRIPS", "LINES", "FEW", "COUNTED"])
 def test_all_that_decoding_depends_on_comes_back(db: Database, name: str) -> None:
     folder = db.seal()
-    found = shared(folder, name).source
+    found = shared(folder, STREAM, name).source
     assert decode_spec(found) == decode_spec(db.engine.catalog.source(name))
     assert (found.name, found.topic) == (name, db.engine.catalog.source(name).topic)
 
@@ -60,20 +62,20 @@ def test_records_are_added_by_each_sealing(db: Database, tmp_path: Path) -> None
     for n in range(3):
         db.execute(ADDED.format(n))
         db.seal()
-        seen.append(values(shared(path, "few")))
+        seen.append(values(shared(path, STREAM, "few")))
     assert seen == [[0], [0, 1], [0, 1, 2]]
-    assert len(shared(path, "few").splits()) == 3
+    assert len(shared(path, STREAM, "few").splits) == 3
 
 
 def test_what_cannot_be_read_is_refused(db: Database, tmp_path: Path) -> None:
     with pytest.raises(StatementError, match="not sealed"):
-        shared(str(tmp_path / "shop.db"), "few")
+        shared(str(tmp_path / "shop.db"), STREAM, "few")
     folder = db.seal()
     with pytest.raises(StatementError, match="no stream counts") as caught:
-        shared(folder, "counts")
+        shared(folder, STREAM, "counts")
     assert "COUNTED, FEW, LINES, TRIPS" in caught.value.hint
     manifest = Path(folder) / MANIFEST
-    newer = json.loads(manifest.read_text()) | {"version": 2}
+    newer = json.loads(manifest.read_text()) | {"version": VERSION + 1}
     manifest.write_text(json.dumps(newer))
     with pytest.raises(StatementError, match="newer version"):
-        shared(folder, "few")
+        shared(folder, STREAM, "few")

@@ -1,33 +1,47 @@
-"""Sealing what an embedded log has, for programs that read the streams without the engine."""
+"""Letting programs read streams and tables without the engine."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from millstream.history.listed import LISTING, packed
 from millstream.history.sealed import seal
-from millstream.history.shared import share
+from millstream.history.shared import listing, share
 from millstream.history.splits import whole
-from millstream.model.errors import StatementError
-from millstream.model.schema import SourceKind
+from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import ConflictError
 from millstream.service.engine import Engine
 
 
-def seal_streams(engine: Engine) -> Path:
-    """Write all records of all streams down as Parquet, as far as they are not yet; the folder.
-
-    StatementError for a log on Kafka.
-    """
+def seal_streams(engine: Engine) -> str:
+    """Write down what the streams and tables are, and, where the log is in a file, all of their
+    records as Parquet, as far as they are not yet. Returns the folder; on Kafka the topic."""
     if engine.history.on_spark.kafka is not None:
-        raise StatementError(
-            "Only the log in a file is sealed; this one is on Kafka.",
-            hint="Spark reads topics of a cluster itself.",
-        )
-    streams = [
-        source for source in engine.catalog.sources.values() if source.kind is SourceKind.STREAM
-    ]
-    topics = {source.topic for source in streams}
+        return _list(engine)
+    return str(_seal(engine))
+
+
+def _seal(engine: Engine) -> Path:
+    sources = tuple(engine.catalog.sources.values())
+    topics = {source.topic for source in sources}
     found = (engine.log.topic(name) for name in sorted(topics))
     places = [(topic.name, n) for topic in found if topic for n in range(topic.partitions)]
     with engine.history.on_spark.sealing() as folder:
-        share(folder, streams, seal(engine.log, whole(engine.log, places).values(), folder))
+        share(folder, sources, seal(engine.log, whole(engine.log, places).values(), folder))
     return folder
+
+
+def _list(engine: Engine) -> str:
+    log, topic = engine.log, f"{engine.settings.internal_prefix}{LISTING}"
+    if log.topic(topic) is None:
+        config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+        with suppress(ConflictError):
+            log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
+    outdated = log.end_offset(topic, 0)
+    value = packed(listing(engine.catalog.sources.values()))
+    batch = raw_batch([(None, value, engine.clock())])
+    engine.writer.append([Appended(topic, 0, batch, 1, len(value))])
+    log.truncate(topic, 0, outdated)
+    return topic
