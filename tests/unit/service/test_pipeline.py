@@ -111,6 +111,23 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
         assert "PEOPLE" in second.engine.catalog.sources
 
 
+def test_a_query_that_is_defined_anew_or_dropped(tmp_path: Path) -> None:
+    first = "CREATE STREAM o AS SELECT customer, amount AS a FROM orders;"
+    with opened(tmp_path, ORDERS, PEOPLE, first) as pipeline:
+        db = Database(pipeline.engine, Session(EARLIEST))
+        fill(db, 0, 3)
+        (done,) = pipeline.epoch()
+        db.execute(first.replace("STREAM", "OR REPLACE STREAM").replace("a FROM", "a, item FROM"))
+        db.execute("CREATE TABLE p AS SELECT item, COUNT(*) AS n FROM o GROUP BY item;")
+        fill(db, 3, 6)
+        again, after = pipeline.epoch()
+        assert (again.query_id, again.read, after.written) == (done.query_id, 3, 3)
+        db.execute(f"TERMINATE {after.query_id};")
+        fill(db, 6, 9)
+        assert [done.query_id for done in pipeline.epoch()] == [again.query_id]
+        assert not list(pipeline.epoch())
+
+
 REFUSED = {
     ORDERS.replace("DOUBLE", "BIGINT"): "already exists",
     "INSERT INTO orders VALUES ('a', 'b', 1);": "cannot hold this statement",

@@ -165,7 +165,8 @@ class AllTasks:
 def _busy(query_id: str) -> UnavailableError:
     return UnavailableError(
         f"Query {query_id} is processed by other instances of the service",
-        hint="The pipeline takes it as soon as they have ended.",
+        hint="The pipeline takes it as soon as they have ended. One that was killed counts until"
+        " its session is over.",
         code="E-PIPELINE-BUSY",
     )
 
