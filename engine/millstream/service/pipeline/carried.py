@@ -40,9 +40,12 @@ class Carried:
     tasks."""
 
     def __init__(self, engine: Engine, query_id: str) -> None:
+        """The query must be in the catalog, which must not change meanwhile."""
         self.query_id = query_id
         self._engine = engine
         self._planned = engine.plans[query_id]
+        self._topics = engine.topics.get(query_id, ())
+        self._properties = engine.catalog.queries[query_id].properties
         self._topology = queries.topology_of(engine, query_id, self._planned)
         self._inputs = frozenset(inputs(self._topology))
         self._inner = queries.repartitions_of(self._topology)
@@ -94,14 +97,13 @@ class Carried:
 
     def _advanced(self, runner: Runner) -> Advance | None:
         engine = self._engine
-        check_topics(engine.log, engine.topics[self.query_id])
+        check_topics(engine.log, self._topics)
         positions = engine.log.positions(self.query_id, self._inputs)
         splits = since(engine.log, self._topology, positions)
         read = sum(splits[place].end - splits[place].start for place in self._inputs)
         if read == 0:
             return None
-        properties = engine.catalog.queries[self.query_id].properties
-        produced = list(runner(run_of(engine, self._topology, splits, properties)))
+        produced = list(runner(run_of(engine, self._topology, splits, self._properties)))
         records = tuple(item for item in produced if isinstance(item, Appended))
         problems = tuple(item for item in produced if isinstance(item, Problem))
         self._tasks.commit(records, {place: splits[place].end for place in self._inputs})

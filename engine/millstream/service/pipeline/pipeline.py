@@ -88,12 +88,20 @@ class Pipeline:
         """Whether a query's tasks are this pipeline's, or soon will be. All queries ask for them
         before one of them waits."""
         try:
-            if query_id not in self._carried:
-                self._carried[query_id] = Carried(self.engine, query_id)
-            return self._carried[query_id].ask()
+            carried = self._carried_of(query_id)
+            return carried is not None and carried.ask()
         except MillstreamError as error:
             self._tell(query_id, error)
             return False
+
+    def _carried_of(self, query_id: str) -> Carried | None:
+        """None where the query was dropped just now."""
+        if query_id not in self._carried:
+            with self.engine.driver.lock:
+                if query_id not in self.engine.plans:
+                    return None
+                self._carried[query_id] = Carried(self.engine, query_id)
+        return self._carried[query_id]
 
     def _advanced(self, query_id: str) -> Advance | None:
         try:
