@@ -34,6 +34,11 @@ SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
 SINK = "o"
 
 
+def a_lane_each(_topic: str, senders: int, _readers: int) -> int:
+    """Lanes as of a query that instances share."""
+    return senders
+
+
 def topology_of(
     sources: str, sql: str, partitions: Mapping[str, int], lanes: Lanes = mixed
 ) -> Topology:
@@ -89,14 +94,15 @@ class Pipeline:
         partitions: Mapping[str, int],
         settings: RuntimeSettings = SETTINGS,
         guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
+        lanes: Lanes = mixed,
     ) -> None:
         """`partitions`: of the topics that it reads and of `o`."""
         self.settings, self.guarantee = settings, guarantee
-        self.topology = topology_of(sources, sql, partitions)
+        self.topology = topology_of(sources, sql, partitions, lanes)
         self.log: SimulatedLog[Any] = SimulatedLog(TABLES)
-        internal = {one.name: one.partitions for one in self.topology.internal_topics}
-        self.partitions = {**partitions, **internal}
-        for topic, count in self.partitions.items():
+        inner = self.topology.internal_topics
+        self.partitions = {**partitions, **{one.name: one.tasks for one in inner}}
+        for topic, count in {**partitions, **{one.name: one.partitions for one in inner}}.items():
             self.log.create_topic(Topic(topic, count))
         self.producer = self.log.writer("producer")
         self.now = 0

@@ -73,16 +73,18 @@ def _from(records: pa.Table, offset: int) -> pa.Table:
 
 
 class BoundedLog:
-    """Implements `Log` for reading one partition of each of some topics, from feeds."""
+    """Implements `Log` for reading some partitions, from feeds."""
 
-    def __init__(self, feeds: Mapping[str, Feed], splits: Mapping[str, Split]) -> None:
-        """Both by topic. `splits`: what feeds hold, where that is known before."""
+    def __init__(
+        self, feeds: Mapping[TopicPartition, Feed], splits: Mapping[TopicPartition, Split]
+    ) -> None:
+        """`splits`: what feeds hold, where that is known before."""
         self._feeds = feeds
         self._splits = splits
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         """See `Log`; waits for records that are to come."""
-        batch, following, end = self._feeds[topic].read(offset, max_records)
+        batch, following, end = self._feeds[topic, partition].read(offset, max_records)
         return Fetched(topic, partition, batch, batch.num_rows, following, end, batch.nbytes)
 
     def reader(self) -> Reader[pa.Table]:
@@ -95,7 +97,8 @@ class BoundedLog:
 
     def start_offset(self, topic: str, partition: int) -> int:
         """See `Log`; 0 where nobody says where to begin."""
-        return self._splits[topic].start if topic in self._splits else 0
+        place = (topic, partition)
+        return self._splits[place].start if place in self._splits else 0
 
     def end_offset(self, topic: str, partition: int) -> int:
         """Known when it is reached."""
@@ -107,7 +110,7 @@ class BoundedLog:
 
     def written_end(self, topic: str, partition: int) -> int:
         """See `Log`; of a changelog, which ends where its state is to go on."""
-        return self._splits[topic].end
+        return self._splits[topic, partition].end
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Nothing is kept that was read."""

@@ -10,7 +10,7 @@ from typing import Any
 from millstream.kernel.compaction import Pace
 from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
-from millstream.topology.topology import SourceInput, SubTopology, Topology
+from millstream.topology.topology import SourceInput, SubTopology, Topology, lanes_of
 
 _FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
 AT_ONCE = Pace(piece=1 << 60)
@@ -103,8 +103,16 @@ def since(
 def inputs(topology: Topology) -> Iterator[TopicPartition]:
     """The partitions that a topology reads, those between its sub-topologies included."""
     for sub in topology.subtopologies:
-        for item in sub.inputs:
-            yield from ((item.topic, partition) for partition in range(sub.partitions))
+        for task in range(sub.partitions):
+            yield from places_of(sub, task)
+
+
+def places_of(sub: SubTopology, task: int) -> Iterator[TopicPartition]:
+    """Those that a task reads, each lane of a topic between sub-topologies for itself."""
+    lanes = lanes_of(sub)
+    for item in sub.inputs:
+        for lane in range(lanes.get(item.topic, 1)):
+            yield item.topic, lane * sub.partitions + task
 
 
 def changelogs(topology: Topology) -> Iterator[TopicPartition]:

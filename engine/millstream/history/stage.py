@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millstream.history.exchange import Cell, Exchange
 from millstream.history.reading import Piece, Source, pieces_of
-from millstream.history.splits import Run, Split
+from millstream.history.splits import Run, Split, places_of
 from millstream.history.task import Produced, TaskKind, run_task
 from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, TopicPartition
@@ -32,32 +32,41 @@ class Stage:
         first = next(cells, None)
         if first is None and self.idle(partition):
             return iter(())
+        tasks = self.kind.sub.partitions
         splits = {
-            split.topic: split for place, split in self.splits.items() if place[1] == partition
+            place: split for place, split in self.splits.items() if place[1] % tasks == partition
         }
         cells = cells if first is None else chain([first], cells)
-        pieces = self._pieces(cells, splits, source)
+        pieces = self._pieces(partition, cells, splits, source)
         return run_task(self.kind, partition, pieces, splits, workspace)
 
     def idle(self, partition: int) -> bool:
         """Whether a task has nothing to read but what others send to it."""
-        places = ((item.topic, partition) for item in self.kind.sub.inputs)
+        places = places_of(self.kind.sub, partition)
         read = (self.splits[place] for place in places if place in self.splits)
         return all(split.start >= split.end for split in read)
 
     def _pieces(
-        self, cells: Iterator[Cell], splits: Mapping[str, Split], source: Source
-    ) -> dict[str, Iterator[Piece]]:
-        """What a task reads, by topic."""
+        self,
+        partition: int,
+        cells: Iterator[Cell],
+        splits: Mapping[TopicPartition, Split],
+        source: Source,
+    ) -> dict[TopicPartition, Iterator[Piece]]:
+        """What a task reads. Cells are in one order already, and come behind its first lane."""
         sub = self.kind.sub
         moved = [item.topic for item in sub.inputs if not isinstance(item, SourceInput)]
-        pieces = {item.topic: pieces_of(source, splits.get(item.topic)) for item in sub.inputs}
+        pieces = {
+            place: pieces_of(source, splits.get(place)) for place in places_of(sub, partition)
+        }
         exchange = Exchange(cells, moved)
         for topic in moved:
-            end = splits[topic].end if topic in splits else 0
-            pieces[topic] = chain(pieces[topic], exchange.pieces(topic, end))
-        if sub.changelog is not None and sub.changelog in splits:
-            pieces[sub.changelog] = source.pieces(splits[sub.changelog])
+            place = (topic, partition)
+            end = splits[place].end if place in splits else 0
+            pieces[place] = chain(pieces[place], exchange.pieces(topic, end))
+        changelog = (str(sub.changelog), partition)
+        if changelog in splits:
+            pieces[changelog] = source.pieces(splits[changelog])
         return pieces
 
 

@@ -19,7 +19,7 @@ from millstream.history.splits import Split
 from millstream.history.workspace import Workspace
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
-from millstream.log.log import Appended
+from millstream.log.log import Appended, TopicPartition
 from millstream.model.batch import DIFF
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
@@ -27,7 +27,7 @@ from millstream.operators.udfs import register_expressions
 from millstream.runtime.instance import Instance
 from millstream.runtime.spec import KernelSpec, QuerySpec, RuntimeSettings
 from millstream.state.store import Store
-from millstream.topology.topology import SubTopology
+from millstream.topology.topology import SubTopology, lanes_of
 
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
@@ -69,11 +69,11 @@ class TaskKind:
 def run_task(
     kind: TaskKind,
     partition: int,
-    pieces: Mapping[str, Iterator[Piece]],
-    splits: Mapping[str, Split],
+    pieces: Mapping[TopicPartition, Iterator[Piece]],
+    splits: Mapping[TopicPartition, Split],
     workspace: Workspace,
 ) -> Iterator[Produced]:
-    """Run the task of a partition over all of its input, by topic, from where `splits` begin.
+    """Run the task of a partition over all of its input, from where `splits` begin.
 
     What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
     sub-topology has a changelog, what changes in the state comes too; where that is among the
@@ -81,14 +81,14 @@ def run_task(
     """
     made: list[Produced] = []
     failed: list[Exception] = []
-    log = BoundedLog({topic: Feed(given) for topic, given in pieces.items()}, splits)
+    log = BoundedLog({place: Feed(given) for place, given in pieces.items()}, splits)
     instance: Instance[pa.Table] = Instance(
         log,
         _SETTINGS if kind.limit is None else _FEW,
         lambda _, problems: made.extend(problems),
     )
     with workspace.store() as store, _closing(instance):
-        pace = kind.pace if kind.sub.changelog in splits else _NO_SNAPSHOTS
+        pace = kind.pace if (kind.sub.changelog, partition) in splits else _NO_SNAPSHOTS
         kernel = _kernel(kind, store, workspace.functions, pace)
         outputs = _Outputs(kernel, kind.sub.changelog, partition, made)
         spec = _spec(kind, kernel, partition, splits)
@@ -177,16 +177,22 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> D
 
 
 def _spec(
-    kind: TaskKind, kernel: DuckKernel, partition: int, splits: Mapping[str, Split]
+    kind: TaskKind, kernel: DuckKernel, partition: int, splits: Mapping[TopicPartition, Split]
 ) -> QuerySpec[pa.Table]:
-    inputs = tuple(item.topic for item in kind.sub.inputs)
-    changelog = kind.sub.changelog if kind.sub.changelog in splits else None
-    starts = {topic: splits[topic].start if topic in splits else 0 for topic in inputs}
+    sub = kind.sub
+    spec = KernelSpec(
+        kernel,
+        tuple(item.topic for item in sub.inputs),
+        sub.partitions,
+        sub.changelog if (sub.changelog, partition) in splits else None,
+        lanes=lanes_of(sub),
+    )
+    places = tuple(spec.places(partition))
     return QuerySpec(
         kind.query_id,
         kind.query_id,
-        (KernelSpec(kernel, inputs, kind.sub.partitions, changelog),),
-        start={(topic, partition): start for topic, start in starts.items()},
+        (spec,),
+        start={place: splits[place].start if place in splits else 0 for place in places},
         transient=True,
         tasks=frozenset({partition}),
     )

@@ -25,7 +25,7 @@ from millstream.kernel.moving import (
 from millstream.kernel.order import Ints, Ordered, Segment, order_rows
 from millstream.log.log import Fetched
 from millstream.model.batch import HEADERS, PART, ROWTIME, SEQ
-from millstream.model.moments import END
+from millstream.model.moments import END, NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
@@ -105,6 +105,7 @@ def take_in(
         ]
         read = _read(con, source, spec, arrived)
         typed.append(read)
+        carried = _carried(arrived)
         times = read.table[ROWTIME].to_numpy()
         pairs = read.table[SKIP].to_numpy() if SKIP in read.table.column_names else None
         for item, begin, end in zip(arrived, (0, *read.ends), read.ends, strict=False):
@@ -114,7 +115,7 @@ def take_in(
                     item.slot.task,
                     times[begin:end],
                     item.fetched.end,
-                    item.mark.m,
+                    carried[item.slot.task],
                     None if pairs is None else pairs[begin:end] < 0,
                     item.fetched.until,
                 )
@@ -122,6 +123,15 @@ def take_in(
             origin.append(_Origin(index, item, begin, end))
     ordered = order_rows(segments, together=_aligned(sub))
     return _finish(typed, origin, ordered)
+
+
+def _carried(arrived: Sequence[Arrived]) -> dict[int, int]:
+    """How far event time had come in an input of each task: what its lanes bring goes on from the
+    same moment, as if it lay on one partition."""
+    found: dict[int, int] = {}
+    for item in arrived:
+        found[item.slot.task] = max(item.mark.m, found.get(item.slot.task, NEVER))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +196,8 @@ def _finish(typed: Sequence[_Typed], origin: Sequence[_Origin], ordered: Ordered
             stop = origin[s].begin + ordered.accepted[s]
             pieces.append(item.table.slice(origin[s].begin, ordered.accepted[s]))
             numbers.append(ordered.seq[s])
-            mark = _mark(item.table, fetched, stop, end, ordered.m[s], before)
+            m = ordered.m[s] if ordered.accepted[s] else before.m
+            mark = _mark(item.table, fetched, stop, end, m, before)
             key = (fetched.topic, fetched.partition)
             reached = mark.offset if stop < end else fetched.next_offset
             consumed[key] = min(reached, consumed.get(key, reached))

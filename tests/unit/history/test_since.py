@@ -18,7 +18,8 @@ from millstream.history.task import Produced, Superseded
 from millstream.kernel.compaction import Pace
 from millstream.log.log import Appended, Outcome, TopicPartition
 from millstream.model.errors import CorruptionError
-from tests.properties.pipeline import SETTINGS, Pipeline
+from millstream.topology.split import Lanes, mixed
+from tests.properties.pipeline import SETTINGS, Pipeline, a_lane_each
 from tests.unit.history.test_runs import (
     QUERIES,
     WHOLE,
@@ -57,10 +58,10 @@ def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
             live.log.truncate(*place, splits[place].end + item.records)
 
 
-def in_the_middle(query: str, steps: int) -> Pipeline:
+def in_the_middle(query: str, steps: int, lanes: Lanes = mixed) -> Pipeline:
     """A live engine that has been stopped while it worked on its first records, a few at a time:
     rows are held back then, lie in repartition topics, or wait in the middle of a batch."""
-    live = pipeline(query)
+    live = pipeline(query, lanes=lanes)
     live.stop()
     live.settings = SETTINGS
     live.start()
@@ -104,6 +105,15 @@ def test_epoch_after_epoch(query: str, runner: Runner) -> None:
 def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
     changing, live = in_the_middle(query, steps), in_the_middle(query, steps)
     run = partial(epoch, runner=locally)
+    assert finished(changing, run, goes_on, run) == finished(live, goes_on, goes_on, goes_on)
+
+
+@pytest.mark.parametrize("query", ["rows that move", "windows", "moved join"])
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("steps", [2, 5, 9])
+def test_what_lies_in_lanes_is_taken_over_too(query: str, runner: Runner, steps: int) -> None:
+    changing, live = in_the_middle(query, steps, a_lane_each), in_the_middle(query, steps)
+    run = partial(epoch, runner=runner)
     assert finished(changing, run, goes_on, run) == finished(live, goes_on, goes_on, goes_on)
 
 

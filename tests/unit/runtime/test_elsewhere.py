@@ -25,7 +25,7 @@ from millstream.runtime.instance import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from tests.properties.pipeline import kernel_specs, topology_of
+from tests.properties.pipeline import a_lane_each, kernel_specs, topology_of
 from tests.simulation.pure import Disk, PureKernel
 from tests.unit.runtime.queries import REKEY
 
@@ -41,10 +41,6 @@ TWICE = f"""CREATE TABLE o {SINK} AS SELECT l.k AS k, COUNT(*) AS c FROM s l
 SECONDS = 60
 SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=4, lag_interval_ms=20)
 WIDTHS = {"s": 2, "r": 2, "o": 2}
-
-
-def a_lane_each(_topic: str, senders: int, _readers: int) -> int:
-    return senders
 
 
 def home(key: int) -> int:
