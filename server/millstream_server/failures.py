@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from millstream.model.nearest import Suggested
 
 MALFORMED = 40000
 """The request is not one, or a property is wrong."""
@@ -89,9 +90,15 @@ class RefusedError(Exception):
 
 
 def refusal(
-    error: MillstreamError, statement: str | None, entities: Sequence[Mapping[str, Any]] = ()
+    error: MillstreamError,
+    statement: str | None,
+    entities: Sequence[Mapping[str, Any]] = (),
+    seen: Callable[[Suggested], bool] = lambda hint: False,
 ) -> RefusedError:
-    """What an error of the engine is to a client that gave this statement, or none."""
+    """What an error of the engine is to a client that gave this statement, or none. `seen`: whether
+    they may see what a hint names."""
+    if isinstance(error.hint, Suggested) and not seen(error.hint):
+        error.hint = error.hint.otherwise
     code = _OF_ENGINE.get(error.code, SERVER_ERROR)
     if error.code not in _OF_ENGINE:
         match error:

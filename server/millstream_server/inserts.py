@@ -70,7 +70,8 @@ def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
     try:
         return open_inserts(piece.statement.target, server.engine, session)
     except MillstreamError as error:
-        raise refusal(error, target) from error
+        sight = server.guard.sight(principal, server.engine.catalog)
+        raise refusal(error, target, seen=sight.suggested) from error
 
 
 async def _lines(request: Request) -> AsyncGenerator[list[bytes], None]:

@@ -79,25 +79,29 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
             )
         server.guard.authorise(principal, piece, session)
     if len(pieces) > 1:
-        _rehearse(server, pieces, session)
+        _rehearse(server, pieces, session, principal)
     entities: list[Entity] = []
     for number, piece in enumerate(pieces):
         if number:
             # The statements before it may have changed what its names stand for.
             server.guard.authorise(principal, piece, session)
         server.guard.record(principal, piece)
+        sight = server.guard.sight(principal, server.engine.catalog)
         try:
             entity = _executed(server, piece, session, principal)
         except MillstreamError as error:
-            raise refusal(error, piece.text, entities) from error
+            raise refusal(error, piece.text, entities, sight.suggested) from error
         if entity is not None:
             entities.append(entity)
     return entities
 
 
-def _rehearse(server: Server, pieces: Sequence[Piece], session: Session) -> None:
+def _rehearse(
+    server: Server, pieces: Sequence[Piece], session: Session, principal: Principal
+) -> None:
     """Refuse a request of which a statement could not be executed, before the first one is."""
     rehearsal = Rehearsal(server.engine, session)
+    sight = server.guard.sight(principal, server.engine.catalog)
     for piece in pieces:
         try:
             if isinstance(piece.statement, s.Describe) and piece.statement.what == "SOURCE":
@@ -105,7 +109,7 @@ def _rehearse(server: Server, pieces: Sequence[Piece], session: Session) -> None
             else:
                 rehearsal.check(piece)
         except MillstreamError as error:
-            raise refusal(error, piece.text) from error
+            raise refusal(error, piece.text, seen=sight.suggested) from error
 
 
 def _executed(

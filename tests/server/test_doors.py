@@ -262,3 +262,30 @@ def test_bodies_and_scripts_are_bounded(tmp_path: Path) -> None:
         assert admin.post("/ksql", json=large).status_code == 413
         assert admin.post("/ksql", json={"ksql": "SHOW TYPES;" * 4}).status_code == 413
         assert admin.post("/ksql", json={"ksql": "SHOW TYPES;" * 3}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/query-stream", {"sql": "SELECT * FROM pa;"}),
+        ("/query", {"sql": "SELECT * FROM pa;"}),
+        ("/ksql", {"ksql": "DESCRIBE pa;"}),
+        ("/ksql", {"ksql": "DESCRIBE pa; DESCRIBE pa;"}),
+        ("/ksql", {"ksql": "INSERT INTO pa VALUES (1, 2);"}),
+        ("/ksql", {"ksql": "CREATE STREAM x AS SELECT * FROM pa;"}),
+        ("/inserts-stream", {"target": "pa"}),
+    ],
+)
+def test_hints_name_only_what_is_seen(door: Guarded, path: str, body: dict[str, Any]) -> None:
+    """PAY lies on a topic that readers and writers know nothing of."""
+    found = {who: door.clients[who].post(path, json=body) for who in ("reader", "writer", "admin")}
+    assert "Did you mean PA" in found["admin"].text
+    for who in ("reader", "writer"):
+        assert found[who].status_code == found["admin"].status_code or found[who].status_code == 403
+        assert "PAY" not in found[who].text.upper().replace("SALARIES", "")
+        assert "PAID" not in found[who].text.upper()
+
+
+def test_hints_name_what_is_seen(door: Guarded) -> None:
+    answer = door.clients["reader"].post("/query-stream", json={"sql": "SELECT * FROM order_;"})
+    assert "Did you mean ORDERS?" in answer.json()["message"]

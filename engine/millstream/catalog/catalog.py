@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from millstream.catalog.source import Source
 from millstream.model.errors import ConflictError, StatementError
+from millstream.model.nearest import Suggested, did_you_mean, nearest
 from millstream.model.schema import SourceKind
 from millstream.model.types import SqlType
 
@@ -53,16 +54,19 @@ class Catalog:
         raise StatementError(f"{name} does not exist.", hint=self.spelling_hint(name))
 
     def spelling_hint(self, name: str) -> str:
-        """The advice for a name that differs from an existing one in case only, or nothing."""
-        match next((other for other in self.sources if other.upper() == name.upper()), None):
-            case None:
-                return ""
-            case other if other == other.upper():
-                advice = "Hint: try removing double quotes from the source name."
-                return f"Did you mean {other}? {advice}"
-            case other:
-                advice = "Hint: wrap the source name in double quotes to make it case-sensitive."
-                return f'Did you mean "{other}"? {advice}'
+        """The advice for a name that is like an existing one, or nothing."""
+        near = nearest(name, self.sources)
+        if near is None:
+            return ""
+        if near.upper() != name.upper():
+            shown = near if near == near.upper() else f'"{near}"'
+            return Suggested(f"Did you mean {shown}?", "source", near)
+        if near == near.upper():
+            advice = f"{near}? Hint: try removing double quotes from the source name."
+        else:
+            advice = f'"{near}"? Hint: wrap the source name in double quotes to make it'
+            advice += " case-sensitive."
+        return Suggested(f"Did you mean {advice}", "source", near)
 
     def readers(self, name: str) -> tuple[QueryRecord, ...]:
         """The persistent queries that read a source."""
@@ -105,7 +109,9 @@ class Catalog:
     def without_type(self, name: str) -> Catalog:
         """The catalog without a custom type; sources that used it keep what it stood for."""
         if name not in self.types:
-            raise StatementError(f"Type {name} does not exist.")
+            raise StatementError(
+                f"Type {name} does not exist.", hint=did_you_mean(name, self.types)
+            )
         return replace(self, types=_without(self.types, name))
 
     def with_query(self, query: QueryRecord, *, replacing: bool = False) -> Catalog:

@@ -9,6 +9,7 @@ from typing import Any
 
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
+from millstream.model.nearest import did_you_mean
 from millstream.model.schema import WindowedKey, WindowKind
 
 DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
@@ -132,7 +133,7 @@ def known_format(text: str) -> str:
     """The format's name in upper case; StatementError when there is no such format."""
     name = text.strip().upper()
     if name not in FORMATS:
-        raise StatementError(f"Unknown format: {name}")
+        raise StatementError(f"Unknown format: {name}", hint=did_you_mean(name, FORMATS))
     return name
 
 

@@ -6,13 +6,13 @@ into the process).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from millstream.model.door import Door
 from millstream.model.errors import StatementError
+from millstream.model.nearest import nearest
 from millstream.model.properties import PROPERTIES, Property
 
 _BY_NAME = {item.name: item for item in PROPERTIES}
@@ -82,12 +82,10 @@ def check_property(name: str, value: str) -> tuple[str, str]:
     """The canonical name and value, or StatementError when unknown or out of range."""
     known = _BY_NAME.get(canonical_name(name))
     if known is None:
-        close = difflib.get_close_matches(name, _BY_NAME, 1)
+        listed = "SHOW PROPERTIES lists what can be set."
+        near = nearest(name, _BY_NAME)
         raise StatementError(
-            f"Unknown property: {name}",
-            hint=f"Did you mean '{close[0]}'?"
-            if close
-            else "SHOW PROPERTIES lists what can be set.",
+            f"Unknown property: {name}", hint=listed if near is None else f"Did you mean '{near}'?"
         )
     return known.name, _checked(known, str(value).strip())
 

@@ -19,6 +19,7 @@ from millstream.model.expressions import (
     TableCall,
     Value,
 )
+from millstream.model.nearest import did_you_mean
 from millstream.model.types import BIGINT, Lambda, SqlType
 from millstream.plan.literals import coerce
 from millstream.plan.quoting import quoted
@@ -39,7 +40,7 @@ def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: T
     if function is None:
         raise StatementError(
             f"Can't find any functions with the name '{name}'",
-            hint="SHOW FUNCTIONS lists them.",
+            hint=did_you_mean(name, scope.catalogue.named(), "SHOW FUNCTIONS lists them."),
         )
     trees = [tree for tree in trees if not isinstance(tree, exp.Star)]
     resolution, arguments = _resolved(

@@ -14,6 +14,7 @@ from millstream.model.expressions import (
     MakeStruct,
     Subscript,
 )
+from millstream.model.nearest import did_you_mean
 from millstream.model.types import NULL, Array, Field, Map, SqlType, Struct, is_numeric
 from millstream.plan.coercion import Item, unify
 from millstream.plan.literals import is_null
@@ -85,8 +86,10 @@ def field_of(base: Item, name: str) -> FieldOf:
         raise StatementError(f"Expected STRUCT type, got: {struct} ({base.source}->{name}).")
     field = struct.field(name)
     if field is None:
+        names = (known.name for known in struct.fields)
         raise StatementError(
-            f"Could not find field '{name}' in '{base.source}'.", hint=f"It has the type {struct}."
+            f"Could not find field '{name}' in '{base.source}'.",
+            hint=did_you_mean(name, names, f"It has the type {struct}."),
         )
     return FieldOf(base.expression, name, field.type)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from sqlglot import exp
 from millstream.functions.function import Catalogue
 from millstream.model.errors import Span, StatementError
 from millstream.model.expressions import ColumnRef, LambdaRef
+from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
 
@@ -122,7 +122,6 @@ def _unknown(
     ]
     hint = f"Did you mean `{similar[0]}`? Backquotes keep the case of a name." if similar else ""
     if not similar:
-        visible = [column.name for _, schema in scope.sources for column in schema.columns]
-        close = difflib.get_close_matches(name, visible, 1)
-        hint = f"Did you mean {close[0]}?" if close else ""
+        visible = (column.name for _, schema in scope.sources for column in schema.columns)
+        hint = did_you_mean(name, visible)
     return StatementError(message, hint=hint, span=span)

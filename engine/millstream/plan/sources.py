@@ -13,6 +13,7 @@ from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
 from millstream.model.errors import Span, StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
+from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
 from millstream.plan.nodes import Read
@@ -139,7 +140,8 @@ class Surroundings:
             if item.has(name) or self._is_bound(name):
                 return item
             raise StatementError(
-                f"{place}{clause} column '{column.table}.{name}' cannot be resolved."
+                f"{place}{clause} column '{column.table}.{name}' cannot be resolved.",
+                hint=did_you_mean(name, (own.name for own in item.columns)),
             )
         owners = [item for item in self.sources if item.has(name)]
         if len(owners) > 1:
@@ -153,7 +155,8 @@ class Surroundings:
         if self._is_bound(name) or self.is_synthetic(name):
             return self.sources[0]
         raise StatementError(
-            f"{place}{clause} column '{name}' cannot be resolved.{_why(clause, name)}"
+            f"{place}{clause} column '{name}' cannot be resolved.{_why(clause, name)}",
+            hint=did_you_mean(name, (own.name for item in self.sources for own in item.columns)),
         )
 
     def text(self, tree: exp.Expression, *, qualified: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from millstream.model.errors import StatementError
+from millstream.model.nearest import did_you_mean
 from millstream.model.types import (
     BIGINT,
     BOOLEAN,
@@ -38,6 +39,11 @@ _PRIMITIVES: dict[object, SqlType] = {
     _Type.TIME: TIME,
     _Type.TIMESTAMP: TIMESTAMP,
 }
+_NAMES = (
+    *("BOOLEAN", "INT", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "VARCHAR", "BYTES"),
+    *("DATE", "TIME", "TIMESTAMP", "ARRAY", "MAP", "STRUCT"),
+)
+_LISTED = "SHOW TYPES lists the custom types; CREATE TYPE makes one."
 
 
 def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType:
@@ -62,7 +68,7 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
         return custom_types[name]
     raise StatementError(
         f"Cannot resolve unknown type: {name}",
-        hint="SHOW TYPES lists the custom types; CREATE TYPE makes one.",
+        hint=did_you_mean(name, (*_NAMES, *custom_types), _LISTED),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from millstream.functions.function import Catalogue
 from millstream.functions.signatures import Parameter, parse_signature
 from millstream.model.errors import StatementError
+from millstream.model.nearest import did_you_mean
 
 Entity = dict[str, Any]
 
@@ -23,7 +24,10 @@ def described_function(name: str, text: str, catalogue: Catalogue) -> Entity:
     """The entity of DESCRIBE FUNCTION; StatementError where there is none of the name."""
     found = catalogue.find(name)
     if found is None:
-        raise StatementError(f"Can't find any functions with the name '{name}'")
+        raise StatementError(
+            f"Can't find any functions with the name '{name}'",
+            hint=did_you_mean(name, catalogue.named(), "SHOW FUNCTIONS lists all of them."),
+        )
     return {
         "@type": "describe_function",
         "statementText": text,

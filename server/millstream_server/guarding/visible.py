@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
+from millstream.model.nearest import Suggested
 from millstream_server.guarding.access import Access
 from millstream_server.guarding.needs import Kind, Need, Operation
 from millstream_server.guarding.principal import Principal
@@ -37,6 +38,10 @@ class Sight:
             return False
         touched = (*found.sources, *(() if found.sink is None else (found.sink,)))
         return all(map(self.source, touched))
+
+    def suggested(self, hint: Suggested) -> bool:
+        """Whether what a hint names is seen."""
+        return self.topic(hint.named) if hint.kind == "topic" else self.source(hint.named)
 
     def operates(self, query_id: str) -> bool:
         """Whether the principal may end a query that is not their own."""

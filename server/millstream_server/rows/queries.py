@@ -99,7 +99,8 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
     try:
         result = execute_piece(server.engine, piece, session)
     except MillstreamError as error:
-        raise refusal(error, piece.text) from error
+        sight = server.guard.sight(principal, server.engine.catalog)
+        raise refusal(error, piece.text, seen=sight.suggested) from error
     if isinstance(result, Stream):
         server.owners[result.query_id] = principal.name
         return Answer(piece, result, result.schema, pull=False, limit=result.limit)

@@ -6,12 +6,12 @@ ones. What is left is a default, and every default is finite.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millstream.model.errors import StatementError
+from millstream.model.nearest import nearest
 from millstream.model.properties import PROPERTIES
 from millstream.model.settings import check_property
 from millstream_server.starting.options import BY_NAME, OPTIONS, Option, ValueKind
@@ -184,6 +184,6 @@ def _unknown(name: str, error: StatementError) -> str:
     if not error.message.startswith("Unknown property"):
         raise StatementError(error.message, hint=error.hint, code="E-CONFIG") from error
     known = (*BY_NAME, *(item.name for item in PROPERTIES))
-    near = difflib.get_close_matches(name, known, 1)
+    near = nearest(name, known)
     shown = name.encode("unicode_escape").decode("ascii")[:200]
-    return f"Unknown setting {shown}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"Unknown setting {shown}" + (f"; did you mean {near}?" if near else "")

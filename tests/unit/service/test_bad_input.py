@@ -148,8 +148,31 @@ def test_a_strict_query_stops_there_and_no_other_one(
     ("sql", "words"),
     [
         ("SELECT amuont FROM t;", ("Line: 1, Col: 8", "AMUONT", "Did you mean AMOUNT?")),
-        ("SELECT * FROM tt;", ("TT does not exist",)),
-        ("SELECT UCASEE(k) FROM t;", ("UCASEE",)),
+        ("SELECT * FROM orders;", ("ORDERS does not exist",)),
+        ("SELECT * FROM paymets;", ("PAYMETS does not exist.\nDid you mean PAYMENTS?",)),
+        ("DROP STREAM payment;", ("Stream PAYMENT does not exist.\nDid you mean PAYMENTS?",)),
+        ("INSERT INTO paymnts VALUES ('a', 1);", ("PAYMNTS", "Did you mean PAYMENTS?")),
+        ("INSERT INTO payments (k, amnt) VALUES ('a', 1);", ("AMNT", "Did you mean AMOUNT?")),
+        ("PRINT paymets;", ("Could not find topic 'paymets'\nDid you mean 'payments'?",)),
+        (
+            "CREATE STREAM u (k INT KEY) WITH (KAFKA_TOPIC='paymets', VALUE_FORMAT='JSON');",
+            ("Kafka topic does not exist: paymets\nDid you mean 'payments'? Add PARTITIONS",),
+        ),
+        (
+            "CREATE STREAM u (k BIGIN KEY) WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON');",
+            ("Cannot resolve unknown type: BIGIN", "Did you mean BIGINT?"),
+        ),
+        (
+            "CREATE STREAM u (k INT KEY) WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSN');",
+            ("Unknown format: JSN", "Did you mean JSON?"),
+        ),
+        (
+            "SELECT t.amuont FROM t JOIN payments p WITHIN 1 DAY ON t.k = p.k EMIT CHANGES;",
+            ("'T.AMUONT' cannot be resolved", "Did you mean AMOUNT?"),
+        ),
+        ("SELECT UCASEE(k) FROM t;", ("UCASEE", "Did you mean UCASE? SHOW FUNCTIONS")),
+        ("DESCRIBE FUNCTION ucasee;", ("UCASEE", "Did you mean UCASE?")),
+        ("DROP TYPE adress;", ("Type ADRESS does not exist.\nDid you mean ADDRESS?",)),
         ("SELECT UCASE(amount) FROM t;", ("ucase(STRING)", "INTEGER")),
         ("SELECT FROM t;", ("line 1:8",)),
         ("SELEKT 1;", ("SELECT",)),
@@ -158,10 +181,12 @@ def test_a_strict_query_stops_there_and_no_other_one(
     ],
 )
 def test_mistakes_are_named(db: Database, sql: str, words: tuple[str, ...]) -> None:
-    db.execute(
-        "CREATE STREAM t (k STRING KEY, amount INT) "
-        "WITH (KAFKA_TOPIC='t', PARTITIONS=1, VALUE_FORMAT='JSON');"
-    )
+    for name in ("t", "payments"):
+        db.execute(
+            f"CREATE STREAM {name} (k STRING KEY, amount INT) "
+            f"WITH (KAFKA_TOPIC='{name}', PARTITIONS=1, VALUE_FORMAT='JSON');"
+        )
+    db.execute("CREATE TYPE address AS STRUCT<street STRING>;")
     with pytest.raises(StatementError) as caught:
         db.execute(sql)
     for word in words:

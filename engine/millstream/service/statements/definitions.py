@@ -12,6 +12,7 @@ from millstream.catalog.source import Source
 from millstream.formats.validate import check_formats
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
 from millstream.plan import define
 from millstream.service import leftovers, queries, upgrades
@@ -121,7 +122,11 @@ def source_topic(statement: s.CreateSource, source: Source, engine: Engine) -> N
         if partitions is None:
             raise StatementError(
                 f"Kafka topic does not exist: {source.topic}",
-                hint="Add PARTITIONS=n to the WITH clause to have it made.",
+                hint=topic_hint(
+                    source.topic,
+                    (known.name for known in engine.log.topics()),
+                    "Add PARTITIONS=n to the WITH clause to have it made.",
+                ),
             )
         policy = "compact" if source.kind is SourceKind.TABLE else "delete"
         config = {"cleanup.policy": policy}

@@ -16,6 +16,7 @@ from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 from millstream.model.errors import RecordError, StatementError
+from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT
@@ -234,6 +235,6 @@ def _target(name: str, source: Source, schema: Schema) -> Column:
     if column is None:
         raise StatementError(
             f"Column name {name} does not exist in {source.name}.",
-            hint=f"The columns are {', '.join(schema.names)}.",
+            hint=did_you_mean(name, schema.names, f"The columns are {', '.join(schema.names)}."),
         )
     return column

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millstream.catalog.source import Source
 from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.nearest import did_you_mean
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
@@ -208,7 +209,7 @@ def _function(name: str, engine: Engine) -> Rows:
     if found is None:
         raise StatementError(
             f"Can't find any functions with the name '{name}'",
-            hint="SHOW FUNCTIONS lists all of them.",
+            hint=did_you_mean(name, engine.functions.named(), "SHOW FUNCTIONS lists all of them."),
         )
     facts = [("Name", found.name), ("Type", found.kind), ("Overview", found.description)]
     facts += [("Variation", f"{found.name}({signature})") for signature in found.signatures]

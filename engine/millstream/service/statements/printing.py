@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.model.errors import StatementError
+from millstream.model.nearest import topic_hint
 from millstream.model.schema import Schema, WindowedKey
 from millstream.service.engine import Engine
 from millstream.service.results import Change, Stream
@@ -30,7 +31,11 @@ def print_topic(statement: PrintTopic, engine: Engine) -> Stream:
     if topic is None:
         raise StatementError(
             f"Could not find topic '{statement.topic}'",
-            hint="SHOW TOPICS lists the topics; names keep the case they are typed with.",
+            hint=topic_hint(
+                statement.topic,
+                (known.name for known in engine.log.topics()),
+                "SHOW TOPICS lists the topics; names keep the case they are typed with.",
+            ),
         )
     first = engine.log.start_offset if statement.from_beginning else engine.log.end_offset
     positions = {part: first(topic.name, part) for part in range(topic.partitions)}
