@@ -7,14 +7,16 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from millstream.model import types as t
+from millstream.model.java_time import days_from_civil
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, Schema
 from millstream_server.entities.shapes import schema_object, sql_type_of
-from millstream_server.rows.values import row_texts
+from millstream_server.rows.values import row_texts, texts_of
 
 TIME = datetime.datetime(2024, 2, 29, 13, 5, 6, 789000)
 MAP, LIST = t.Map(t.STRING, t.DOUBLE), t.Array(t.TIMESTAMP)
@@ -55,6 +57,32 @@ def shown(kind: t.SqlType, value: Any) -> str:
 )  # fmt: skip
 def test_a_value_is_shown(kind: t.SqlType, value: Any, text: str) -> None:
     assert shown(kind, value) == text
+
+
+ODD = [
+    ((10_000, 1, 1), "+10000-01-01"),
+    ((287_168, 8, 24), "+287168-08-24"),
+    ((1, 1, 1), "0001-01-01"),
+    ((0, 12, 31), "0000-12-31"),
+    ((-1, 12, 31), "-0001-12-31"),
+    ((-4_712, 1, 1), "-4712-01-01"),
+]
+
+
+@pytest.mark.parametrize(("date", "text"), ODD)
+def test_times_beyond_those_of_python(date: tuple[int, int, int], text: str) -> None:
+    days = days_from_civil(*date)
+    micros = (days * 86_400_000 + 47_106_789) * 1000
+    day, time = f'"{text}"', f'"{text}T13:05:06.789"'
+    assert shown(t.DATE, days) == day
+    assert shown(t.TIMESTAMP, micros) == time
+    assert shown(LIST, [micros, None, 0]) == f'[{time},null,"1970-01-01T00:00:00.000"]'
+    assert shown(t.Map(t.STRING, t.DATE), {"a": days}) == f'{{"a":{day}}}'
+    assert shown(t.Struct((t.Field("A", t.TIMESTAMP),)), {"A": micros}) == f'{{"A":{time}}}'
+    # As DuckDB gives them, by another way.
+    found = duckdb.execute("SELECT make_timestamp(?), DATE '1970-01-01' + ?", [micros, days])
+    schema = Schema((Column("T", t.TIMESTAMP), Column("D", t.DATE)))
+    assert texts_of(found.fetchall(), schema) == [f"[{time},{day}]"]
 
 
 def test_rows_of_no_columns_are_empty_arrays() -> None:

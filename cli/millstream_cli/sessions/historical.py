@@ -10,6 +10,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from millstream.model.python_values import tuples
 from millstream.service.results import History
 from millstream_cli.sessions.results import TABLE_ROWS_MAX, Answer, Live, Outcome, Progress, Row
 
@@ -24,7 +25,7 @@ def shown(result: History, progress: Progress | None = None) -> Outcome:
         batch = _awaited(result, progress)
         if batch is None:
             return Answer(result.columns, first, query=True)
-        first += _rows(batch)
+        first += tuples(batch)
     return Live(result.columns, chain([first], _batches(result)), result.close)
 
 
@@ -61,9 +62,4 @@ def _tell(result: History, progress: Progress | None) -> None:
 
 def _batches(result: History) -> Iterator[Sequence[Row]]:
     for table in result.batches():
-        yield _rows(table)
-
-
-def _rows(table: pa.Table) -> list[Row]:
-    columns = [column.to_pylist() for column in table.columns]
-    return list(zip(*columns, strict=True))
+        yield list(tuples(table))

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from millstream.catalog.source import Source
+from millstream.model.python_values import tuples
 from millstream.model.schema import Role
 from millstream.service.database import Database
 from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
@@ -154,8 +155,7 @@ def outcome(result: Result, progress: Progress | None = None) -> Outcome:
 
 def _batches(stream: Stream) -> Iterator[Sequence[Row]]:
     for table in stream.batches():
-        columns = [column.to_pylist() for column in table.columns]
-        yield list(zip(*columns, strict=True))
+        yield list(tuples(table))
 
 
 def _source(source: Source) -> SourceName:

@@ -8,7 +8,6 @@ confluent.type.Decimal, google.type.Date, google.type.TimeOfDay and google.proto
 
 from __future__ import annotations
 
-import datetime
 import decimal
 from collections.abc import Sequence
 from typing import Any
@@ -31,8 +30,9 @@ from millstream.formats.protobuf_wire import (
     varint,
 )
 from millstream.model.errors import RecordError
-from millstream.model.java_time import days_from_civil
+from millstream.model.java_time import civil_from_days, days_from_civil
 from millstream.model.physical import arrow_type, physical_names
+from millstream.model.python_values import counted
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
 
 _ZERO: dict[SqlType, Any] = {
@@ -43,7 +43,6 @@ _ZERO: dict[SqlType, Any] = {
     Primitive.STRING: "",
     Primitive.BYTES: b"",
 }
-_EPOCH = datetime.datetime(1970, 1, 1)
 _CONTEXT = decimal.Context(prec=400)
 
 
@@ -75,7 +74,9 @@ def write_protobuf(columns: list[pa.Array], layout: Layout) -> Written:
     types = [column.type for column in layout.columns]
     rows: list[bytes | None] = []
     bad = {}
-    for row, values in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+    # Python has dates for the years 1 to 9999 only.
+    given = (counted(column).to_pylist() for column in columns)
+    for row, values in enumerate(zip(*given, strict=True)):
         try:
             rows.append(_message(values, types, nulls))
         except RecordError as error:
@@ -158,11 +159,10 @@ def _content(value: Any, sql_type: SqlType, nulls: str) -> bytes:
             digits = whole.to_bytes((whole.bit_length() + 8) // 8, "big", signed=True)
             return delimited(1, digits) + _numbers(precision, scale, start=2)
         case Primitive.DATE:
-            return _numbers(value.year, value.month, value.day)
+            return _numbers(*civil_from_days(value))
         case Primitive.TIME:
             return _numbers(value.hour, value.minute, value.second, value.microsecond * 1000)
-    micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
-    return _numbers(micros // 1_000_000, micros % 1_000_000 * 1000)
+    return _numbers(value // 1_000_000, value % 1_000_000 * 1000)
 
 
 def _numbers(*values: int, start: int = 1) -> bytes:

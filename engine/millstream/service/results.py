@@ -14,6 +14,7 @@ import pyarrow as pa
 from millstream.history.progress import StageProgress
 from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
+from millstream.model.python_values import tuples
 from millstream.model.schema import Schema
 
 _SIGNALS_SECONDS = 0.5
@@ -77,8 +78,7 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for batch in self.table.to_batches():
-            columns = [column.to_pylist() for column in batch.columns]
-            yield from zip(*columns, strict=True)
+            yield from tuples(batch)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -164,8 +164,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for table in self.batches():
-            columns = [column.to_pylist() for column in table.columns]
-            yield from zip(*columns, strict=True)
+            yield from tuples(table)
 
     def close(self) -> None:
         """End the query; idempotent."""
@@ -280,8 +279,7 @@ class History:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for table in [self._table] if self._table is not None else self.batches():
-            columns = [column.to_pylist() for column in table.columns]
-            yield from zip(*columns, strict=True)
+            yield from tuples(table)
 
     def cancel(self) -> None:
         """Tell the query to end, without waiting for that; idempotent."""

@@ -11,15 +11,15 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from millstream.model import types as t
+from millstream.model.iso_times import iso_date, iso_of_duckdb, iso_timestamp
 from millstream.model.physical import physical_names
+from millstream.model.python_values import counted
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
 
 Show = Callable[[Any], str]
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def text_of(value: Any) -> str:
@@ -31,9 +31,7 @@ def row_texts(table: pa.Table, schema: Schema) -> Iterator[str]:
     """Each row as the text of a JSON array. `table` begins with the columns of `schema`."""
     columns = []
     for index, column in enumerate(schema.columns):
-        values = table.column(index)
-        if column.type is t.TIMESTAMP:
-            values = pc.cast(values, pa.int64())
+        values = counted(table.column(index))
         columns.append(map(_shower(column.type), values.to_pylist(maps_as_pydicts="lossy")))
     if not columns:
         return iter(["[]"] * table.num_rows)
@@ -115,8 +113,11 @@ def _bytes(value: bytes) -> str:
     return f'"{base64.b64encode(value).decode()}"'
 
 
-def _date(value: datetime.date) -> str:
-    return f'"{value.isoformat()}"'
+def _date(value: Any) -> str:
+    """From days; or a value of DuckDB's, see `_timestamp`."""
+    if isinstance(value, int):
+        return f'"{iso_date(value)}"'
+    return f'"{iso_of_duckdb(value) if isinstance(value, str) else value.isoformat()}"'
 
 
 def _time(value: datetime.time) -> str:
@@ -124,9 +125,11 @@ def _time(value: datetime.time) -> str:
 
 
 def _timestamp(value: Any) -> str:
-    """From microseconds; within a STRUCT or ARRAY, from what Arrow makes of them."""
+    """From microseconds; or a value of DuckDB's, which is text where Python has none."""
     if isinstance(value, int):
-        value = _EPOCH + datetime.timedelta(microseconds=value)
+        return f'"{iso_timestamp(value)}"'
+    if isinstance(value, str):
+        return f'"{iso_of_duckdb(value)}"'
     return f'"{value.isoformat(timespec="milliseconds")}"'
 
 
