@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from millstream.service.results import Change
+from millstream.service.texts import Texts
 from millstream_server.rows import queries
 from tests.patience import PATIENCE_S
 from tests.server.conftest import Door
@@ -91,7 +92,7 @@ def test_rows_are_put_into_text_once() -> None:
         calls.append(rows.num_rows)
         return b"x"
 
-    change = Change(pa.table({"a": list(range(queries.ROWS_AT_ONCE + 1))}))
+    change = Change(pa.table({"a": list(range(queries.ROWS_AT_ONCE + 1))}), Texts(100))
     for _ in range(2):
         for start in (0, queries.ROWS_AT_ONCE):
             assert queries.shared(change, "kind", start, make) == b"x"

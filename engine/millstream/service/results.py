@@ -16,6 +16,7 @@ from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
 from millstream.model.python_values import tuples
 from millstream.model.schema import Schema
+from millstream.service.texts import Texts
 
 _SIGNALS_SECONDS = 0.5
 _AGAIN_SECONDS = 0.05
@@ -87,11 +88,12 @@ class Rows:
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
     """Rows that have come for the clients of a push query: the columns of the query, and `$diff`
-    where rows may be deletions. `texts` is for what they are on the wire, by media type and first
-    row: made for one client, it serves all."""
+    where rows may be deletions. `texts` keeps what they are on the wire, for all clients that get
+    this change, by its `number`; None where there is one client."""
 
     rows: pa.Table
-    texts: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    texts: Texts | None = None
+    number: int = 0
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import SourceKind
 from millstream.plan.nodes import Node
 from millstream.service.results import Change, Stream
+from millstream.service.texts import Texts
 from millstream.topology.topology import Topology
 
 BUFFER_BATCHES_MAX = 1024
@@ -34,9 +36,15 @@ class Tail:
     topology: Topology
     bytes_max: int
     streams: tuple[Stream, ...] = ()
+    texts: Texts = field(init=False)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
     _open: bool = True
     _left: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        # As much again as waits for one client, however many there are.
+        self.texts = Texts(self.bytes_max)
 
     def runs(self, node: Node, properties: Mapping[str, str]) -> bool:
         """Whether its rows are those of a query."""
@@ -68,7 +76,9 @@ class Tail:
             for output in outputs:
                 if not output.count:
                     continue
-                change = Change(_for_clients(output.batch, self.node.schema.names, kind))
+                rows = _for_clients(output.batch, self.node.schema.names, kind)
+                texts = self.texts if len(self.streams) > 1 else None
+                change = Change(rows, texts, next(self._numbers))
                 for stream in self.streams:
                     if not stream.closed:
                         self._put(stream, change)

@@ -162,10 +162,11 @@ def framed(framing: Framing, change: Change, start: int) -> bytes:
 
 def shared(change: Change, kind: str, start: int, make: Callable[[pa.Table], bytes]) -> bytes:
     """Some rows of a change as what `kind` names: made once for all who ask for the same."""
-    found = change.texts.get((kind, start))
-    if found is None:
-        found = change.texts[kind, start] = make(change.rows.slice(start, ROWS_AT_ONCE))
-    return found
+
+    def made() -> bytes:
+        return make(change.rows.slice(start, ROWS_AT_ONCE))
+
+    return made() if change.texts is None else change.texts.of((change.number, kind, start), made)
 
 
 async def lines(server: Server, answer: Answer) -> AsyncGenerator[bytes, None]:

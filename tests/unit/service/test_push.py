@@ -17,6 +17,7 @@ from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.results import Change
 from millstream.service.session import Session
+from millstream.service.texts import Texts
 from tests.patience import PATIENCE_S
 
 
@@ -244,6 +245,44 @@ def test_those_who_share_rows_have_the_same_object(scalable: Database) -> None:
     assert rows is not None and rows is second.next_change()
     first.close()
     second.close()
+
+
+def test_texts_are_kept_for_those_who_share_rows(scalable: Database) -> None:
+    alone = push(scalable, SCALABLE)
+    scalable.execute("INSERT INTO orders VALUES ('x', 'ham', 60);")
+    change = alone.next_change()
+    assert change is not None and change.texts is None
+    other = push(scalable, SCALABLE)
+    scalable.execute("INSERT INTO orders VALUES ('x', 'egg', 60);")
+    change = alone.next_change()
+    assert change is not None and change.texts is not None
+    (tail,) = scalable.engine.shared_tails.values()
+    assert change.texts is tail.texts and tail.texts.bytes_max == tail.bytes_max
+    alone.close()
+    other.close()
+
+
+def test_so_many_texts_are_kept_as_wait_for_one_client() -> None:
+    texts, made = Texts(10), []
+
+    def text(number: int, size: int = 4) -> bytes:
+        def make() -> bytes:
+            made.append(number)
+            return bytes(size)
+
+        return texts.of((number, "kind", 0), make)
+
+    assert text(1) is text(1)
+    text(2)
+    text(1)
+    text(3)
+    assert texts.size == 8, "the second was not asked for since the others were"
+    text(1)
+    text(2)
+    assert made == [1, 2, 3, 2]
+    assert len(text(4, 11)) == 11
+    text(4, 11)
+    assert texts.size == 8 and made == [1, 2, 3, 2, 4, 4], "one that is larger is nobody's"
 
 
 def test_a_limit_cuts_rows_that_others_share() -> None:
