@@ -21,7 +21,7 @@ from millstream_server.endpoints import body_of, media_type, principal_of
 from millstream_server.entities import changed
 from millstream_server.entities.changed import Entity
 from millstream_server.entities.view import View
-from millstream_server.failures import MALFORMED, RefusedError, refusal
+from millstream_server.failures import INTERNAL_ONLY, MALFORMED, RefusedError, refusal
 from millstream_server.requests import parsed_body
 from millstream_server.server import Server, State
 
@@ -114,6 +114,7 @@ def _host(alive: bool, now: int, per_query: Entity, lags: Entity) -> Entity:
 
 async def heartbeat(request: Request, server: Server) -> Response:
     """POST /heartbeat. Nothing comes of it: servers hear of each other through the log."""
+    _check_internal(request, server)
     kind = media_type(request)
     given = parsed_body(await body_of(request, server))
     _check_host(given, "hostInfo")
@@ -124,12 +125,21 @@ async def heartbeat(request: Request, server: Server) -> Response:
 
 async def lag(request: Request, server: Server) -> Response:
     """POST /lag. Nothing comes of it, as of a heartbeat."""
+    _check_internal(request, server)
     kind = media_type(request)
     given = parsed_body(await body_of(request, server))
     _check_host(given, "ksqlHost")
     if not isinstance(given.get("hostStoreLags"), dict):
         raise RefusedError(MALFORMED, "hostStoreLags must be an object")
     return objects({"ok": True}, kind)
+
+
+def _check_internal(request: Request, server: Server) -> None:
+    if server.settings.internal_listener:
+        raise RefusedError(
+            INTERNAL_ONLY,
+            f"{request.url.path} is for other servers, which ask at ksql.internal.listener",
+        )
 
 
 def _check_host(given: Mapping[str, Any], name: str) -> None:

@@ -22,6 +22,8 @@ QUERY_ELSEWHERE = 40002
 """A query was sent to where statements go."""
 TOO_MANY_QUERIES = 40003
 NEEDS_HTTP2 = 40004
+INTERNAL_ONLY = 40005
+"""An endpoint for other servers, which have a listener of their own."""
 UNAUTHENTICATED = 40100
 FORBIDDEN = 40300
 FORBIDDEN_ON_KAFKA = 40301

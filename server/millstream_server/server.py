@@ -65,6 +65,8 @@ class ServerSettings:
     host: str = "localhost:8088"
     """How this server is called in descriptions."""
     properties: Mapping[str, str] = field(default_factory=dict)
+    internal_listener: str = ""
+    """Where other servers ask, if not here: then nothing that is for them is answered here."""
     bounds: Bounds = field(default_factory=Bounds)
     """Of each pull query."""
     statement_threads: int = 8

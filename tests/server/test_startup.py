@@ -20,7 +20,7 @@ from millstream.service.queries import SWITCH_SECONDS
 from millstream_cli.main import main
 from millstream_server.starting.addresses import Address, read_address
 from millstream_server.starting.config import load_config
-from millstream_server.starting.startup import open_database, switching_often
+from millstream_server.starting.startup import open_database, server_settings, switching_often
 from millstream_server.wire.listening import Tls, bind
 from tests.certified import authority
 from tests.patience import PATIENCE_S
@@ -165,3 +165,13 @@ def test_threads_take_turns_more_often_while_it_serves() -> None:
         assert sys.getswitchinterval() <= before
         assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
     assert sys.getswitchinterval() == before
+
+
+def test_other_servers_have_a_listener_of_their_own() -> None:
+    listener = bind(Address("127.0.0.1", 0, False))
+    try:
+        for flags in ({}, {"ksql.internal.listener": "127.0.0.1:8090"}):
+            found = server_settings(load_config(flags=flags), listener).internal_listener
+            assert found == flags.get("ksql.internal.listener", "")
+    finally:
+        listener.bound.close()

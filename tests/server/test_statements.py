@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,14 @@ def test_what_servers_of_ksqldb_tell_each_other(
         assert answer.json() == {"ok": True}
     else:
         assert answer.json()["error_code"] == 40000
+
+
+@pytest.mark.parametrize("path", ["/heartbeat", "/lag"])
+def test_what_is_for_other_servers_is_for_their_listener(door: Door, path: str) -> None:
+    door.server.settings = replace(door.server.settings, internal_listener="127.0.0.1:1")
+    body = {"hostInfo": HOST, "timestamp": 1, "ksqlHost": HOST, "hostStoreLags": {}}
+    answer = door.http.post(path, json=body)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40005)
 
 
 def test_a_command_is_waited_for(door: Door) -> None:

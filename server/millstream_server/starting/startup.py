@@ -172,6 +172,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
         config.text("ksql.service.id"),
         f"{_named(host)}:{port}",
         config.properties,
+        config.text("ksql.internal.listener"),
         answer_bounds(config),
         push_queries_max=config.count("ksql.max.push.queries"),
         pull_queries_max=pulls_at_a_time(config),
