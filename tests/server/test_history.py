@@ -68,6 +68,7 @@ def test_a_query_counts_among_the_pull_queries_until_its_rows_are_read(shop: Doo
         shop.client() as client,
         client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply,
     ):
+        # Lines that nobody holds any more hang up: then the query ends, sooner or later.
         lines = reply.iter_lines()
         assert "columnNames" in next(lines) and next(lines)
         assert shop.http.post("/query-stream", json={"sql": RANGE}).status_code == 429

@@ -17,10 +17,13 @@ from millstream.model.errors import MillstreamError
 from millstream_cli.screen.keys import Keys
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.tables import Layout, Look, stream_layout, table_layout
+from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.results import Live, Row
 
 TICK_SECONDS = 0.2
 _BUFFERED = 64
+_AT_ONCE = 1_000
+"""So many rows are printed before anybody looks for Ctrl-C again."""
 _FOOTER_LINES = 1
 
 
@@ -67,15 +70,17 @@ class Followed:
         return f"{self.count} {noun} in {self.seconds:.1f} s"
 
 
-def incoming(live: Live, followed: Followed, look: Look) -> Iterator[Sequence[Row] | None]:
-    """The batches of a query, and None now and then while there is none. Ends with the query or
-    at the look's limits; raises what ended it."""
+def incoming(
+    live: Live, followed: Followed, look: Look, interrupt: Interrupt
+) -> Iterator[Sequence[Row] | None]:
+    """The batches of a query, and None now and then while there is none. Ends with the query, at
+    the look's limits or with Ctrl-C; raises what ended it."""
     inbox: queue.Queue[Sequence[Row] | Exception | None] = queue.Queue(_BUFFERED)
     left = threading.Event()
     thread = threading.Thread(target=_read, args=(live, inbox, left), daemon=True)
     thread.start()
     try:
-        while not followed.enough(look):
+        while not followed.enough(look) and not interrupt.wanted:
             try:
                 item = inbox.get(timeout=TICK_SECONDS)
             except queue.Empty:
@@ -86,8 +91,11 @@ def incoming(live: Live, followed: Followed, look: Look) -> Iterator[Sequence[Ro
             if item is None:
                 followed.ended = "Limit Reached" if live.limited else "Query Completed"
                 return
-            room = None if look.row_limit is None else look.row_limit - followed.count
-            yield followed.take(item[:room])
+            room = len(item) if look.row_limit is None else look.row_limit - followed.count
+            for begin in range(0, min(room, len(item)), _AT_ONCE):
+                yield followed.take(item[begin : min(room, begin + _AT_ONCE)])
+                if interrupt.wanted:
+                    break
     finally:
         left.set()
         live.close()
@@ -122,7 +130,7 @@ def _put(
     return False
 
 
-def follow(live: Live, out: Output, look: Look) -> Followed:
+def follow(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Followed:
     """Show the rows until the query ends, or Ctrl-C or q ends it.
 
     While it runs, t switches between rows below each other and rows in place.
@@ -135,15 +143,14 @@ def follow(live: Live, out: Output, look: Look) -> Followed:
         console=out.screen, auto_refresh=False, transient=True, vertical_overflow="crop"
     )
     with Keys.of_terminal() as keys, region:
-        try:
-            for batch in incoming(live, followed, look):
-                if batch is not None and not followed.in_place:
-                    out.lines([line for row in batch for line in layout.row(row)])
-                if not _obeyed(keys.pressed(), followed, out, look):
-                    break
-                region.update(_picture(followed, out.screen, look), refresh=True)
-        except KeyboardInterrupt:
-            followed.ended = "Query terminated"
+        for batch in incoming(live, followed, look, interrupt):
+            if batch is not None and not followed.in_place:
+                out.lines([line for row in batch for line in layout.row(row)])
+            if not _obeyed(keys.pressed(), followed, out, look):
+                break
+            region.update(_picture(followed, out.screen, look), refresh=True)
+    if interrupt.wanted:
+        followed.ended = "Query terminated"
     if followed.in_place:
         out.lines(_whole(followed, out.width, look))
     return followed

@@ -11,6 +11,7 @@ from millstream_cli.screen.cells import cell, to_json
 from millstream_cli.screen.live import Followed, follow, incoming
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.tables import Look, table, vertical
+from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.results import Answer, Live, Outcome, Row, Said
 
 FORMS = ("TABULAR", "JSON", "CSV", "VERTICAL")
@@ -85,10 +86,12 @@ def _answer(answer: Answer, out: Output, look: Look) -> None:
 
 
 def _live(live: Live, out: Output, look: Look) -> None:
-    if live.columns and look.form == "TABULAR":
-        followed = follow(live, out, look)
-    else:
-        followed = _listed(live, out, look)
+    # An exception in the middle of drawing would leave the console collecting what it is given.
+    with noted() as interrupt:
+        if live.columns and look.form == "TABULAR":
+            followed = follow(live, out, look, interrupt)
+        else:
+            followed = _listed(live, out, look, interrupt)
     quiet = look.form in ("JSON", "CSV") or (not live.columns and not followed.interrupted)
     if followed.ended and not quiet:
         out.line(followed.ended)
@@ -96,23 +99,22 @@ def _live(live: Live, out: Output, look: Look) -> None:
         out.line(followed.summary(), "dim")
 
 
-def _listed(live: Live, out: Output, look: Look) -> Followed:
+def _listed(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Followed:
     """Rows as lines of a form that needs no widths, or lines of text."""
     followed = Followed(live)
     if live.columns and look.form == "CSV":
         out.line(_csv([live.columns]))
-    try:
-        for rows in incoming(live, followed, look):
-            for number, row in enumerate(rows or (), followed.count - len(rows or ()) + 1):
-                if not live.columns:
-                    out.line(cell(row[0]))
-                elif look.form == "VERTICAL":
-                    out.lines(vertical(live.columns, [row], number))
-                elif look.form == "CSV":
-                    out.line(_csv([row]))
-                else:
-                    out.line(to_json(dict(zip(live.columns, row, strict=True))))
-    except KeyboardInterrupt:
+    for rows in incoming(live, followed, look, interrupt):
+        for number, row in enumerate(rows or (), followed.count - len(rows or ()) + 1):
+            if not live.columns:
+                out.line(cell(row[0]))
+            elif look.form == "VERTICAL":
+                out.lines(vertical(live.columns, [row], number))
+            elif look.form == "CSV":
+                out.line(_csv([row]))
+            else:
+                out.line(to_json(dict(zip(live.columns, row, strict=True))))
+    if interrupt.wanted:
         followed.interrupted = True
         followed.ended = "Query terminated" if live.columns else "Topic printing ceased"
     return followed

@@ -1,0 +1,61 @@
+"""Push queries on the screen: Ctrl-C at any moment."""
+
+from __future__ import annotations
+
+import io
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from millstream_cli.screen import live as screen_live
+from millstream_cli.screen.output import Output
+from millstream_cli.screen.show import show
+from millstream_cli.screen.tables import Look
+from millstream_cli.sessions.results import Live, Row
+from tests.patience import PATIENCE_S
+
+
+class Pressing(Console):
+    """A console while which draws Ctrl-C is pressed once."""
+
+    pressed = False
+
+    def __exit__(self, *error: Any) -> None:
+        if not self.pressed:
+            self.pressed = True
+            signal.raise_signal(signal.SIGINT)
+        super().__exit__(*error)
+
+
+def endless(rows: list[Row]) -> tuple[Live, threading.Event]:
+    """A query that ends when it is closed, and whether it was."""
+    closed = threading.Event()
+
+    def batches() -> Iterator[list[Row]]:
+        yield rows
+        assert closed.wait(PATIENCE_S)
+
+    return Live(("ID", "N"), batches(), closed.set, key=(0,)), closed
+
+
+def test_ctrl_c_while_it_is_drawn() -> None:
+    shown = io.StringIO()
+    out = Output(Pressing(file=shown, force_terminal=True, width=60, height=20))
+    query, closed = endless([("a", 1)])
+    show(query, out, Look())
+    assert closed.is_set() and "Query terminated" in shown.getvalue()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("form", ["TABULAR", "JSON", "CSV", "VERTICAL"])
+def test_ctrl_c_ends_the_query_between_rows(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen_live, "_AT_ONCE", 2)
+    shown = io.StringIO()
+    out = Output(Pressing(file=shown, width=60))
+    query, closed = endless([(f"key{n}", n) for n in range(10)])
+    show(query, out, Look(form=form, live=False))
+    assert closed.is_set() and "key9" not in shown.getvalue()
