@@ -16,11 +16,10 @@ import httpx
 import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
-from millstream.service.queries import SWITCH_SECONDS
 from millstream_cli.main import main
 from millstream_server.starting.addresses import Address, read_address
 from millstream_server.starting.config import load_config
-from millstream_server.starting.startup import open_database, server_settings, switching_often
+from millstream_server.starting.startup import open_database, server_settings
 from millstream_server.wire.listening import Tls, bind
 from tests.certified import authority
 from tests.patience import PATIENCE_S
@@ -157,14 +156,6 @@ def test_the_files_lie_in_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "millstream.db").exists()
     with open_database(config) as database:
         assert "T" in database.engine.catalog.types
-
-
-def test_threads_take_turns_more_often_while_it_serves() -> None:
-    before = sys.getswitchinterval()
-    with switching_often():
-        assert sys.getswitchinterval() <= before
-        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
-    assert sys.getswitchinterval() == before
 
 
 def test_other_servers_have_a_listener_of_their_own() -> None:

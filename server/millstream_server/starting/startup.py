@@ -8,7 +8,6 @@ import logging
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,7 +17,6 @@ import millstream
 from millstream.model.door import Door
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database
-from millstream.service.queries import SWITCH_SECONDS
 from millstream_server.guarding.audit import Event
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
@@ -123,19 +121,6 @@ def collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-@contextmanager
-def switching_often() -> Iterator[None]:
-    """Let threads take turns in Python more often. The rows of a query are found in a thread of
-    their own, outside of Python; to hand them over it would wait for the whole interval while the
-    event loop has other requests to read."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, SWITCH_SECONDS))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
 def run_server(
     config: ServerConfig, *, told: Callable[[Sequence[str]], None] = lambda urls: None
 ) -> None:
@@ -160,7 +145,6 @@ def run_server(
         log.event(Event.STARTED, listeners=urls)
         told(urls)
         stack.enter_context(collecting_rarely())
-        stack.enter_context(switching_often())
         asyncio.run(_serve(server, listeners, config, context))
         log.event(Event.STOPPED)
 

@@ -134,7 +134,6 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
         collecting_rarely,
         open_database,
         server_settings,
-        switching_often,
     )
     from millstream_server.wire.listening import bind, serve
 
@@ -144,7 +143,7 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
         "auto.offset.reset": "latest",
     }
     config, listener = load_config(flags=flags), bind(Address("127.0.0.1", 0, tls=False))
-    with collecting_rarely(), switching_often(), open_database(config) as database:
+    with collecting_rarely(), open_database(config) as database:
         if "SEEN" not in database.engine.catalog.sources:
             database.execute(STREAM)
 
