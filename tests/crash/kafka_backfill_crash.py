@@ -16,15 +16,21 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 from tests.crash.engine_process import CampaignError, EngineProcess
 from tests.crash.kafka_backfill_checker import check_end, check_now
-from tests.crash.kafka_crash import Run, Slot, campaign_arguments, feeding, finish, make_input_topic
-from tests.kafka.run import cluster
+from tests.crash.kafka_crash import (
+    Run,
+    Slot,
+    campaign_arguments,
+    ended,
+    feeding,
+    finish,
+    make_input_topic,
+    reported,
+)
 
 MODULE = "tests.crash.kafka_backfill_workload"
 MOMENTS = {"making": 0.6, "positions": 0.02, "commit": 0.02, "made": 0.5, "dropping": 0.3}
@@ -114,16 +120,13 @@ def campaign(
     service = f"filling-{seed}-{os.getpid()}"
     slots = [Slot(0, folder / "state0.db", "maker"), Slot(1, folder / "state1.db", "")]
     run = Run(servers, service, folder, seed, slots, options)
-    try:
+
+    def steps() -> tuple[int, str]:
         work(run, kills)
-        problems, found = check_end(servers, service, folder / "acks")
-        found = "\n".join([*problems[:50], found])
-        status = 1 if problems else 0
-    except CampaignError as failure:
-        status, found = 1, str(failure)
-    finally:
-        for engine in run.started:
-            engine.end()
+        problems, told = check_end(servers, service, folder / "acks")
+        return (1 if problems else 0), "\n".join([*problems[:50], told])
+
+    status, found = ended(run, steps)
     report = f"back-fill on kafka: {run.told()}\n{found}"
     if status:
         return 1, report
@@ -136,15 +139,7 @@ def main() -> int:
     parser = campaign_arguments(__doc__, standbys=0)
     parser.add_argument("--replace", action="store_true")
     given = parser.parse_args()
-    options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
-    options += ("--replace",) if given.replace else ()
-    with ExitStack() as stack:
-        folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(exist_ok=True)
-        servers = given.servers or stack.enter_context(cluster())[0]
-        status, report = campaign(servers, given.kills, given.seed, folder, options)
-    sys.stdout.write(report + "\n")
-    return status
+    return reported(given, campaign, *(("--replace",) if given.replace else ()))
 
 
 if __name__ == "__main__":

@@ -291,6 +291,31 @@ def campaign(
     return 0, f"{report}\nnothing lost, nothing twice, all in order"
 
 
+def ended(run: Run, steps: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+    """Exit status and findings of a campaign, whose processes are gone then."""
+    try:
+        return steps()
+    except CampaignError as failure:
+        return 1, str(failure)
+    finally:
+        for engine in run.started:
+            engine.end()
+
+
+def reported(
+    given: argparse.Namespace, campaign: Callable[..., tuple[int, str]], *more: str
+) -> int:
+    """Run a campaign as told on the command line and print its report; the exit status."""
+    options = ("--protocol", given.protocol, "--standbys", str(given.standbys), *more)
+    with ExitStack() as stack:
+        folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(exist_ok=True)
+        servers = given.servers or stack.enter_context(cluster())[0]
+        status, report = campaign(servers, given.kills, given.seed, folder, options)
+    sys.stdout.write(report + "\n")
+    return status
+
+
 def campaign_arguments(description: str | None, *, standbys: int) -> argparse.ArgumentParser:
     """What every campaign on Kafka can be told. `standbys`: how many there are by default."""
     parser = argparse.ArgumentParser(description=description)

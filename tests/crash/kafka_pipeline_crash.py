@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 from tests.crash.engine_process import PATIENCE_SECONDS, WORKLOAD, CampaignError, EngineProcess
@@ -28,11 +26,12 @@ from tests.crash.kafka_crash import (
     Slot,
     campaign_arguments,
     check,
+    ended,
     feeding,
     finish,
     make_input_topic,
+    reported,
 )
-from tests.kafka.run import cluster
 
 PIPELINE = "tests.crash.kafka_pipeline_workload"
 PIPELINE_ODDS = 0.7
@@ -137,14 +136,12 @@ def campaign(
     service = f"piping-{seed}-{os.getpid()}"
     slots = [Slot(number, folder / f"state{number}.db", "") for number in range(2)]
     run = Run(servers, service, folder, seed, slots, options)
-    try:
+
+    def steps() -> tuple[int, str]:
         work(run, kills)
-        status, found = check(run)
-    except CampaignError as failure:
-        status, found = 1, str(failure)
-    finally:
-        for engine in run.started:
-            engine.end()
+        return check(run)
+
+    status, found = ended(run, steps)
     report = f"pipelines on kafka: {run.told()}\n{found}"
     if status:
         return 1, report
@@ -154,15 +151,7 @@ def campaign(
 
 
 def main() -> int:
-    given = campaign_arguments(__doc__, standbys=0).parse_args()
-    options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
-    with ExitStack() as stack:
-        folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(exist_ok=True)
-        servers = given.servers or stack.enter_context(cluster())[0]
-        status, report = campaign(servers, given.kills, given.seed, folder, options)
-    sys.stdout.write(report + "\n")
-    return status
+    return reported(campaign_arguments(__doc__, standbys=0).parse_args(), campaign)
 
 
 if __name__ == "__main__":
