@@ -31,6 +31,14 @@ class Pressing(Console):
         super().__exit__(*error)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def endless(rows: list[Row]) -> tuple[Live, threading.Event]:
     """A query that ends when it is closed, and whether it was."""
     closed = threading.Event()
