@@ -29,6 +29,7 @@ from tests.crash.kafka_crash import (
     feeding,
     finish,
     make_input_topic,
+    options_of,
     reported,
 )
 
@@ -139,7 +140,13 @@ def main() -> int:
     parser = campaign_arguments(__doc__, standbys=0)
     parser.add_argument("--replace", action="store_true")
     given = parser.parse_args()
-    return reported(given, campaign, *(("--replace",) if given.replace else ()))
+    options = (*options_of(given), *(("--replace",) if given.replace else ()))
+    return reported(
+        given,
+        lambda servers, folder, _brokers: campaign(
+            servers, given.kills, given.seed, folder, options
+        ),
+    )
 
 
 if __name__ == "__main__":

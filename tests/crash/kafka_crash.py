@@ -274,15 +274,15 @@ def campaign(
         for number in range(instances)
     ]
     run = Run(servers, service, folder, seed, slots, options, brokers)
-    try:
-        work(run, kills)
-        status, found = check(run)
-    except CampaignError as failure:
-        status, found = 1, str(failure)
-    finally:
-        settle_brokers(run)
-        for engine in run.started:
-            engine.end()
+
+    def steps() -> tuple[int, str]:
+        try:
+            work(run, kills)
+            return check(run)
+        finally:
+            settle_brokers(run)
+
+    status, found = ended(run, steps)
     report = f"kafka: {instances} instances, {run.told()}\n{found}"
     if status:
         return 1, report
@@ -303,17 +303,26 @@ def ended(run: Run, steps: Callable[[], tuple[int, str]]) -> tuple[int, str]:
 
 
 def reported(
-    given: argparse.Namespace, campaign: Callable[..., tuple[int, str]], *more: str
+    given: argparse.Namespace,
+    campaign: Callable[[str, Path, dict[str, str] | None], tuple[int, str]],
+    brokers: int = 1,
 ) -> int:
-    """Run a campaign as told on the command line and print its report; the exit status."""
-    options = ("--protocol", given.protocol, "--standbys", str(given.standbys), *more)
+    """Run a campaign, which is told servers, a folder and, of a cluster of its own, kafka-local's
+    environment. Prints its report; the exit status."""
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(exist_ok=True)
-        servers = given.servers or stack.enter_context(cluster())[0]
-        status, report = campaign(servers, given.kills, given.seed, folder, options)
+        servers, environment = given.servers, None
+        if servers is None:
+            servers, environment = stack.enter_context(cluster(brokers))
+        status, report = campaign(servers, folder, environment)
     sys.stdout.write(report + "\n")
     return status
+
+
+def options_of(given: argparse.Namespace) -> tuple[str, ...]:
+    """What the engines of a campaign are told of it."""
+    return "--protocol", given.protocol, "--standbys", str(given.standbys)
 
 
 def campaign_arguments(description: str | None, *, standbys: int) -> argparse.ArgumentParser:
@@ -332,24 +341,19 @@ def main() -> int:
     parser = campaign_arguments(__doc__, standbys=1)
     parser.add_argument("--instances", type=int, default=3)
     given = parser.parse_args()
-    options = ("--protocol", given.protocol, "--standbys", str(given.standbys))
-    with ExitStack() as stack:
-        folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(exist_ok=True)
-        servers, brokers = given.servers, None
-        if servers is None:
-            servers, brokers = stack.enter_context(cluster(BROKERS))
-        status, report = campaign(
+    return reported(
+        given,
+        lambda servers, folder, brokers: campaign(
             servers,
             given.kills,
             given.seed,
             folder,
             brokers,
             instances=given.instances,
-            options=options,
-        )
-    sys.stdout.write(report + "\n")
-    return status
+            options=options_of(given),
+        ),
+        BROKERS,
+    )
 
 
 if __name__ == "__main__":

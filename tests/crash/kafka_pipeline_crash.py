@@ -30,6 +30,7 @@ from tests.crash.kafka_crash import (
     feeding,
     finish,
     make_input_topic,
+    options_of,
     reported,
 )
 
@@ -151,7 +152,13 @@ def campaign(
 
 
 def main() -> int:
-    return reported(campaign_arguments(__doc__, standbys=0).parse_args(), campaign)
+    given = campaign_arguments(__doc__, standbys=0).parse_args()
+    return reported(
+        given,
+        lambda servers, folder, _brokers: campaign(
+            servers, given.kills, given.seed, folder, options_of(given)
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 from millstream.kernel.compaction import Pace
 from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
+from millstream.runtime.spec import places_of
 from millstream.topology.topology import SourceInput, SubTopology, Topology, lanes_of
 
 _FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
@@ -104,15 +105,13 @@ def inputs(topology: Topology) -> Iterator[TopicPartition]:
     """The partitions that a topology reads, those between its sub-topologies included."""
     for sub in topology.subtopologies:
         for task in range(sub.partitions):
-            yield from places_of(sub, task)
+            yield from read_by(sub, task)
 
 
-def places_of(sub: SubTopology, task: int) -> Iterator[TopicPartition]:
-    """Those that a task reads, each lane of a topic between sub-topologies for itself."""
-    lanes = lanes_of(sub)
-    for item in sub.inputs:
-        for lane in range(lanes.get(item.topic, 1)):
-            yield item.topic, lane * sub.partitions + task
+def read_by(sub: SubTopology, task: int) -> Iterator[TopicPartition]:
+    """The partitions that one task reads."""
+    topics = (item.topic for item in sub.inputs)
+    return places_of(topics, sub.partitions, lanes_of(sub), task)
 
 
 def changelogs(topology: Topology) -> Iterator[TopicPartition]:

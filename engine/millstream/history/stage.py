@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millstream.history.exchange import Cell, Exchange
 from millstream.history.reading import Piece, Source, pieces_of
-from millstream.history.splits import Run, Split, places_of
+from millstream.history.splits import Run, Split, read_by
 from millstream.history.task import Produced, TaskKind, run_task
 from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, TopicPartition
@@ -42,7 +42,7 @@ class Stage:
 
     def idle(self, partition: int) -> bool:
         """Whether a task has nothing to read but what others send to it."""
-        places = places_of(self.kind.sub, partition)
+        places = read_by(self.kind.sub, partition)
         read = (self.splits[place] for place in places if place in self.splits)
         return all(split.start >= split.end for split in read)
 
@@ -56,9 +56,7 @@ class Stage:
         """What a task reads. Cells are in one order already, and come behind its first lane."""
         sub = self.kind.sub
         moved = [item.topic for item in sub.inputs if not isinstance(item, SourceInput)]
-        pieces = {
-            place: pieces_of(source, splits.get(place)) for place in places_of(sub, partition)
-        }
+        pieces = {place: pieces_of(source, splits.get(place)) for place in read_by(sub, partition)}
         exchange = Exchange(cells, moved)
         for topic in moved:
             place = (topic, partition)

@@ -97,11 +97,11 @@ def take_in(
     ranks = tie_ranks(sub)
     width = max([1, *lanes_of(sub).values()])
     for index, (source, spec) in enumerate(zip(sub.inputs, specs, strict=True)):
+        own = [item for item in inputs if item.topic == source.topic]
+        slots = [slot_of(sub, index, item.partition) for item in own]
         arrived = [
             Arrived(item, slot, marks.get(slot, Mark()))
-            for item in inputs
-            if item.topic == source.topic
-            for slot in [slot_of(sub, index, item.partition)]
+            for item, slot in zip(own, slots, strict=True)
         ]
         read = _read(con, source, spec, arrived)
         typed.append(read)

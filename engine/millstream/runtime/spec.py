@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic
@@ -40,9 +40,16 @@ class KernelSpec(Generic[Batch]):
 
     def places(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""
-        for topic in self.inputs:
-            for lane in range(self.lanes.get(topic, 1)):
-                yield topic, lane * self.partitions + task
+        return places_of(self.inputs, self.partitions, self.lanes, task)
+
+
+def places_of(
+    topics: Iterable[str], tasks: int, lanes: Mapping[str, int], task: int
+) -> Iterator[TopicPartition]:
+    """What one of so many tasks reads of some topics, each lane for itself."""
+    for topic in topics:
+        for lane in range(lanes.get(topic, 1)):
+            yield topic, lane * tasks + task
 
 
 @dataclass(frozen=True, slots=True)
