@@ -173,8 +173,9 @@ class Topics:
         try:
             # Without a leader, the client may answer that all is well and the offset not valid.
             while (
-                found := answer_to(
-                    lambda: self._list_offsets({wanted: spec}, committed=committed)[wanted]
+                found := self._spread(
+                    place[0],
+                    lambda: self._list_offsets({wanted: spec}, committed=committed)[wanted],
                 )
             ).offset < 0:
                 if time.monotonic() > deadline:
@@ -183,6 +184,18 @@ class Topics:
         except KafkaException as error:
             raise translated(error, attempt) from error
         return int(found.offset)
+
+    def _spread(self, topic: str, ask: Callable[[], Future[Result]]) -> Result:
+        """The answer about a topic of which the broker that is asked may not have heard yet."""
+        deadline = time.monotonic() + _SPREAD_SECONDS
+        while True:
+            try:
+                return answer_to(ask)
+            except KafkaException as error:
+                late = topic not in self._heard or time.monotonic() > deadline
+                if late or not absent(error):
+                    raise
+            time.sleep(PAUSE)
 
     def out_of_range(self, place: Place, offset: int) -> CorruptionError:
         """What is wrong with a position that no record can be read from."""
