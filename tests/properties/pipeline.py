@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from millstream.catalog.catalog import Catalog
@@ -26,7 +27,7 @@ from millstream.runtime.instance import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from millstream.topology.split import Lanes, mixed, split
+from millstream.topology.split import Lanes, a_lane_each, mixed, split
 from millstream.topology.topology import Topology, lanes_of
 from millstream_parser import parse, statements
 
@@ -34,9 +35,9 @@ SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
 SINK = "o"
 
 
-def a_lane_each(_topic: str, senders: int, _readers: int) -> int:
+def in_lanes(_topic: str, senders: int, _readers: int) -> int:
     """Lanes as of a query that instances share."""
-    return senders
+    return a_lane_each(senders)
 
 
 def topology_of(
@@ -84,6 +85,19 @@ def kernel_specs(
     return tuple(made)
 
 
+class SendingApart:
+    """A kernel each of whose tasks sends into a lane of its own, whatever it is told."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def run(self, inputs: Sequence[Any], *, together: bool) -> Any:
+        return self._inner.run(inputs, together=False)
+
+
 class Pipeline:
     """A query that writes to the topic `o`; `stop` and `start` take its state away."""
 
@@ -106,12 +120,16 @@ class Pipeline:
             self.log.create_topic(Topic(topic, count))
         self.producer = self.log.writer("producer")
         self.now = 0
+        self.apart = False
+        """Whether tasks send as those of several instances do."""
         self.start()
 
     def start(self) -> None:
         """Run it, from what is committed."""
         self.store = Store.open(":memory:")
         specs = kernel_specs(self.store, self.topology, self.partitions)
+        if self.apart:
+            specs = tuple(replace(spec, kernel=SendingApart(spec.kernel)) for spec in specs)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
         self.instance: Instance[Any] = Instance(self.log, self.settings)
         self.instance.add_query(

@@ -42,9 +42,9 @@ class FaultyKernel:
     def snapshots(self) -> Snapshots:
         return self.inner.snapshots()
 
-    def run(self, inputs: Sequence[Fetched[Any]]) -> RunResult[Any]:
+    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
         self.fate.effect("kernel.run")
-        return self.inner.run(inputs)
+        return self.inner.run(inputs, together=together)
 
     def flush(self) -> tuple[Appended[Any], ...]:
         self.fate.effect("kernel.flush")

@@ -13,6 +13,7 @@ from typing import Any
 
 from millstream.log.log import Appended, Fetched
 from millstream.runtime.ports import RunResult, Snapshots
+from millstream.topology.split import a_lane_each
 
 Rows = tuple[Any, ...]
 PIECE = 2
@@ -77,7 +78,7 @@ class PureKernel:
         for _offset, key, value in fetched.batch:
             self.state[partition][key] = value
 
-    def run(self, inputs: Sequence[Fetched[Rows]]) -> RunResult[Rows]:
+    def run(self, inputs: Sequence[Fetched[Rows]], *, together: bool = False) -> RunResult[Rows]:
         outputs: dict[tuple[str, int], list[Any]] = {}
         consumed: dict[tuple[str, int], int] = {}
         for partition, key, payload in self._taken(inputs, consumed):
@@ -90,7 +91,7 @@ class PureKernel:
                 self.coalesced[partition][key] = row[1]
                 continue
             to = key % self.partitions if self.job.rekey else partition
-            to += partition * self.partitions if self.job.lanes else 0
+            to += (partition + 1) * self.partitions if self.job.lanes and not together else 0
             outputs.setdefault((self.job.target, to), []).append(row)
         return RunResult(tuple(appended(place, rows) for place, rows in outputs.items()), consumed)
 
@@ -190,12 +191,13 @@ class Shape:
     def lanes(self, job: Job, partitions: int) -> dict[str, int]:
         """Of what a job reads, the topics with lanes, and how many these are."""
         laned = {other.target for other in self.jobs if other.lanes}
-        return dict.fromkeys(laned.intersection(job.inputs), partitions)
+        return dict.fromkeys(laned.intersection(job.inputs), a_lane_each(partitions))
 
     def topics(self, partitions: int) -> dict[str, int]:
         """All topics and their partitions."""
         names = [*self.sources, *(job.changelog for job in self.jobs if job.changelog)]
-        targets = {job.target: partitions * (partitions if job.lanes else 1) for job in self.jobs}
+        each = a_lane_each(partitions)
+        targets = {job.target: partitions * (each if job.lanes else 1) for job in self.jobs}
         return dict.fromkeys(names, partitions) | targets
 
 

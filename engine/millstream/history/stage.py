@@ -14,7 +14,7 @@ from millstream.history.splits import Run, Split, read_by
 from millstream.history.task import Produced, TaskKind, run_task
 from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, TopicPartition
-from millstream.topology.topology import SourceInput
+from millstream.topology.topology import SourceInput, with_one_more_lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,14 @@ class Stage:
         splits: Mapping[TopicPartition, Split],
         source: Source,
     ) -> dict[TopicPartition, Iterator[Piece]]:
-        """What a task reads. Cells are in one order already, and come behind its first lane."""
+        """What a task reads. Cells are in one order already. Where instances have lanes they come
+        in one of their own: what was sent before is still in the others."""
         sub = self.kind.sub
         moved = [item.topic for item in sub.inputs if not isinstance(item, SourceInput)]
         pieces = {place: pieces_of(source, splits.get(place)) for place in read_by(sub, partition)}
         exchange = Exchange(cells, moved)
         for topic in moved:
-            place = (topic, partition)
+            *_, place = (place for place in pieces if place[0] == topic)
             end = splits[place].end if place in splits else 0
             pieces[place] = chain(pieces[place], exchange.pieces(topic, end))
         changelog = (str(sub.changelog), partition)
@@ -74,7 +75,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
         Stage(
             TaskKind(
                 run.topology.query_id,
-                sub if run.changes else replace(sub, changelog=None),
+                with_one_more_lane(sub if run.changes else replace(sub, changelog=None)),
                 run.widths_of(sub),
                 run.cached,
                 run.fatal,

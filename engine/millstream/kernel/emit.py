@@ -138,12 +138,12 @@ def key_spec(node: Repartition, key_format: Format) -> EncodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A repartition topic: how many tasks read it, and how many lanes each of them has (see
-    `RepartitionInput`)."""
+    """A repartition topic: how many tasks read it. `apart`: what each task sends goes into its own
+    lane (see `RepartitionInput`)."""
 
     topic: str
     tasks: int
-    lanes: int = 0
+    apart: bool = False
 
 
 def moved(
@@ -158,8 +158,8 @@ def moved(
     if out.num_rows == 0:
         return ()
     destination = _task_of(con, out, node, target)
-    if target.lanes > 1:
-        destination = destination + out[PART].to_numpy() * target.tasks
+    if target.apart:
+        destination = destination + (out[PART].to_numpy() + 1) * target.tasks
     seq = out[SEQ].to_numpy()
     leaving = [PART]
     if node.kind is SourceKind.STREAM:

@@ -105,7 +105,7 @@ def take_in(
         ]
         read = _read(con, source, spec, arrived)
         typed.append(read)
-        carried = _carried(arrived)
+        carried = _carried(marks, index, len(sub.inputs))
         times = read.table[ROWTIME].to_numpy()
         pairs = read.table[SKIP].to_numpy() if SKIP in read.table.column_names else None
         for item, begin, end in zip(arrived, (0, *read.ends), read.ends, strict=False):
@@ -115,7 +115,7 @@ def take_in(
                     item.slot.task,
                     times[begin:end],
                     item.fetched.end,
-                    carried[item.slot.task],
+                    carried.get(item.slot.task, NEVER),
                     None if pairs is None else pairs[begin:end] < 0,
                     item.fetched.until,
                 )
@@ -125,12 +125,13 @@ def take_in(
     return _finish(typed, origin, ordered)
 
 
-def _carried(arrived: Sequence[Arrived]) -> dict[int, int]:
+def _carried(marks: Mapping[Slot, Mark], index: int, inputs: int) -> dict[int, int]:
     """How far event time had come in an input of each task: what its lanes bring goes on from the
     same moment, as if it lay on one partition."""
     found: dict[int, int] = {}
-    for item in arrived:
-        found[item.slot.task] = max(item.mark.m, found.get(item.slot.task, NEVER))
+    for slot, mark in marks.items():
+        if slot.number % inputs == index:
+            found[slot.task] = max(mark.m, found.get(slot.task, NEVER))
     return found
 
 

@@ -116,7 +116,9 @@ class DuckKernel:
             # What the log has committed may be committed here: a later failure cannot undo it.
             self._session.commit({partition: fetched.next_offset}, self._compaction.rows)
 
-    def run(self, inputs: Sequence[Fetched[pa.Table]]) -> RunResult[pa.Table]:
+    def run(
+        self, inputs: Sequence[Fetched[pa.Table]], *, together: bool = False
+    ) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
         taken = take_in(self._work, self._sub, self._decode, inputs, self._marks.known())
         refuse_fatal(taken.problems, self._fatal)
@@ -125,7 +127,7 @@ class DuckKernel:
             return RunResult((), taken.consumed, taken.problems, taken.frontier)
         try:
             out, problems = self._process(taken)
-            outputs, unwritten = self._emit(out, taken)
+            outputs, unwritten = self._emit(out, taken, together=together)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
         told = (*taken.problems, *problems, *unwritten)
@@ -224,15 +226,14 @@ class DuckKernel:
                 self._session.upsert(name, rows)
 
     def _emit(
-        self, out: pa.Table, taken: Intake
+        self, out: pa.Table, taken: Intake, *, together: bool
     ) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
         root = self._sub.root
         match root:
             case Repartition():
                 moments = self._moments_of(out, taken) if self._moments else None
-                target = emit.Target(
-                    str(self._sub.output), self._output_partitions, self._output_lanes
-                )
+                apart = self._output_lanes > 1 and not together
+                target = emit.Target(str(self._sub.output), self._output_partitions, apart)
                 return emit.moved(self._work, out, root, target, moments), ()
             case Deliver() if not self._delivering:
                 return (), ()

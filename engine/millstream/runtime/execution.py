@@ -75,6 +75,7 @@ class Execution(Generic[Batch]):
         self.dirty_since = 0
         self.last_commit = 0
         self.commit_began = 0
+        self.next_gathering = 0
 
     # ---- one slice of work -------------------------------------------------------------------
 
@@ -185,9 +186,18 @@ class Execution(Generic[Batch]):
                 return progress
             if stage.buffered and not stage.awaiting:
                 progress = self._run(stage, now) or progress
-        if not progress and not self.dirty and self._passed():
-            self.dirty, self.dirty_since = True, now
+        if not progress and not self.dirty:
+            self._rest(now)
         return progress
+
+    def _rest(self, now: int) -> None:
+        """There is nothing to do now."""
+        if self._passed():
+            self.dirty, self.dirty_since = True, now
+        elif self.stages.scattered and now >= self.next_gathering:
+            self.next_gathering = now + self.settings.lag_interval_ms
+            with suppress(UnavailableError):
+                self.stages.gather(self.log)
 
     def _passed(self) -> bool:
         """Whether nothing but markers of transactions was read since the last commit, and others

@@ -66,8 +66,9 @@ class Kernel(Protocol[Batch]):
         """Forget the state of a partition that is being restored: what it misses is no longer on
         the changelog, whose records from `position` on tell everything."""
 
-    def run(self, inputs: Sequence[Fetched[Batch]]) -> RunResult[Batch]:
-        """Process records of any of the restored partitions.
+    def run(self, inputs: Sequence[Fetched[Batch]], *, together: bool = False) -> RunResult[Batch]:
+        """Process records of any of the restored partitions. `together`: what it sends through
+        lanes goes into the first of them, whichever task sends it.
 
         There is exactly one `Fetched` for each input topic and restored partition, ordered by
         partition and then in the order of the inputs; it may hold no record, and then its `end`

@@ -27,8 +27,9 @@ class KernelSpec(Generic[Batch]):
     """A sub-topology: its kernel, the topics it reads (task p reads partition p of each), its
     changelog topic if it has state, and the topics it writes.
 
-    `lanes`: of topics on which each task of the sub-topology that sends has a lane of its own, how
-    many these are: task p reads partition p of each lane, the lanes lying one behind the other.
+    `lanes`: of topics with several, how many these are: task p reads partition p of each lane, the
+    lanes lying one behind the other. The first one holds what an instance has sent that had all
+    tasks of the sub-topology that sends, the others what each of these tasks has.
     """
 
     kernel: Kernel[Batch]
@@ -41,6 +42,11 @@ class KernelSpec(Generic[Batch]):
     def places(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""
         return places_of(self.inputs, self.partitions, self.lanes, task)
+
+    def apart(self, topic: str, task: int) -> Iterator[TopicPartition]:
+        """Of what a task reads of a topic, what the tasks that send have sent apart."""
+        _together, *others = places_of((topic,), self.partitions, self.lanes, task)
+        return iter(others)
 
 
 def places_of(

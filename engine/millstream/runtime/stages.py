@@ -45,6 +45,27 @@ class Stages(Generic[Batch]):
         for stage in self._all:
             stage.open(log, committed, start, owned)
         self.elsewhere.opened(owned)
+        self.gather(log)
+
+    def gather(self, log: Log[Batch]) -> None:
+        """Have what tasks send each other go together if all are open here, and nothing is left of
+        what was sent apart. A lane for each is for senders that are not at the same pace."""
+        together = self._whole and all(stage.drained(log) for stage in self._all)
+        for stage in self._all:
+            stage.together = together
+
+    @property
+    def scattered(self) -> bool:
+        """Whether tasks still send apart that need not."""
+        return self._whole and any(
+            count > 1 and not stage.together
+            for stage in self._all
+            for count in stage.spec.lanes.values()
+        )
+
+    @property
+    def _whole(self) -> bool:
+        return all(stage.whole for stage in self._all)
 
     def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
         """What the tasks of these partitions read."""

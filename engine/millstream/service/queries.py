@@ -26,10 +26,10 @@ from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service.engine import Engine
 from millstream.service.statements import ending
 from millstream.service.users import calls_users_functions
-from millstream.topology.split import mixed, split
+from millstream.topology.split import a_lane_each, mixed, split
 from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
 
-MOST_LANES = 64
+MOST_LANES = 72
 """Partitions that a repartition topic may have for the sake of its lanes."""
 SWITCH_SECONDS = 0.0005
 """How long Python computes in one thread while another one waits: queries need it for moments, but
@@ -59,10 +59,11 @@ def topology_of(
     made = {topic.name: topic.partitions for topic in engine.topics.get(query_id, ())}
 
     def lanes(topic: str, senders: int, readers: int) -> int:
-        wide = senders * readers <= MOST_LANES
+        each = a_lane_each(senders)
+        wide = each * readers <= MOST_LANES
         if topic in made:
-            wide = made[topic] == senders * readers
-        return senders if wide else 0
+            wide = made[topic] == each * readers
+        return each if wide else 0
 
     return split(
         planned.node,

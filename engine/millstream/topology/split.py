@@ -53,6 +53,12 @@ def mixed(_topic: str, _senders: int, _readers: int) -> int:
     return 0
 
 
+def a_lane_each(senders: int) -> int:
+    """The lanes of a topic to which so many tasks send: one for each, and one for whoever has all
+    of them."""
+    return senders + 1 if senders > 1 else 1
+
+
 def split(
     node: Write | Deliver,
     query_id: str,

@@ -27,8 +27,9 @@ class SourceInput:
 class RepartitionInput:
     """Input from a repartition topic of ours: Arrow batches with the repartition's schema.
 
-    `lanes`: with a lane for each of so many sending tasks, what task s sends to task t is on
-    partition s * tasks + t, in the order of event time; 0: what all send is mixed, on partition t.
+    `lanes`: what task s sends to task t is on partition (s + 1) * tasks + t, in the order of event
+    time, or, while one instance has all tasks and merges what they send, on partition t, which is
+    the first lane. 1: there is but one that sends; 0: what several send is mixed on partition t.
     """
 
     repartition: Repartition
@@ -64,6 +65,17 @@ def lanes_of(sub: SubTopology) -> dict[str, int]:
     """Of the topics that a sub-topology reads through lanes, how many each of its tasks has."""
     inner = (item for item in sub.inputs if isinstance(item, RepartitionInput))
     return {item.topic: item.lanes for item in inner if item.lanes}
+
+
+def with_one_more_lane(sub: SubTopology) -> SubTopology:
+    """The same with a lane behind the others, where there are several."""
+
+    def widened(item: Input) -> Input:
+        if isinstance(item, SourceInput) or item.lanes < 2:
+            return item
+        return replace(item, lanes=item.lanes + 1)
+
+    return replace(sub, inputs=tuple(widened(item) for item in sub.inputs))
 
 
 @dataclass(frozen=True, slots=True)

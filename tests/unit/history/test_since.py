@@ -19,7 +19,7 @@ from millstream.kernel.compaction import Pace
 from millstream.log.log import Appended, Outcome, TopicPartition
 from millstream.model.errors import CorruptionError
 from millstream.topology.split import Lanes, mixed
-from tests.properties.pipeline import SETTINGS, Pipeline, a_lane_each
+from tests.properties.pipeline import SETTINGS, Pipeline, in_lanes
 from tests.unit.history.test_runs import (
     QUERIES,
     WHOLE,
@@ -58,18 +58,19 @@ def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
             live.log.truncate(*place, splits[place].end + item.records)
 
 
-def in_the_middle(query: str, steps: int, lanes: Lanes = mixed) -> Pipeline:
+def in_the_middle(query: str, steps: int, lanes: Lanes = mixed, *, apart: bool = False) -> Pipeline:
     """A live engine that has been stopped while it worked on its first records, a few at a time:
-    rows are held back then, lie in repartition topics, or wait in the middle of a batch."""
+    rows are held back then, lie in repartition topics, or wait in the middle of a batch. `apart`:
+    what moves lies there as if several instances had sent it."""
     live = pipeline(query, lanes=lanes)
     live.stop()
-    live.settings = SETTINGS
+    live.settings, live.apart = SETTINGS, apart
     live.start()
     for _ in range(steps):
         live.step()
     live.instance.close(live.now)
     live.store.close()
-    live.settings = WHOLE
+    live.settings, live.apart = WHOLE, False
     return live
 
 
@@ -110,9 +111,13 @@ def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
 
 @pytest.mark.parametrize("query", ["rows that move", "windows", "moved join"])
 @pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("steps", [2, 5, 9])
-def test_what_lies_in_lanes_is_taken_over_too(query: str, runner: Runner, steps: int) -> None:
-    changing, live = in_the_middle(query, steps, a_lane_each), in_the_middle(query, steps)
+def test_what_lies_in_lanes_is_taken_over_too(
+    query: str, runner: Runner, steps: int, apart: bool
+) -> None:
+    changing = in_the_middle(query, steps, in_lanes, apart=apart)
+    live = in_the_middle(query, steps)
     run = partial(epoch, runner=runner)
     assert finished(changing, run, goes_on, run) == finished(live, goes_on, goes_on, goes_on)
 

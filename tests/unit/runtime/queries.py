@@ -40,11 +40,11 @@ class WatchedKernel:
     handed: list[Sequence[Fetched[Any]]] = field(default_factory=list)
     before_run: Callable[[], tuple[Problem, ...]] = tuple
 
-    def run(self, inputs: Sequence[Fetched[Any]]) -> RunResult[Any]:
+    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
         self.calls.append("run")
         self.handed.append(inputs)
         problems = self.before_run()
-        result = self.inner.run(inputs)
+        result = self.inner.run(inputs, together=together)
         return RunResult(result.outputs, result.consumed, problems)
 
     def open(self, partition: int) -> int:

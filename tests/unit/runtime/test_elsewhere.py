@@ -25,7 +25,7 @@ from millstream.runtime.instance import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from tests.properties.pipeline import a_lane_each, kernel_specs, topology_of
+from tests.properties.pipeline import in_lanes, kernel_specs, topology_of
 from tests.simulation.pure import Disk, PureKernel
 from tests.unit.runtime.queries import REKEY
 
@@ -56,7 +56,7 @@ class Two:
         self.late = 0
         self.coordinator: Coordinator[Any] = Coordinator(Random(0), lambda _member: None)
         self.log = SimulatedLog(TABLES, markers=markers, coordinator=self.coordinator)
-        topology = topology_of(SOURCES, sql, WIDTHS, a_lane_each)
+        topology = topology_of(SOURCES, sql, WIDTHS, in_lanes)
         inner = {one.name: one.partitions for one in topology.internal_topics}
         for topic, count in {**WIDTHS, **inner}.items():
             self.log.create_topic(Topic(topic, count))
@@ -101,6 +101,25 @@ class Two:
             self.now += 1
             progress = instance.step(self.now).progress or progress
         return progress
+
+    def move(self) -> None:
+        """Tasks are given to whoever may have them: all to one, perhaps, or one to each."""
+        self.coordinator.rebalance()
+        for _ in range(2):
+            for member in self.coordinator.members:
+                member.hear()
+            for instance in self.instances.values():
+                self.work(instance, 1)
+
+    def used(self, *, together: bool) -> bool:
+        """Whether anything was sent by who had all tasks, or by who had not."""
+        moved = [t for t in self.topology.internal_topics if t.kind == "repartition"]
+        return any(
+            self.log.end_offset(topic.name, partition)
+            for topic in moved
+            for partition in range(topic.partitions)
+            if (partition < topic.tasks) == together
+        )
 
     def finish(self, rnd: Random, starts: int = 0) -> int:
         """The counts of all windows together, when nobody has anything to do any more. The
@@ -165,13 +184,45 @@ def test_who_has_come_to_the_end_is_not_waited_for() -> None:
     two.close()
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("sql", [WINDOWED, TWICE])
+def test_tasks_come_together_and_part_again(sql: str, guarantee: Guarantee, seed: int) -> None:
+    rnd = Random(seed)
+    two = filled(sql, guarantee, markers=True)
+    for _ in range(12):
+        two.move()
+        two.work(two.instances[rnd.randrange(2)], rnd.choice((3, 10, 30)))
+    assert two.finish(rnd) == SECONDS
+    assert two.late == 0
+    two.close()
+
+
+def test_who_has_all_tasks_sends_what_they_make_together() -> None:
+    two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
+    first, _ = two.coordinator.members
+    two.coordinator.owners[1] = first
+    for member in two.coordinator.members:
+        member.hear()
+    assert two.finish(Random(0)) == SECONDS
+    assert two.used(together=True) and not two.used(together=False)
+    two.close()
+
+
+def test_who_has_some_of_the_tasks_sends_apart_what_they_make() -> None:
+    two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
+    assert two.finish(Random(0)) == SECONDS
+    assert two.used(together=False) and not two.used(together=True)
+    two.close()
+
+
 def stage(source: str, target: str, **lanes: int) -> KernelSpec[Any]:
     kernel = PureKernel(REKEY, 2, Disk(), Random(0), 0.0)
     return KernelSpec(kernel, (source,), 2, outputs=(target,), lanes=lanes)
 
 
 def elsewhere(*owned: int) -> Elsewhere[Any]:
-    kernels = (stage("in", "a"), stage("a", "b", a=2), stage("b", "out", b=2))
+    kernels = (stage("in", "a"), stage("a", "b", a=3), stage("b", "out", b=3))
     made = Elsewhere[Any](QuerySpec("Q", "Q", kernels, repartitions=frozenset({"a", "b"})))
     made.opened(owned)
     return made
@@ -179,8 +230,8 @@ def elsewhere(*owned: int) -> Elsewhere[Any]:
 
 def test_all_that_others_have_to_read_counts_and_what_is_read_to_make_it() -> None:
     made = elsewhere(1)
-    assert made.wanted(0) == {("in", 0), ("a", 0), ("a", 2)}
-    made.told(Lag({("in", 0): 3}, {("in", 0): 3, ("a", 0): 1, ("a", 2): 0}), 50)
+    assert made.wanted(0) == {("in", 0), ("a", 0), ("a", 2), ("a", 4)}
+    made.told(Lag({("in", 0): 3}, {("in", 0): 3, ("a", 2): 1, ("a", 4): 0}), 50)
     assert (made.behind("a"), made.behind("b")) == (False, True)
     assert not made.wanted(49) and made.wanted(50)
 
@@ -194,7 +245,7 @@ def test_others_are_behind_until_they_have_come_to_where_the_log_ended_before() 
     made = elsewhere(1)
     assert made.behind("a")
     for position, end, behind in ((0, 4, True), (3, 9, True), (9, 20, False), (20, 20, False)):
-        ends = {("in", 0): end, ("a", 0): 0, ("a", 2): 0}
+        ends = {("in", 0): end, ("a", 2): 0, ("a", 4): 0}
         made.told(Lag({("in", 0): position}, ends), 0)
         assert made.behind("a") == behind
     made.opened({1})

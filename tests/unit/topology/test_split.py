@@ -14,7 +14,7 @@ from millstream.plan.define import create_source
 from millstream.plan.nodes import Repartition, Write
 from millstream.plan.sinks import NewSource
 from millstream.topology.show import show_topology
-from millstream.topology.split import Lanes, mixed, split
+from millstream.topology.split import Lanes, a_lane_each, mixed, split
 from millstream.topology.topology import RepartitionInput, SourceInput, Topology, lanes_of
 from millstream_parser import parse, statements
 
@@ -71,15 +71,15 @@ def test_a_sub_topology_with_state_reads_through_a_lane_for_each_sender() -> Non
 
     def lanes(topic: str, senders: int, readers: int) -> int:
         asked.append((topic, senders, readers))
-        return senders
+        return a_lane_each(senders)
 
     sql = "CREATE STREAM o AS SELECT * FROM s JOIN t ON s.v = t.id PARTITION BY w;"
     result = topology(sql, {"s": 3, "t": 5}, lanes)
     first, second = result.subtopologies
     assert asked == [(first.output, 3, 5)]
-    assert lanes_of(second) == {first.output: 3}
+    assert lanes_of(second) == {first.output: 4}
     moved = [topic for topic in result.internal_topics if topic.kind == "repartition"]
-    assert [(one.tasks, one.lanes, one.partitions) for one in moved] == [(5, 3, 15)]
+    assert [(one.tasks, one.lanes, one.partitions) for one in moved] == [(5, 4, 20)]
 
 
 def test_a_moved_stream_takes_the_partitions_of_the_table() -> None:
