@@ -43,10 +43,9 @@ class KernelSpec(Generic[Batch]):
         """What a task reads."""
         return places_of(self.inputs, self.partitions, self.lanes, task)
 
-    def apart(self, topic: str, task: int) -> Iterator[TopicPartition]:
-        """Of what a task reads of a topic, what the tasks that send have sent apart."""
-        _together, *others = places_of((topic,), self.partitions, self.lanes, task)
-        return iter(others)
+    def places_in(self, topic: str, task: int) -> Iterator[TopicPartition]:
+        """Its lanes of one topic."""
+        return places_of((topic,), self.partitions, self.lanes, task)
 
 
 def places_of(

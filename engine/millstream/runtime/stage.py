@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from itertools import product
 from typing import Generic
 
 from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
@@ -13,6 +11,7 @@ from millstream.model.moments import END
 from millstream.runtime.changelogs import check_position, skip_truncated
 from millstream.runtime.elsewhere import Elsewhere
 from millstream.runtime.frontier import Frontier
+from millstream.runtime.lanes import Lanes
 from millstream.runtime.pacing import Pacing
 from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
@@ -41,11 +40,7 @@ class Stage(Generic[Batch]):
         self.frontier = Frontier()
         self.refused: tuple[object, ...] = ()
         """The input of the last run, if all of it waits for what is on its way from upstream."""
-        self.upstream: Mapping[str, Stage[Batch]] = {}
-        """Who sends what it reads, of the topics between sub-topologies of this query."""
-        self.elsewhere = elsewhere
-        self.together = False
-        """Whether what tasks of this query send each other goes together, see `Stages.gather`."""
+        self.lanes = Lanes(spec, elsewhere)
 
     def open(
         self,
@@ -131,7 +126,7 @@ class Stage(Generic[Batch]):
             self.buffer[place] = fetched
             self.awaiting |= fetched.awaited
             gained += fetched.bytes
-        self._older_first()
+        self.lanes.older_first(self.tasks, self.buffer, self.pacing.behind)
         if not self.awaiting and not self.buffered:
             untils = (END if read.end else read.until for read in self.buffer.values())
             self.frontier.idled(min(untils, default=END))
@@ -155,51 +150,12 @@ class Stage(Generic[Batch]):
             if fetched.end or not moved:
                 break
         self.pacing.read(place, fetched)
-        return self._bounded(fetched)
-
-    def _bounded(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
-        """What was read, which is at its end only if nothing more is on its way."""
-        sender = self.upstream.get(fetched.topic)
-        if sender is None or not fetched.end:
-            return fetched
-        lanes = self.spec.lanes.get(fetched.topic, 0)
-        lane = fetched.partition // self.spec.partitions
-        if self.together or not lanes or (lane if lanes == 1 else lane - 1) in sender.tasks:
-            return sender.frontier.bound(fetched)
-        if lane == 0 and lanes > 1:
-            # Whoever had all tasks has them no more.
-            return fetched
-        return replace(fetched, end=False) if self.elsewhere.behind(fetched.topic) else fetched
-
-    def _older_first(self) -> None:
-        """Put off what tasks have sent apart while something is left that was sent together: that
-        was before, be its rows later ones or not."""
-        for topic, task in product(self.spec.lanes, self.tasks):
-            first = (topic, task)
-            others = [
-                place
-                for place in self.spec.apart(topic, task)
-                if place in self.buffer and self.buffer[place].count
-            ]
-            read = self.buffer.get(first)
-            if others and read is not None and (read.count or first in self.pacing.behind):
-                for place in others:
-                    del self.buffer[place]
-                self.buffer[first] = replace(read, end=False)
-                self.pacing.behind.add(first)
+        return self.lanes.bounded(fetched)
 
     @property
     def whole(self) -> bool:
         """Whether all of its tasks are open here."""
         return len(self.tasks) == self.spec.partitions
-
-    def drained(self, log: Log[Batch]) -> bool:
-        """Whether nothing is left of what was sent to its tasks apart."""
-        return all(
-            log.written_end(*place) <= self.positions[place]
-            for topic, task in product(self.spec.lanes, self.tasks)
-            for place in self.spec.apart(topic, task)
-        )
 
     def _places(self) -> list[TopicPartition]:
         return [
@@ -223,7 +179,7 @@ class Stage(Generic[Batch]):
         """Run the kernel over everything buffered; the result and the places' worth of records
         consumed, as a distance in offsets (0: all of it was held back)."""
         inputs = [self.buffer[place] for place in self._places() if place in self.buffer]
-        result = self.spec.kernel.run(inputs, together=self.together)
+        result = self.spec.kernel.run(inputs, together=self.lanes.together)
         moved = records = 0
         for fetched in inputs:
             place = (fetched.topic, fetched.partition)
@@ -246,7 +202,7 @@ class Stage(Generic[Batch]):
     def _waits(self) -> bool:
         """Whether a partition is at its end, and not for good: more is on its way from upstream."""
         return any(
-            not read.end and place[0] in self.upstream and place not in self.pacing.behind
+            not read.end and place[0] in self.lanes.senders and place not in self.pacing.behind
             for place, read in self.buffer.items()
         )
 

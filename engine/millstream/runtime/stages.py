@@ -27,7 +27,7 @@ class Stages(Generic[Batch]):
         sent = {topic: stage for stage in self._all for topic in stage.spec.outputs}
         for stage in self._all:
             own = spec.repartitions.intersection(stage.spec.inputs)
-            stage.upstream = {topic: sent[topic] for topic in own if topic in sent}
+            stage.lanes.senders = {topic: sent[topic] for topic in own if topic in sent}
 
     def __iter__(self) -> Iterator[Stage[Batch]]:
         return iter(self._all)
@@ -50,15 +50,17 @@ class Stages(Generic[Batch]):
     def gather(self, log: Log[Batch]) -> None:
         """Have what tasks send each other go together if all are open here, and nothing is left of
         what was sent apart. A lane for each is for senders that are not at the same pace."""
-        together = self._whole and all(stage.drained(log) for stage in self._all)
+        together = self._whole and all(
+            stage.lanes.drained(log, stage.tasks, stage.positions) for stage in self._all
+        )
         for stage in self._all:
-            stage.together = together
+            stage.lanes.together = together
 
     @property
     def scattered(self) -> bool:
         """Whether tasks still send apart that need not."""
         return self._whole and any(
-            count > 1 and not stage.together
+            count > 1 and not stage.lanes.together
             for stage in self._all
             for count in stage.spec.lanes.values()
         )
