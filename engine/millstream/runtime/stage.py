@@ -17,6 +17,8 @@ from millstream.runtime.ports import RunResult
 from millstream.runtime.spec import KernelSpec, RuntimeSettings, StageMetrics
 from millstream.runtime.tasks import Task, TaskId, TaskState
 
+Reached = tuple[bool, int]
+"""Whether a partition is at its end, and up to which event time it has come."""
 GAP_READS = 16
 """Reads that bring no record but move on (transaction markers) before giving others a turn."""
 
@@ -38,8 +40,9 @@ class Stage(Generic[Batch]):
         self.awaiting = False
         """Whether the last reads left something out that is on its way."""
         self.frontier = Frontier()
-        self.refused: tuple[object, ...] = ()
-        """The input of the last run, if all of it waits for what is on its way from upstream."""
+        self.stuck: dict[TopicPartition, Reached] = {}
+        """What rows of the last run wait for, if that is on its way from upstream: until something
+        comes of it, or it is known to have come farther, nothing that else comes changes that."""
         self.lanes = Lanes(spec, elsewhere)
 
     def open(
@@ -130,14 +133,12 @@ class Stage(Generic[Batch]):
         if not self.awaiting and not self.buffered:
             untils = (END if read.end else read.until for read in self.buffer.values())
             self.frontier.idled(min(untils, default=END))
-        if self.refused and self.refused == self._offered():
+        if self.stuck and all(
+            (read := self.buffer.get(place)) and not read.count and _reached(read) == reached
+            for place, reached in self.stuck.items()
+        ):
             self.buffer.clear()
         return gained
-
-    def _offered(self) -> tuple[object, ...]:
-        """What tells the buffer from another one, between two runs that consume something."""
-        reads = self.buffer.items()
-        return tuple((place, read.next_offset, read.end, read.until) for place, read in reads)
 
     def _read(self, reader: Reader[Batch], place: TopicPartition, quota: int) -> Fetched[Batch]:
         topic, partition = place
@@ -194,10 +195,16 @@ class Stage(Generic[Batch]):
             moved += after - before
             records += _records(fetched, before, after)
             self.pacing.consumed(place, after - before, fetched.next_offset - before)
-        self.refused = self._offered() if not moved and self._waits() else ()
+        self.stuck = self._waited_for() if self._waits() else {}
         self.buffer.clear()
         self._count(result, records)
         return result, moved
+
+    def _waited_for(self) -> dict[TopicPartition, Reached]:
+        """Of what nothing was held back, if anything was: other rows wait for one of these."""
+        reads = self.buffer.items()
+        whole = {place: _reached(r) for place, r in reads if self.positions[place] == r.next_offset}
+        return whole if len(whole) < len(self.buffer) else {}
 
     def _waits(self) -> bool:
         """Whether a partition is at its end, and not for good: more is on its way from upstream."""
@@ -279,8 +286,12 @@ class Stage(Generic[Batch]):
         self.awaiting = False
         self.pacing.behind.clear()
         self.snapshot_starts.clear()
-        self.refused = ()
+        self.stuck = {}
         self.frontier.reset()
+
+
+def _reached(read: Fetched[Batch]) -> Reached:
+    return read.end, read.until
 
 
 def _records(fetched: Fetched[Batch], before: int, after: int) -> int:
