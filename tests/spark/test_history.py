@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+import threading
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 import millstream
-from millstream import Database, History
+from millstream import Database, History, udf
 from millstream.history.session import available
 from millstream.model.settings import EngineSettings
+from millstream.service.history.watch import Watch
+from millstream_cli.sessions.historical import shown
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import Answer
+from tests.patience import PATIENCE_S, until
 from tests.served import served
 from tests.spark.java import QUICK
 
@@ -24,6 +30,7 @@ SCRIPT = """
 CREATE STREAM s (k STRING KEY, w STRING, v BIGINT)
   WITH (KAFKA_TOPIC='s', PARTITIONS=2, VALUE_FORMAT='JSON');
 CREATE TABLE t AS SELECT w, COUNT(*) AS n FROM s GROUP BY w;
+CREATE TABLE windows AS SELECT w, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 5 SECONDS) GROUP BY w;
 """
 QUERIES = (
     "SELECT * FROM s AS OF TIMESTAMP 20000 WHERE v > 3 ORDER BY v;",
@@ -32,14 +39,27 @@ QUERIES = (
     "SELECT * FROM t AS OF TIMESTAMP 15000 ORDER BY w;",
     "SELECT k, v FROM s WHERE v > 3 LIMIT 5;",
     "SELECT w, median(v) AS m FROM s GROUP BY w ORDER BY w;",
+    "SELECT v, ROWPARTITION, ROWOFFSET FROM s BETWEEN OFFSETS 2 AND 6 ORDER BY v;",
+    "SELECT w, n FROM t BETWEEN OFFSETS (1, 0) AND (9, 3) ORDER BY w;",
+    "SELECT w, n FROM t FROM TIMESTAMP 9000 TO 16000 ORDER BY w;",
+    "SELECT w, WINDOWSTART, n FROM windows AS OF TIMESTAMP 22000 ORDER BY w, WINDOWSTART;",
+    "SELECT s.v, t.n FROM s BETWEEN OFFSETS 0 AND 5 s JOIN t AS OF TIMESTAMP 15000 t "
+    "ON s.w = t.w ORDER BY s.v;",
 )
+
+
+def endless(value: int) -> int:
+    """A function of a user, which runs in a worker."""
+    threading.Event().wait()
+    return value
 
 
 @pytest.fixture(scope="module")
 def db() -> Iterator[Database]:
     settings = EngineSettings(spark_master="local[2]", spark_options=QUICK)
     properties = {"auto.offset.reset": "earliest"}
-    with millstream.connect(settings=settings, properties=properties) as made:
+    functions = [udf("ENDLESS", "BIGINT -> BIGINT", endless)]
+    with millstream.connect(settings=settings, properties=properties, functions=functions) as made:
         made.execute(SCRIPT)
         for n in range(40):
             values = f"{n * 1000}, 'k{n % 7}', 'w{n % 3}', {n}"
@@ -92,3 +112,73 @@ def test_stages_and_cancelling(db: Database) -> None:
     assert all(stage.total for stage in found.progress())
     found.close()
     assert found.next_batch() is None and not db.engine.history.reading
+
+
+ENDLESS = "SELECT ENDLESS(v) FROM s;"
+
+
+def in_job(watch: Watch) -> bool:
+    """Whether the query's job has a stage that runs."""
+    return any("stage" in stage.name and stage.done < stage.total for stage in watch.stages())
+
+
+def idle(db: Database) -> bool:
+    """Whether Spark has nothing to do."""
+    with db.engine.history.on_spark.spark.using() as session:
+        tracker = session.sparkContext.statusTracker()
+        return not tracker.getActiveJobsIds() and not tracker.getActiveStageIds()
+
+
+def test_closing_ends_the_job(db: Database) -> None:
+    found = ask(db, "spark", ENDLESS)
+    rows: list[object] = []
+    reader = threading.Thread(target=lambda: rows.extend(found.fetchall()))
+    reader.start()
+    (watch,) = awaited(db)
+    until(lambda: in_job(watch))
+    found.close()
+    reader.join(PATIENCE_S)
+    assert not reader.is_alive() and not rows
+    until(lambda: idle(db))
+
+
+@pytest.mark.parametrize(("path", "text"), [("/query", "ksql"), ("/query-stream", "sql")])
+def test_a_client_that_leaves_ends_the_job(db: Database, path: str, text: str) -> None:
+    properties = "streamsProperties" if text == "ksql" else "properties"
+    body = {text: ENDLESS, properties: {"millstream.history.backend": "spark"}}
+    with served(db.engine) as door, connected(door.url) as client:
+        content = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        (watch,) = awaited(db)
+        until(lambda: in_job(watch))
+        client.close()
+        until(lambda: watch.cancelled.is_set() and not db.engine.history.reading)
+        until(lambda: idle(db))
+
+
+def test_ctrl_c_in_the_shell_ends_the_job(db: Database) -> None:
+    """It comes while the shell tells how far the job is."""
+    told: list[tuple[str, int | None]] = []
+
+    def interrupted(done: int, total: int | None, name: str = "rows") -> None:
+        told.append((name, total))
+        if any(in_job(watch) for watch in db.engine.history.reading):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shown(ask(db, "spark", ENDLESS), interrupted)
+    assert any(total for _, total in told)
+    until(lambda: idle(db))
+
+
+def connected(url: str) -> socket.socket:
+    """A connection that can be hung up at any moment."""
+    host, _, port = url.rpartition("/")[2].partition(":")
+    return socket.create_connection((host, int(port)))
+
+
+def awaited(db: Database) -> tuple[Watch, ...]:
+    """The queries over history, once there is one."""
+    until(lambda: bool(db.engine.history.reading))
+    return tuple(db.engine.history.reading)
