@@ -40,6 +40,7 @@ from tests.spark.final import Record, final, made, written
 
 TOGETHER = 100
 """A Spark job takes longer to start than a case."""
+SEED = "seed "
 Made = list[Appended[pa.Table]]
 Backend = Callable[[Sequence[tuple[Run, Engine]]], Sequence[Made | Exception]]
 """Carries out several runs; what each makes, or why it could not be carried out."""
@@ -144,7 +145,7 @@ def jobs_of(options: argparse.Namespace) -> Iterator[Job]:
                 given = Counter(item["topic"] for item in case.inputs)
                 yield Job(case.id, partial(of_case, case), given)
     for seed in range(options.seed, options.seed + options.queries):
-        yield Job(f"seed {seed}", partial(open_case, random_case(seed)))
+        yield Job(f"{SEED}{seed}", partial(open_case, random_case(seed)))
 
 
 def batched(jobs: Iterator[Job], size: int) -> Iterator[list[Job]]:
@@ -159,7 +160,7 @@ def drawn(case: Case, options: argparse.Namespace) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; 1 when less than 98 % are equal."""
+    """Run the command; 1 when less than 98 % are equal, or a random query is not."""
     options = _options().parse_args(arguments)
     backend: Backend = locally
     if options.backend == "spark":
@@ -176,14 +177,16 @@ def main(arguments: list[str] | None = None) -> int:
         seen += len(some)
         print(f"{seen} done, {equal} equal, {time.monotonic() - started:.0f} s", flush=True)
     total = equal + len(failed)
+    random_ones = sum(name.startswith(SEED) for name in failed)
     print(
         f"{equal} of {total} that yield records are equal ({equal / max(1, total):.2%}), "
+        f"of {options.queries} random queries {random_ones} are not, "
         f"{time.monotonic() - started:.0f} s"
     )
     if options.report:
         report = {"equal": equal, "total": total, "failed": failed}
         Path(options.report).write_text(json.dumps(report, indent=1), encoding="utf-8")
-    return 0 if equal >= 0.98 * total else 1
+    return 0 if equal >= 0.98 * total and not random_ones else 1
 
 
 def _options() -> argparse.ArgumentParser:
