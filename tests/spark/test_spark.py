@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from millstream.history.splits import Run, Split
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError
 from millstream.model.problem import Problem
+from tests.patience import until
 from tests.spark.final import final, made
 from tests.unit.history.test_runs import QUERIES, kind_of, pipeline, run_of
 
@@ -148,3 +150,46 @@ def test_a_session_is_made_anew_when_whoever_lent_it_has_stopped_it(spark: Spark
     with other.using() as own:
         assert own.range(3).count() == 3
     other.close()
+
+
+def test_a_session_that_nobody_uses_ends_with_its_jvm(spark: Spark) -> None:
+    from pyspark import SparkContext
+
+    spark.close()
+    own = Spark(replace(spark.settings, idle_seconds=0.05))
+    with own.using() as session:
+        process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+        assert session.range(3).count() == 3
+    until(lambda: not own.started and process.poll() is not None)
+    with own.using() as session:
+        assert session.range(3).count() == 3
+        assert SparkContext._gateway.proc is not process  # type: ignore[union-attr]
+    own.close()
+
+
+def test_only_this_user_of_this_machine_reaches_it(spark: Spark) -> None:
+    """Its sockets listen on the loopback; who talks to Spark's has to know its secret."""
+    with spark.using() as session:
+        context = session.sparkContext
+        listening = sockets(context._gateway.proc.pid)  # type: ignore[union-attr]
+        assert len(listening) >= 3
+        assert set(listening) <= LOOPBACK
+        assert context.getConf().get("spark.authenticate") == "true"
+
+
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+LISTENS = "0A"
+
+
+def sockets(pid: int) -> list[str]:
+    """The addresses, as Linux writes them, at which a process listens."""
+    if not Path("/proc/net/tcp").exists():
+        pytest.skip("Linux alone tells that")
+    own = {os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == LISTENS and f"socket:[{words[9]}]" in own:
+                found.append(words[1].partition(":")[0])
+    return found

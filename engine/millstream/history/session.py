@@ -16,23 +16,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from millstream.history.failures import telling
 from millstream.history.folders import OwnFolder
+from millstream.history.master import check_master, in_process, on_this_machine, retrying
 from millstream.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
+_END_SECONDS = 30.0
 _LOOPBACK = "127.0.0.1"
 _OWNER = "spark.millstream.folder"
 """The option that tells whose session it is."""
-_VERSION = re.compile(r'version "(\d+)')
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+"""Java 8 and older ones begin with 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """Where jobs run. `master`: as Spark names it; `local[N]` runs in this process's own JVM.
-    `options`: further ones of Spark, over ours."""
+    `options`: further ones of Spark, over ours. Whoever has not used the session for
+    `idle_seconds` has neither session nor JVM any more."""
 
     master: str = "local[*]"
     driver_memory: str = "1g"
@@ -107,6 +112,7 @@ class Spark:
         if session is not None and self._folder is not None:
             with suppress(Exception):
                 session.stop()
+            _end_jvm()
         self._remove_folder()
 
     def _remove_folder(self) -> None:
@@ -117,6 +123,7 @@ class Spark:
     def _start(self) -> SparkSession:
         """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
         check_java()
+        check_master(self.settings.master)
         self._remove_folder()
         if _ended():
             _forget()
@@ -143,11 +150,14 @@ class Spark:
 
 
 def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
-    """All options of a session; `folder` is for what Spark writes on the way."""
+    """All options of a session; `folder` is for what Spark writes on the way.
+
+    Only for a cluster on other machines Spark's driver listens where others reach it, as Spark's
+    own configuration says. Within one process it makes a secret of its own, so that no other user
+    of the machine can talk to its ports; of a cluster, all have to be told theirs.
+    """
     ours = {
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.host": _LOOPBACK,
-        "spark.driver.bindAddress": _LOOPBACK,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
@@ -160,15 +170,20 @@ def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
         # A row is a batch of ours: few of them are much.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     }
+    if on_this_machine(settings.master):
+        ours |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    if in_process(settings.master):
+        ours["spark.authenticate"] = "true"
     return ours | dict(settings.options) | {_OWNER: str(folder)}
 
 
 def _session(settings: SparkSettings, folder: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    if on_this_machine(settings.master):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(_retrying(settings.master)).appName("millstream")
+    builder = SparkSession.builder.master(retrying(settings.master)).appName("millstream")
     for name, value in options_of(settings, folder).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -192,10 +207,25 @@ def _forget() -> None:
         SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def _retrying(master: str) -> str:
-    """Spark in a process tries a task once unless told otherwise."""
-    found = re.fullmatch(r"local\[([0-9*]+)\]", master)
-    return f"local[{found[1]},4]" if found else master
+def _end_jvm() -> None:
+    """End the JVM that this process has started for Spark; it would keep its memory."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if gateway is None or process is None or process.stdin is None:
+        return
+    with suppress(Exception):
+        gateway.shutdown()
+    # It ends with its standard input.
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _forget()
 
 
 def check_java() -> None:
@@ -212,7 +242,9 @@ def check_java() -> None:
     java = str(Path(home) / "bin" / "java") if home else "java"
     version = java_version(java)
     if version is None or version < JAVA_MIN:
-        found = "none was found" if version is None else f"'{java}' is Java {version}"
+        found = f"'{java}' is Java {version}"
+        if version is None:
+            found = f"JAVA_HOME has no '{java}'" if home else "none was found"
         raise UnavailableError(
             f"History on Spark needs Java {JAVA_MIN} or newer; {found}",
             hint=f"Install OpenJDK {JAVA_MIN} (apt-get install openjdk-{JAVA_MIN}-jre-headless) and"
@@ -243,7 +275,7 @@ def java_version(java: str) -> int | None:
 def _not_started(master: str, error: BaseException) -> UnavailableError:
     return UnavailableError(
         f"Spark could not be started on {master}",
-        detail=str(error).splitlines()[0] if str(error) else type(error).__name__,
+        detail=telling(error),
         hint="Is the cluster up, and are its Spark and Python versions those of this process?",
         code="E-SPARK",
     )
