@@ -129,8 +129,13 @@ else
 		$(BIN)/python -m tests.crash.crash --kind $$kind --kills $(KILLS) --seed $(SEED); done
 endif
 
-crash-spark: $(VENV)/.spark  ## SIGKILL an engine that back-fills on Spark, or Spark's driver: KILLS=n [SEED=n]
-	@$(BIN)/python -m tests.crash.spark_crash --kills $(KILLS) --seed $(SEED)
+crash-spark: $(VENV)/.spark  ## SIGKILL an engine that back-fills on Spark, or Spark's driver: KILLS=n [MINUTES=n] [LOG=embedded|kafka] [KIND=replace] [SEED=n]
+ifeq ($(LOG),kafka)
+	@$(BIN)/python -m tests.crash.kafka_backfill_crash --backend spark $(if $(filter replace,$(KIND)),--replace) \
+		--kills $(KILLS) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES))
+else
+	@$(BIN)/python -m tests.crash.spark_crash --kills $(KILLS) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES))
+endif
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
 	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)

@@ -51,6 +51,11 @@ class EngineProcess:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
+    @property
+    def pid(self) -> int:
+        """Its id."""
+        return self._process.pid
+
     def await_ready(self) -> None:
         """Return when the engine runs its queries."""
         self._await("that it is ready", lambda: self._ready)
@@ -156,6 +161,8 @@ class EngineProcess:
                 self._last[writer] = mark
                 if writer in self._halted and mark in ("done", "aborted", "begin"):
                     self._ends.setdefault(writer, mark)
+            case ["refused", *_]:
+                self._marks["refused", "maker"] += 1
             case ["holds", query, *partitions]:
                 self._holds[query] = frozenset(map(int, partitions))
             case ["state", _, state, *_]:

@@ -1,19 +1,23 @@
 """Kill instances that make and drop a table with back-fill on Kafka, and check what they leave.
 
-    python -m tests.crash.kafka_backfill_crash --kills 100 [--seed S] [--servers HOST:PORT]
-        [--protocol classic|consumer] [--standbys N] [--replace]
+    python -m tests.crash.kafka_backfill_crash --kills 100 [--minutes N] [--seed S]
+        [--servers HOST:PORT] [--protocol classic|consumer] [--standbys N] [--replace]
+        [--backend duckdb|spark]
 
 One instance gives the statements, another one only takes its share of the tasks; either is killed,
 the former mostly, at a random moment after a mark: in the job, in the transaction that makes the
 result count, behind it, or while the table is dropped. A producer keeps writing. The table is
 checked after each kill of the former, and is made once more at the end. With --replace it is not
-dropped, but made anew each time beside the query that makes it. Without --servers
-it starts a broker of its own. Exit status 1 on a violation; 2 when the run proves nothing: no kill
-fell into the transaction, or into the job.
+dropped, but made anew each time beside the query that makes it. With --backend spark the past is
+computed on Spark, and its JVM is killed, too: the instance must go on with another one; what Spark
+has started must end with the instance. Without --servers it starts a broker of its own. Exit status
+1 on a violation; 2 when the run proves nothing: no kill fell into the transaction, or into the job,
+or none of the JVM did.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -32,13 +36,18 @@ from tests.crash.kafka_crash import (
     options_of,
     reported,
 )
+from tests.crash.started import descendants, kill_drivers, left_behind
 
 MODULE = "tests.crash.kafka_backfill_workload"
 MOMENTS = {"making": 0.6, "positions": 0.02, "commit": 0.02, "made": 0.5, "dropping": 0.3}
 """Marks, and the seconds that a kill comes after one at most."""
+JOB_SECONDS, COLD_SECONDS = 2.0, 15.0
+"""The same for a job on Spark, and for the first one of a process: Spark has to start."""
 ODDS = (4, 3, 2, 2, 1)
 OTHER_ODDS = 0.2
 """How often it is the instance that gives no statements that is killed."""
+DRIVER_ODDS = 0.4
+"""How often it is the JVM instead of the instance that gives the statements."""
 OPENING_ODDS = 0.1
 PAUSE = "0.25"
 """Seconds between the bursts of the input: each job reads all of it."""
@@ -63,20 +72,20 @@ def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
 
 
 def kill_one(run: Run) -> None:
-    """Kill an instance somewhere in the course of the statements, check what can be read then,
-    and start it again."""
+    """Kill an instance, or its JVM, somewhere in the course of the statements, check what can be
+    read then, and have it go on."""
     maker, other = run.slots
     assert maker.engine is not None
     if run.rng.random() < OPENING_ODDS:
         time.sleep(run.rng.uniform(0.2, 3.0))
     else:
-        maker.engine.await_ready()
-        odds = ODDS[:-1] if "--replace" in run.options else ODDS
-        (moment,) = run.rng.choices(tuple(MOMENTS)[: len(odds)], odds)
-        maker.engine.await_marks(moment, 1)
-        time.sleep(run.rng.uniform(0.0, MOMENTS[moment]))
+        await_moment(run, maker.engine)
     victim = other if run.rng.random() < OTHER_ODDS else maker
     assert victim.engine is not None
+    jvm = victim is maker and on_spark(run) and run.rng.random() < DRIVER_ODDS
+    if jvm and kill_driver(run, maker.engine):
+        return
+    started = descendants(victim.engine.pid)
     victim.engine.kill()
     run.seen["kills"] += 1
     if victim is other:
@@ -84,7 +93,38 @@ def kill_one(run: Run) -> None:
     else:
         run.seen[f"kills {where(victim.engine)}"] += 1
         check_what_is_there(run)
+    if left := left_behind(started):
+        raise CampaignError(f"left behind: {left}")
     start(run, victim)
+
+
+def await_moment(run: Run, maker: EngineProcess) -> None:
+    """Return when it is time for a kill."""
+    maker.await_ready()
+    odds = ODDS[:-1] if "--replace" in run.options else ODDS
+    (moment,) = run.rng.choices(tuple(MOMENTS)[: len(odds)], odds)
+    maker.await_marks(moment, 1)
+    longest = MOMENTS[moment]
+    if on_spark(run) and moment == "making":
+        longest = JOB_SECONDS if maker.marks("made") else COLD_SECONDS
+    time.sleep(run.rng.uniform(0.0, longest))
+
+
+def on_spark(run: Run) -> bool:
+    """Whether the jobs are Spark's."""
+    return "spark" in run.options
+
+
+def kill_driver(run: Run, maker: EngineProcess) -> bool:
+    """Kill the JVM: the instance must go on with another one. Whether there was any."""
+    refused, place = maker.marks("refused"), where(maker)
+    if not kill_drivers(maker.pid):
+        return False
+    run.seen["kills"] += 1
+    run.seen[f"kills of the JVM {place}"] += 1
+    maker.await_marks("made", 1)
+    run.seen["statements refused"] += maker.marks("refused") - refused
+    return True
 
 
 def check_what_is_there(run: Run) -> None:
@@ -103,27 +143,32 @@ def where(maker: EngineProcess) -> str:
     return PLACES.get(statement, "while opening")
 
 
-def work(run: Run, kills: int) -> None:
-    """Kill so often, then let one instance finish."""
+def work(run: Run, kills: int, minutes: float) -> None:
+    """Kill so often, or for so long, then let one instance finish."""
     make_input_topic(run)
     for slot in run.slots:
         start(run, slot).await_ready()
     with feeding(run, "--pause", PAUSE):
-        while run.seen["kills"] < kills:
+        while run.seen["kills"] < kills and time.monotonic() - run.began < 60 * minutes:
             kill_one(run)
     finish(run, start)
 
 
 def campaign(
-    servers: str, kills: int, seed: int, folder: Path, options: tuple[str, ...] = ()
+    servers: str,
+    kills: int,
+    seed: int,
+    folder: Path,
+    options: tuple[str, ...] = (),
+    minutes: float = math.inf,
 ) -> tuple[int, str]:
-    """Kill `kills` times and check; returns the exit status and a report."""
+    """Kill `kills` times, for `minutes` at most; returns the exit status and a report."""
     service = f"filling-{seed}-{os.getpid()}"
     slots = [Slot(0, folder / "state0.db", "maker"), Slot(1, folder / "state1.db", "")]
     run = Run(servers, service, folder, seed, slots, options)
 
     def steps() -> tuple[int, str]:
-        work(run, kills)
+        work(run, kills, minutes)
         problems, told = check_end(servers, service, folder / "acks")
         return (1 if problems else 0), "\n".join([*problems[:50], told])
 
@@ -133,18 +178,23 @@ def campaign(
         return 1, report
     if not (run.seen["kills in the job"] and run.seen["kills in the transaction"]):
         return 2, f"{report}\nINVALID: no kill fell into the job, or into the transaction"
+    if on_spark(run) and not run.seen["kills of the JVM in the job"]:
+        return 2, f"{report}\nINVALID: no kill of the JVM fell into the job"
     return 0, f"{report}\nno gap, nothing twice"
 
 
 def main() -> int:
     parser = campaign_arguments(__doc__, standbys=0)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--replace", action="store_true")
+    parser.add_argument("--backend", default="duckdb", choices=("duckdb", "spark"))
     given = parser.parse_args()
-    options = (*options_of(given), *(("--replace",) if given.replace else ()))
+    replacing = ("--replace",) if given.replace else ()
+    options = (*options_of(given), *replacing, "--backend", given.backend)
     return reported(
         given,
         lambda servers, folder, _brokers: campaign(
-            servers, given.kills, given.seed, folder, options
+            servers, given.kills, given.seed, folder, options, given.minutes
         ),
     )
 

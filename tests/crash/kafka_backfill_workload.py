@@ -2,14 +2,15 @@
 again, over what somebody else writes.
 
     python -m tests.crash.kafka_backfill_workload SERVERS SERVICE STATE [--make] [--finish]
-        [--replace] [--instance NAME] [--protocol classic|consumer] [--standbys N]
+        [--replace] [--backend duckdb|spark] [--instance NAME] [--protocol classic|consumer]
+        [--standbys N]
 
 It is one instance of the service; with --make it is the one that gives the statements. With
 --replace the table is not dropped, but made anew by a query that writes a later version. Standard
 output: `ready` once; `making maker`, `made maker`, `dropping maker` around the statements; around
 each step of a transaction of the command topic's writer a mark as in kafka_workload.py, with the
-id `commands`. With --finish it makes the table where it is not there, waits until all there is has
-been processed, and ends.
+id `commands`, and `refused ERROR` where a statement was. With --finish it makes the table where it
+is not there, waits until all there is has been processed, and ends.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import time
 from typing import NoReturn
 
 import millstream
+from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
 from tests.crash.kafka_workload import Marking, connected, mark, options, say
+from tests.spark.java import QUICK
 
 SHORTEST, LONGEST = 0.2, 2.0
 """Seconds for which a table is there."""
@@ -45,13 +48,13 @@ def source(service: str) -> str:
     )
 
 
-def filled(service: str, *, replacing: bool) -> str:
+def filled(service: str, backend: str, *, replacing: bool) -> str:
     """A count behind a repartition; rows of one group come from one partition of the input."""
     begin = "CREATE OR REPLACE TABLE" if replacing else "CREATE TABLE IF NOT EXISTS"
     version = f", COUNT(*) * 0 + {time.time_ns() // 1_000_000} AS v" if replacing else ""
     return (
         f"{begin} counts WITH (kafka_topic='{service}.counts', "
-        f"backfill='duckdb') AS SELECT CONCAT(k, h) AS kh, COUNT(*) AS c, SUM(n) AS s{version} "
+        f"backfill='{backend}') AS SELECT CONCAT(k, h) AS kh, COUNT(*) AS c, SUM(n) AS s{version} "
         "FROM numbers GROUP BY CONCAT(k, h);"
     )
 
@@ -67,11 +70,11 @@ def execute(db: Database, sql: str) -> None:
             threading.Event().wait(AGAIN_SECONDS)
 
 
-def make_and_drop(db: Database, service: str, *, replacing: bool) -> NoReturn:
+def make_and_drop(db: Database, service: str, backend: str, *, replacing: bool) -> NoReturn:
     """For ever."""
     while True:
         say("making maker")
-        execute(db, filled(service, replacing=replacing))
+        execute(db, filled(service, backend, replacing=replacing))
         say("made maker")
         threading.Event().wait(random.uniform(SHORTEST, LONGEST))
         if replacing:
@@ -80,9 +83,9 @@ def make_and_drop(db: Database, service: str, *, replacing: bool) -> NoReturn:
         execute(db, "DROP TABLE IF EXISTS counts DELETE TOPIC;")
 
 
-def finish(db: Database, service: str, *, replacing: bool) -> None:
+def finish(db: Database, service: str, backend: str, *, replacing: bool) -> None:
     """The table over all there is."""
-    execute(db, filled(service, replacing=replacing))
+    execute(db, filled(service, backend, replacing=replacing))
     db.wait()
     wrong = [status.error for status in db.engine.statuses() if status.error]
     db.close()
@@ -94,17 +97,18 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--make", action="store_true")
     parser.add_argument("--replace", action="store_true")
+    parser.add_argument("--backend", default="duckdb", choices=("duckdb", "spark"))
     given = parser.parse_args()
     mark(CommandMarking)
-    db = connected(given)
+    db = connected(given, EngineSettings(spark_master="local[2]", spark_options=QUICK))
     db.execute("SET 'cache.max.bytes.buffering' = '10000000';")
     if given.make:
         execute(db, source(given.service))
     say("ready")
     if given.finish:
-        finish(db, given.service, replacing=given.replace)
+        finish(db, given.service, given.backend, replacing=given.replace)
     elif given.make:
-        make_and_drop(db, given.service, replacing=given.replace)
+        make_and_drop(db, given.service, given.backend, replacing=given.replace)
     else:
         threading.Event().wait()
 

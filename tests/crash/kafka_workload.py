@@ -26,6 +26,7 @@ import confluent_kafka
 import millstream
 from millstream import InstanceSettings
 from millstream.log.kafka import compiled, outlet
+from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
 from tests.crash.kafka_input import GROUPS
 
@@ -134,7 +135,7 @@ def watch(db: Database) -> None:
         threading.Event().wait(_LOOK_SECONDS)
 
 
-def connected(given: argparse.Namespace) -> Database:
+def connected(given: argparse.Namespace, settings: EngineSettings | None = None) -> Database:
     """As whoever looks after a process does, which is started again while brokers are away."""
     sharing = InstanceSettings(
         given.instance, given.protocol, SESSION_MS, standby_replicas=given.standbys
@@ -148,6 +149,7 @@ def connected(given: argparse.Namespace) -> Database:
                 service_id=given.service,
                 properties=PROPERTIES,
                 sharing=sharing,
+                settings=settings,
             )
         except millstream.UnavailableError:
             if time.monotonic() > deadline:

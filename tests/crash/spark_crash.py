@@ -1,6 +1,6 @@
 """Kill an engine that makes and drops a table with back-fill on Spark, or Spark's driver.
 
-    python -m tests.crash.spark_crash --kills 30 [--seed S] [--folder F]
+    python -m tests.crash.spark_crash --kills 30 [--minutes N] [--seed S] [--folder F]
 
 Rows come all the while. Either the engine is killed: its JVM and the workers must end by
 themselves, and the file is checked by checker.py. Or the JVM is: the statement must be refused, and
@@ -11,24 +11,21 @@ whole. Exit status 1 on a violation; 2 when the run proves nothing: no kill fell
 from __future__ import annotations
 
 import argparse
-import os
+import math
 import random
-import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 
 from tests.crash.crash import START_SECONDS, Run, check, workload
+from tests.crash.started import descendants, kill_drivers, left_behind
 
 KIND = "spark"
 PATIENCE_SECONDS = 240.0
-LEFT_SECONDS = 60.0
-"""How long what Spark has started may outlive the engine."""
 MOMENTS = {"making": 1.5, "made": 0.2, "dropping": 0.1}
 """What the workload says, and the seconds that a kill comes after it at most."""
 COLD_SECONDS = 25.0
@@ -78,60 +75,26 @@ class Working:
         self._listener.join()
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
-    return found
-
-
-def command(pid: int) -> str:
-    """What a process runs; "" where it has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
-def until(holds: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def kill_engine(run: Run, working: Working, seen: Counter[str]) -> None:
     """What it has started must end too, and the file be as it must."""
-    started = {pid: command(pid) for pid in descendants(working.process.pid)}
+    started = descendants(working.process.pid)
     working.kill()
     run.in_flight += working.acked > run.acked
     run.acked = working.acked
     seen["engines"] += 1
     seen["engines in a job"] += working.last == "making"
 
-    def left() -> list[int]:
-        return [pid for pid, was in started.items() if was and command(pid) == was]
-
-    if not until(lambda: not left(), LEFT_SECONDS):
-        run.failures.append(f"left behind: {[command(pid)[:80] for pid in left()]}")
-        for pid in left():
-            os.kill(pid, signal.SIGKILL)
+    if left := left_behind(started):
+        run.failures.append(f"left behind: {left}")
     check(run)
 
 
 def kill_driver(run: Run, working: Working, seen: Counter[str]) -> bool:
     """The engine must go on, with another one; whether there was any."""
-    drivers = [pid for pid in descendants(working.process.pid) if "SparkSubmit" in command(pid)]
-    if not drivers:
-        return False
     refused = working.said["refused"]
     in_job = working.last == "making"
-    for pid in drivers:
-        os.kill(pid, signal.SIGKILL)
+    if not kill_drivers(working.process.pid):
+        return False
     seen["drivers"] += 1
     seen["drivers in a job"] += in_job
     if not working.hears("made"):
@@ -140,14 +103,14 @@ def kill_driver(run: Run, working: Working, seen: Counter[str]) -> bool:
     return True
 
 
-def campaign(kills: int, seed: int, folder: Path) -> tuple[int, str]:
+def campaign(kills: int, seed: int, folder: Path, minutes: float = math.inf) -> tuple[int, str]:
     """Kill and check `kills` times; returns the exit status and a report."""
     run = Run(KIND, folder / "crash.db", random.Random(seed))
     seen: Counter[str] = Counter()
     began = time.monotonic()
     working = Working(run)
     try:
-        while run.kills < kills and not run.failures:
+        while run.kills < kills and not run.failures and time.monotonic() - began < 60 * minutes:
             moment = run.rng.choices(tuple(MOMENTS), ODDS)[0]
             if not working.hears(moment):
                 run.failures.append(f"'{moment}' was not said, last: {working.last}")
@@ -182,11 +145,13 @@ def campaign(kills: int, seed: int, folder: Path) -> tuple[int, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        status, report = campaign(given.kills, given.seed, given.folder or Path(temporary))
+        folder = given.folder or Path(temporary)
+        status, report = campaign(given.kills, given.seed, folder, given.minutes)
     sys.stdout.write(report + "\n")
     return status
 
