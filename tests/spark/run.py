@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.kafka.run import cluster
 from tests.spark.java import missing
 
+ON_KAFKA = ("tests/spark/test_spark_on_kafka.py", "tests/kafka/test_history_on_kafka.py")
+
 
 def steps(options: argparse.Namespace) -> Iterator[list[str]]:
     """What is run, in this order."""
@@ -32,7 +34,7 @@ def steps(options: argparse.Namespace) -> Iterator[list[str]]:
 def on_kafka() -> bool:
     """Whether what reads Kafka in Spark's workers does, on a broker that is started for it."""
     with cluster() as (servers, environment):
-        command = [sys.executable, "-m", "pytest", "-q", "tests/spark/test_spark_on_kafka.py"]
+        command = [sys.executable, "-m", "pytest", "-q", *ON_KAFKA]
         environment |= {"MILLSTREAM_KAFKA": servers}
         print(" ".join(command[2:]), flush=True)
         return subprocess.run(command, env=environment, check=False).returncode == 0

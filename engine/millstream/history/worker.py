@@ -23,7 +23,15 @@ from millstream.history.stage import Stage
 from millstream.history.task import Produced, Superseded
 from millstream.history.workspace import Workspace, lasting
 from millstream.log.log import Appended
-from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.errors import (
+    ConflictError,
+    CorruptionError,
+    FencedError,
+    MillstreamError,
+    RecordError,
+    StatementError,
+    UnavailableError,
+)
 from millstream.model.moments import NEVER
 from millstream.model.problem import Problem
 
@@ -41,6 +49,15 @@ SCHEMA = pa.schema(
 START, PROBLEM, FAILURE, SUPERSEDED = "", "$problem", "$failure", "$superseded"
 """In the place of a topic: the first row of a task (before all others when rows are sorted), a row
 that was no use, what ended a task, word of a snapshot."""
+KINDS = (
+    StatementError,
+    ConflictError,
+    RecordError,
+    UnavailableError,
+    FencedError,
+    CorruptionError,
+)
+"""Of errors that a task may end with."""
 IN_ORDER = ("moment", "topic", "sender", "number")
 """By these the rows of a task are sorted."""
 
@@ -157,15 +174,21 @@ def problem_text(problem: Problem) -> str:
 
 def failure_text(error: MillstreamError) -> str:
     """An error as JSON."""
-    return json.dumps(
-        {"message": error.message, "detail": error.detail, "hint": error.hint, "code": error.code}
-    )
+    said = {"message": error.message, "detail": error.detail, "hint": error.hint}
+    return json.dumps({"kind": type(error).__name__, "code": error.code, **said})
+
+
+def failure(text: bytes) -> MillstreamError:
+    """The error that a text of `failure_text` is of, of its own kind: who must act on it."""
+    said = json.loads(text)
+    kinds = {kind.__name__: kind for kind in KINDS}
+    return kinds.get(said.pop("kind"), MillstreamError)(**said)
 
 
 def produced(topic: str, partition: int, count: int, content: bytes) -> Produced:
     """What a row that went out says; raises what ended the task that made it."""
     if topic == FAILURE:
-        raise MillstreamError(**json.loads(content))
+        raise failure(content)
     if topic == PROBLEM:
         values = json.loads(content)
         for name in ("raw_key", "raw_value"):
