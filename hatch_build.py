@@ -1,5 +1,5 @@
-"""Compiles what reads and writes Kafka fastest, where there is a C compiler; without one, nothing
-is missing but speed."""
+"""Compiles what reads and writes Kafka, and what reads JSON, fastest, where there is a C compiler;
+without one, nothing is missing but speed."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_FOLDER = Path("engine/millstream/log/kafka")
-_LIBRARY = _FOLDER / "libmillstream_kafka.so"
+_FOLDERS = {
+    Path("engine/millstream/log/kafka"): "libmillstream_kafka.so",
+    Path("engine/millstream/formats"): "libmillstream_formats.so",
+}
+"""Where there are sources, and the library that is made of them."""
 _COMMAND = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared")
 _LIBRARIES = ("-ldl", "-lpthread")
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Puts the library beside its source, where an editable installation finds it too."""
+    """Puts libraries beside their sources, where an editable installation finds them too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile; the wheel is of this platform (but of every Python 3) if that succeeded."""
         root = Path(self.root)
-        library = root / _LIBRARY
-        library.unlink(missing_ok=True)
-        problem = _compile(sorted((root / _FOLDER).glob("*.c")), library)
-        if problem:
-            self.app.display_warning(f"Kafka will be used by plain Python: {problem}")
-            return
-        if version == "editable":
-            return
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform}"
-        build_data["force_include"][str(library)] = _LIBRARY.relative_to("engine").as_posix()
+        for folder, name in _FOLDERS.items():
+            library = root / folder / name
+            library.unlink(missing_ok=True)
+            problem = _compile(sorted((root / folder).glob("*.c")), library)
+            if problem:
+                self.app.display_warning(f"Plain Python will do without {name}: {problem}")
+            elif version != "editable":
+                platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{platform}"
+                inside = (folder / name).relative_to("engine").as_posix()
+                build_data["force_include"][str(library)] = inside
 
 
 def _compile(sources: Sequence[Path], library: Path) -> str:

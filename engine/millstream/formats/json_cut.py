@@ -1,31 +1,27 @@
 """JSON columns cut out of the text: records of one shape have their values in the same places.
 
 Nothing is parsed: the places of the values are found for thousands of records at a time, which
-proves the shape, and only the values that are wanted are taken out of the text.
+proves the shape, and only the values that are wanted are taken out of the text. Compiled code does
+that where there is some (`json_compiled.py`), numpy elsewhere, with the same outcome.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.formats import json_compiled
+from millstream.formats.json_compiled import Found, compiled_scan
 from millstream.formats.json_digits import whole_numbers
 from millstream.formats.json_places import Piece, Places, piece_of, places_of
-from millstream.formats.json_shape import FlatField, Shapes
+from millstream.formats.json_shape import WHOLE, FlatField, Shapes
 from millstream.model.physical import arrow_type
-from millstream.model.types import (
-    BIGINT,
-    BYTES,
-    DATE,
-    INTEGER,
-    STRING,
-    TIME,
-    TIMESTAMP,
-    SqlType,
-)
+from millstream.model.types import BYTES, DATE, STRING, TIME, TIMESTAMP, SqlType
 
 _SLICE_ROWS = 4096
 """So many records at a time: what is found of them stays in the processor's cache."""
@@ -36,7 +32,6 @@ _CARRIED: Mapping[SqlType, pa.DataType] = {
     TIMESTAMP: pa.int64(),
 }
 """Types that are carried in another one, as `json_shape.carrier_type` has it."""
-_WHOLE = frozenset((INTEGER, BIGINT, DATE, TIME, TIMESTAMP))
 
 
 class _NotCutError(Exception):
@@ -52,13 +47,73 @@ def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
     """
     if not shapes.fields or not len(text) or text.null_count:
         return None
+    library = compiled_scan()
     try:
-        pieces = [
-            _cut(piece_of(text.slice(start, _SLICE_ROWS)), shapes.fields)
-            for start in range(0, len(text), _SLICE_ROWS)
-        ]
+        if library is not None:
+            return _cut_compiled(library, text, shapes.fields)
+        return _cut_by_numpy(text, shapes.fields)
     except (_NotCutError, pa.ArrowInvalid):
         return None
+
+
+def _cut_compiled(
+    library: ctypes.CDLL, text: pa.Array, fields: Sequence[FlatField]
+) -> dict[str, pa.Array]:
+    found = json_compiled.scan(library, text, fields)
+    if found is None:
+        raise _NotCutError
+    columns = {}
+    for field, values in zip(fields, found, strict=True):
+        if values is not None:
+            columns[field.column] = _typed(library, values, field)
+        elif field.type is not None:
+            columns[field.column] = pa.nulls(len(text), pa.string())
+    return columns
+
+
+def _typed(library: ctypes.CDLL, found: Found, field: FlatField) -> pa.Array:
+    assert field.type is not None
+    target = _target(field, field.type)
+    if found.numbers is not None:
+        others = pa.array((), pa.string())
+        if found.odd is not None:
+            others = _proved(json_compiled.texts(library, found.only(found.odd)), field)
+        return _whole(found.numbers, found.odd, others, found.absent, target)
+    texts = json_compiled.texts(library, found)
+    if field.type is STRING:
+        return texts
+    proved = _proved(texts, field)
+    return proved if field.type is BYTES else _carried(proved, target)
+
+
+def _target(field: FlatField, sql_type: SqlType) -> pa.DataType:
+    """The type that carries a column."""
+    if field.quoted and sql_type not in (STRING, BYTES):
+        raise _NotCutError
+    return _CARRIED.get(sql_type) or arrow_type(sql_type)
+
+
+def _whole(
+    values: npt.NDArray[np.int64],
+    odd: npt.NDArray[np.bool_] | None,
+    others: pa.Array,
+    absent: npt.NDArray[np.bool_] | None,
+    target: pa.DataType,
+) -> pa.Array:
+    """Numbers, of which `others` are the odd ones as texts."""
+    if odd is not None:
+        read = _carried(others, pa.int64())
+        values[odd] = read.fill_null(0).to_numpy()
+        absent = np.zeros(len(values), np.bool_) if absent is None else absent
+        absent[odd] = read.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(values, mask=absent).cast(target)
+
+
+def _cut_by_numpy(text: pa.Array, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
+    pieces = [
+        _cut(piece_of(text.slice(start, _SLICE_ROWS)), fields)
+        for start in range(0, len(text), _SLICE_ROWS)
+    ]
     return {name: pa.concat_arrays([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
@@ -83,7 +138,10 @@ def _prove(piece: Piece, begin: Places, end: Places, field: FlatField) -> None:
 
 def _texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Array:
     """What lies between the places, which must be what the field may hold."""
-    texts = piece.texts(begin, end)
+    return _proved(piece.texts(begin, end), field)
+
+
+def _proved(texts: pa.Array, field: FlatField) -> pa.Array:
     if not pc.all(pc.match_substring_regex(texts, field.pattern)).as_py():
         raise _NotCutError
     return texts
@@ -94,19 +152,14 @@ def _read(
 ) -> pa.Array:
     if sql_type is STRING or sql_type is BYTES:
         return _read_texts(piece, begin, end, field)
-    if field.quoted:
-        raise _NotCutError
-    target = _CARRIED.get(sql_type) or arrow_type(sql_type)
-    if sql_type not in _WHOLE:
+    target = _target(field, sql_type)
+    if sql_type not in WHOLE:
         return _carried(_texts(piece, begin, end, field), target)
     fine, values = whole_numbers(piece, begin, end, read=True)
     if fine.all():
         return pa.array(values).cast(target)
-    others = _carried(_texts(piece, begin[~fine], end[~fine], field), pa.int64())
-    values[~fine] = others.fill_null(0).to_numpy()
-    absent = np.zeros(len(values), np.bool_)
-    absent[~fine] = others.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(values, mask=absent).cast(target)
+    others = _texts(piece, begin[~fine], end[~fine], field)
+    return _whole(values, ~fine, others, None, target)
 
 
 def _read_texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Array:

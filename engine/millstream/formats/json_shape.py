@@ -39,6 +39,10 @@ _CARRIERS: Mapping[SqlType, str] = {
     Primitive.TIMESTAMP: "BIGINT",
 }
 _CONVERTED = frozenset((Primitive.BYTES, Primitive.DATE, Primitive.TIME, Primitive.TIMESTAMP))
+WHOLE = frozenset(
+    (Primitive.INTEGER, Primitive.BIGINT, Primitive.DATE, Primitive.TIME, Primitive.TIMESTAMP)
+)
+"""Types whose values are whole numbers in JSON."""
 _DEPTH_MAX = 3
 _VARIANTS_MAX = 6
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
+from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -11,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.formats import json_compiled, json_cut
 from millstream.formats.json import read_json
-from millstream.formats.json_cut import cut_columns
 from millstream.formats.json_rows import read_json_rows
-from millstream.formats.json_shape import learn_shapes
+from millstream.formats.json_shape import Shapes, learn_shapes
 from millstream.formats.kafka import read_text
 from millstream.formats.payload import Layout
 from millstream.model.schema import Column
@@ -49,6 +52,21 @@ TOKENS = {
     Decimal(38, 0): ["12345678901234567890123456789012345678"],
 }
 """What is cut out of the text, by type."""
+
+
+def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
+    """Compiled code, where it was built, and numpy cut the same out of the text."""
+    found = json_cut.cut_columns(text, shapes)
+    with patch.object(json_cut, "compiled_scan", return_value=None):
+        by_numpy = json_cut.cut_columns(text, shapes)
+    assert (found is None) == (by_numpy is None)
+    if found is not None and by_numpy is not None:
+        assert list(found) == list(by_numpy)
+        for name, array in found.items():
+            array.validate(full=True)
+            assert array.type == by_numpy[name].type
+            assert array.equals(by_numpy[name])
+    return found
 
 
 def read_by_cutting(texts: list[str], layout: Layout) -> dict[str, pa.Array] | None:
@@ -211,3 +229,31 @@ def test_quotes_in_unexpected_places(rows: list[tuple[str, str, str, str]]) -> N
     odd = [f'{{"u":{u},"n":{n},"v":{v},"text":{t},"d":0.5}}' for u, n, v, t in rows]
     check([plain] * 64 + odd, Layout(COLUMNS, (0, 1, 2, 3)))
     check([*odd, plain] * 40, Layout(COLUMNS, (0, 1)))
+
+
+def test_a_part_of_an_array_is_cut() -> None:
+    rows = [f'{{"n":{n},"text":"{"é" * n}"}}' for n in range(100)]
+    text = pa.array(["{}", *rows, "{}"]).slice(1, 100)
+    shapes = learn_shapes([rows[0].encode()], Layout(COLUMNS, (0, 1)))
+    assert shapes is not None
+    found = cut_columns(text, shapes)
+    assert found is not None and found["N"].to_pylist() == list(range(100))
+    assert found["TEXT"].to_pylist() == ["é" * n for n in range(100)]
+
+
+def test_compiled_code_was_built() -> None:
+    if json_compiled.compiled_scan() is None:
+        pytest.skip("NOT BUILT: what cuts JSON by compiled code was not tested (CONTRIBUTING)")
+
+
+def test_a_library_that_does_not_fit_is_told_of_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = tmp_path / "libmillstream_formats.so"
+    other.write_bytes(b"no library")
+    monkeypatch.setattr(json_compiled, "LIBRARY", other)
+    with caplog.at_level(logging.WARNING):
+        assert json_compiled.compiled_scan.__wrapped__() is None
+    assert "JSON is read without compiled code" in caplog.text
+    monkeypatch.setenv(json_compiled.SWITCH, "plain")
+    assert json_compiled.compiled_scan.__wrapped__() is None
