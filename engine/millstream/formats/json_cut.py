@@ -2,7 +2,7 @@
 
 Nothing is parsed: the places of the values are found for thousands of records at a time, which
 proves the shape, and only the values that are wanted are taken out of the text. Compiled code does
-that where there is some (`json_compiled.py`), numpy elsewhere, with the same outcome.
+that where there is some (`scan.c`), numpy elsewhere, with the same outcome.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.formats import json_compiled
-from millstream.formats.json_compiled import Found, compiled_scan
+from millstream.formats import json_scan
 from millstream.formats.json_digits import whole_numbers
 from millstream.formats.json_places import Piece, Places, piece_of, places_of
 from millstream.formats.json_shape import WHOLE, FlatField, Shapes
+from millstream.formats.library import compiled_formats
 from millstream.model.physical import arrow_type
 from millstream.model.types import BYTES, DATE, STRING, TIME, TIMESTAMP, SqlType
 
@@ -47,7 +47,7 @@ def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
     """
     if not shapes.fields or not len(text) or text.null_count:
         return None
-    library = compiled_scan()
+    library = compiled_formats()
     try:
         if library is not None:
             return _cut_compiled(library, text, shapes.fields)
@@ -59,7 +59,7 @@ def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
 def _cut_compiled(
     library: ctypes.CDLL, text: pa.Array, fields: Sequence[FlatField]
 ) -> dict[str, pa.Array]:
-    found = json_compiled.scan(library, text, fields)
+    found = json_scan.scan(library, text, fields)
     if found is None:
         raise _NotCutError
     columns = {}
@@ -71,15 +71,15 @@ def _cut_compiled(
     return columns
 
 
-def _typed(library: ctypes.CDLL, found: Found, field: FlatField) -> pa.Array:
+def _typed(library: ctypes.CDLL, found: json_scan.Found, field: FlatField) -> pa.Array:
     assert field.type is not None
     target = _target(field, field.type)
     if found.numbers is not None:
         others = pa.array((), pa.string())
         if found.odd is not None:
-            others = _proved(json_compiled.texts(library, found.only(found.odd)), field)
+            others = _proved(json_scan.texts(library, found.only(found.odd)), field)
         return _whole(found.numbers, found.odd, others, found.absent, target)
-    texts = json_compiled.texts(library, found)
+    texts = json_scan.texts(library, found)
     if field.type is STRING:
         return texts
     proved = _proved(texts, field)

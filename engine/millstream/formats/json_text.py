@@ -1,4 +1,4 @@
-"""Writing JSON: one SQL expression makes the text of a whole batch."""
+"""Writing JSON: compiled code joins the records of a whole batch, or one SQL expression does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from millstream.formats.java_text import double_text
 from millstream.formats.json_few import FEW_ROWS, write_few
+from millstream.formats.json_join import is_joined_as_it_is, join
+from millstream.formats.library import compiled_formats
 from millstream.formats.payload import Bytes, Layout, one_array
 from millstream.model.physical import physical_names
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
@@ -27,7 +29,39 @@ def write_json(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: 
 
 
 def write_many(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: Layout) -> Bytes:
-    """`write_json` by SQL, however few the records are."""
+    """`write_json` of whole columns, however few the records are."""
+    library = compiled_formats()
+    if layout.wrapped and library is not None:
+        names = [column.name for column in layout.columns]
+        types = [column.type for column in layout.columns]
+        joined = join(library, names, types, _as_json(con, columns, types))
+        if joined is not None:
+            return joined
+    return write_by_sql(con, columns, layout)
+
+
+def _as_json(
+    con: duckdb.DuckDBPyConnection, columns: list[pa.Array], types: list[SqlType]
+) -> list[pa.Array]:
+    """The columns, those as the text of their JSON that compiled code does not make into that."""
+    others = {
+        f"c{index}": sql_type
+        for index, sql_type in enumerate(types)
+        if not is_joined_as_it_is(sql_type)
+    }
+    if not others:
+        return columns
+    rows = pa.table(columns, names=[f"c{index}" for index in range(len(columns))]).select([*others])
+    texts = ", ".join(f"{json_sql(name, sql_type)} AS {name}" for name, sql_type in others.items())
+    written = con.from_arrow(rows).project(texts).to_arrow_table()
+    return [
+        one_array(written[f"c{index}"]) if f"c{index}" in others else array
+        for index, array in enumerate(columns)
+    ]
+
+
+def write_by_sql(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: Layout) -> Bytes:
+    """`write_json` by one expression."""
     names = [f"c{index}" for index in range(len(columns))]
     rows = pa.table(columns, names=names)
     types = [column.type for column in layout.columns]

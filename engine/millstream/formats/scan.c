@@ -4,9 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "text.h"
 
 enum kind {
     SKIPPED, /* nobody reads it: a text, or any scalar that is none */
@@ -35,29 +33,6 @@ struct field {
 };
 
 int64_t ms_field_size(void) { return (int64_t)sizeof(struct field); }
-
-static int plain(uint8_t byte) { return byte >= ' ' && byte != '"' && byte != '\\'; }
-
-/* The first byte from `at` on that ends a text, is escaped or must not stand in one. */
-static const uint8_t *text_end(const uint8_t *at, const uint8_t *end)
-{
-#ifdef __SSE2__
-    const __m128i quote = _mm_set1_epi8('"'), escape = _mm_set1_epi8('\\');
-    const __m128i control = _mm_set1_epi8(0x1f);
-    while (end - at >= 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)at);
-        __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, escape));
-        found = _mm_or_si128(found, _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes));
-        int mask = _mm_movemask_epi8(found);
-        if (mask)
-            return at + __builtin_ctz((unsigned)mask);
-        at += 16;
-    }
-#endif
-    while (at < end && plain(*at))
-        at++;
-    return at;
-}
 
 static const uint8_t *value_end(const uint8_t *at, const uint8_t *end)
 {

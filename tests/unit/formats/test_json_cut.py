@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.formats import json_compiled, json_cut
+from millstream.formats import json_cut, library
 from millstream.formats.json import read_json
 from millstream.formats.json_rows import read_json_rows
 from millstream.formats.json_shape import Shapes, learn_shapes
@@ -57,7 +57,7 @@ TOKENS = {
 def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
     """Compiled code, where it was built, and numpy cut the same out of the text."""
     found = json_cut.cut_columns(text, shapes)
-    with patch.object(json_cut, "compiled_scan", return_value=None):
+    with patch.object(json_cut, "compiled_formats", return_value=None):
         by_numpy = json_cut.cut_columns(text, shapes)
     assert (found is None) == (by_numpy is None)
     if found is not None and by_numpy is not None:
@@ -242,7 +242,7 @@ def test_a_part_of_an_array_is_cut() -> None:
 
 
 def test_compiled_code_was_built() -> None:
-    if json_compiled.compiled_scan() is None:
+    if library.compiled_formats() is None:
         pytest.skip("NOT BUILT: what cuts JSON by compiled code was not tested (CONTRIBUTING)")
 
 
@@ -251,9 +251,9 @@ def test_a_library_that_does_not_fit_is_told_of_and_left(
 ) -> None:
     other = tmp_path / "libmillstream_formats.so"
     other.write_bytes(b"no library")
-    monkeypatch.setattr(json_compiled, "LIBRARY", other)
+    monkeypatch.setattr(library, "LIBRARY", other)
     with caplog.at_level(logging.WARNING):
-        assert json_compiled.compiled_scan.__wrapped__() is None
-    assert "JSON is read without compiled code" in caplog.text
-    monkeypatch.setenv(json_compiled.SWITCH, "plain")
-    assert json_compiled.compiled_scan.__wrapped__() is None
+        assert library.compiled_formats.__wrapped__() is None
+    assert "JSON is read and written without compiled code" in caplog.text
+    monkeypatch.setenv(library.SWITCH, "plain")
+    assert library.compiled_formats.__wrapped__() is None

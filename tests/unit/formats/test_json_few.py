@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.formats.json_few import write_few
-from millstream.formats.json_text import write_many
+from millstream.formats.json_text import write_by_sql, write_many
 from millstream.formats.payload import Layout
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
@@ -69,7 +69,44 @@ def test_as_sql_writes_it(
     layout = Layout(tuple(columns), (), wrapped)
     few = write_few(arrays, layout)
     assert few is not None
-    assert few.to_pylist() == write_many(CON, arrays, layout).to_pylist()
+    many = write_many(CON, arrays, layout)
+    many.validate(full=True)
+    assert few.to_pylist() == many.to_pylist() == write_by_sql(CON, arrays, layout).to_pylist()
+
+
+MIXED = (
+    Column("T", STRING),
+    Column("N", BIGINT),
+    Column("I", INTEGER),
+    Column("B", BOOLEAN),
+    Column("D", DOUBLE),
+    Column("É", Array(STRING)),
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
+    ["\x00", '0123456789abcde"', "0123456789abcdef\\", "x" * 33 + "\n", "é" * 17]
+)
+ROW = st.tuples(
+    st.none() | TEXTS,
+    st.none() | st.integers(-(2**63), 2**63 - 1),
+    st.none() | st.integers(-(2**31), 2**31 - 1),
+    st.none() | st.booleans(),
+    st.none() | DOUBLES,
+    st.none() | st.lists(st.none() | TEXTS, max_size=2),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 11))
+def test_records_are_joined_as_sql_writes_them(rows: list[tuple[Any, ...]], start: int) -> None:
+    start = min(start, len(rows) - 1)
+    arrays = [
+        pa.array(values, arrow_type(column.type)).slice(start)
+        for column, values in zip(MIXED, zip(*rows, strict=True), strict=True)
+    ]
+    layout = Layout(MIXED)
+    joined = write_many(CON, arrays, layout)
+    joined.validate(full=True)
+    assert joined.to_pylist() == write_by_sql(CON, arrays, layout).to_pylist()
 
 
 def test_nested_values_are_left_to_sql() -> None:

@@ -37,8 +37,9 @@ class Feed:
 
     def reach(self, end: int) -> None:
         """There is no more than what came, for now."""
+        if self.end is None or end > self.next:
+            self.awaited = None
         self.end = end
-        self.awaited = None
         self.next = max(self.next, end)
 
     def stuck(self, seconds: float) -> bool:

@@ -26,6 +26,11 @@ from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
+STALL_SECONDS = 3.0
+"""How long a consumer that says it has come to the end of a partition may bring nothing of what is
+known to be behind that, before another one takes its place. librdkafka (2.16) was seen to stand
+still for good where the leader of a partition had moved."""
+_STALL_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.02
 """How long an idle poll waits, and thus how soon a partition asked for anew is assigned."""
 
@@ -60,6 +65,9 @@ class KafkaReader:
         """Places that the consumer of now was assigned and is no more."""
         self._paused: set[Place] = set()
         self._anew = False
+        self._patience = STALL_SECONDS
+        self._renewed = 0.0
+        """When a consumer took the place of one that stood still, the last time."""
         self._news = threading.Condition()
         self._stopping = False
         self._failure: MillstreamError | None = None
@@ -120,7 +128,8 @@ class KafkaReader:
     ) -> Fetched[pa.Table]:
         self._start()
         feed = self._feed(place, offset)
-        if seconds:
+        if seconds and not self._complete(place, feed, max_records):
+            feed.awaited = feed.awaited or time.monotonic()
             self._news.wait_for(lambda: self._complete(place, feed, max_records), seconds)
         if self._failure is not None:
             # The thread is gone; who tries again starts another one.
@@ -135,19 +144,17 @@ class KafkaReader:
         if at_end and self._together:
             at_end = self._horizon.at_end(place, feed)
         if not at_end and not batch.num_rows:
-            return self._nothing_yet(place, feed, offset, seconds)
+            return self._nothing_yet(place, feed, offset)
         feed.awaited = None
         following = feed.next if at_end else batch["offset"][-1].as_py() + 1
         size = int(batch.nbytes) if batch.num_rows else 0
         return Fetched(*place, batch, batch.num_rows, following, at_end, size)
 
-    def _nothing_yet(
-        self, place: Place, feed: Feed, offset: int, seconds: float
-    ) -> Fetched[pa.Table]:
+    def _nothing_yet(self, place: Place, feed: Feed, offset: int) -> Fetched[pa.Table]:
         if self._together and (feed.count or feed.end is not None):
             self._horizon.ask(self._feeds)
         now = time.monotonic()
-        feed.awaited = now - seconds if feed.awaited is None else feed.awaited
+        feed.awaited = feed.awaited or now
         if now - feed.awaited >= REQUEST_SECONDS:
             raise _silence(place, offset)
         return Fetched(*place, NO_RECORDS, 0, offset, False, awaited=True)
@@ -216,7 +223,7 @@ class KafkaReader:
         partition again, from another offset, may still hand out records of the old place."""
         while not self._stopping:
             with self._news:
-                if self._anew:
+                if self._anew or self._stands_still():
                     return
                 self._assign(intake)
                 if not self._make_room(intake.consumer):
@@ -225,6 +232,19 @@ class KafkaReader:
             pieces = intake.take(_POLL_SECONDS)
             if pieces:
                 self._take(pieces)
+
+    def _stands_still(self) -> bool:
+        """Whether records that somebody waits for should have come long ago, and another consumer
+        is to be tried; ever less often while that brings nothing."""
+        now = time.monotonic()
+        for feed in self._feeds.values():
+            patience = self._patience if feed.end is not None else REQUEST_SECONDS + self._patience
+            waiting = feed.awaited if not feed.count else None
+            if waiting and now - max(waiting, self._renewed) >= patience:
+                self._renewed = now
+                self._patience = min(2 * self._patience, _STALL_SECONDS_MAX)
+                return True
+        return False
 
     def _assign(self, intake: Intake) -> None:
         gone = self._assigned - self._feeds.keys()
@@ -260,6 +280,8 @@ class KafkaReader:
                 feed = self._feeds.get(place)
                 if feed is not None and place in self._assigned:
                     _add(place, piece, feed)
+                    if feed.count:
+                        self._patience = STALL_SECONDS
             self._news.notify_all()
         self._arrived()
 

@@ -1,15 +1,11 @@
-"""JSON columns cut out of the text by compiled code, where there is some (scan.c): the same columns
-as `json_cut` finds without, in a tenth to a third of the time (ADR 20)."""
+"""Where the values lie in JSON of one shape, found by compiled code (scan.c): what `json_places`
+and `json_digits` find with numpy."""
 
 from __future__ import annotations
 
 import ctypes
-import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,33 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.formats.json_shape import WHOLE, FlatField
+from millstream.formats.library import Field
 from millstream.model.types import BYTES, STRING
 
-LIBRARY = Path(__file__).with_name("libmillstream_formats.so")
-SWITCH = "MILLSTREAM_FORMATS"
-"""The variable of the environment which, if it is `plain`, switches the library off."""
 _SKIPPED, _TEXT, _LOOSE, _NUMBER, _ABSENT = range(5)
 """`enum kind` of scan.c."""
 _ODD, _NONE = 1, 2
 """Of `enum state`."""
-
-
-class _Field(ctypes.Structure):
-    """`struct field` of scan.c."""
-
-    _fields_ = (
-        ("joint", ctypes.c_char_p),
-        ("length", ctypes.c_int64),
-        ("quoted", ctypes.c_int32),
-        ("kind", ctypes.c_int32),
-        ("begin", ctypes.c_void_p),
-        ("end", ctypes.c_void_p),
-        ("number", ctypes.c_void_p),
-        ("state", ctypes.c_void_p),
-        ("bytes", ctypes.c_int64),
-        ("odd", ctypes.c_int64),
-        ("none", ctypes.c_int64),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +59,9 @@ def scan(
     whole = [index for index, kind in enumerate(kinds) if kind == _NUMBER]
     numbers = {index: np.empty(rows, np.int64) for index in whole}
     states = {index: np.empty(rows, np.uint8) for index in whole}
-    described = (_Field * len(fields))(
+    described = (Field * len(fields))(
         *(
-            _Field(
+            Field(
                 joints[index],
                 len(joints[index]),
                 field.quoted,
@@ -155,34 +131,3 @@ def texts(library: ctypes.CDLL, found: Found) -> pa.Array:
     return pa.Array.from_buffers(
         pa.string(), rows, [None, pa.py_buffer(starts), pa.py_buffer(content)]
     )
-
-
-@cache
-def compiled_scan() -> ctypes.CDLL | None:
-    """The library, if there is one that fits."""
-    if os.environ.get(SWITCH) == "plain" or not LIBRARY.exists():
-        return None
-    try:
-        return declared(LIBRARY)
-    except (OSError, AttributeError, ValueError) as error:
-        logging.getLogger("millstream").warning(
-            "JSON is read without compiled code: %s (%s=plain silences this)", error, SWITCH
-        )
-        return None
-
-
-def declared(path: Path) -> ctypes.CDLL:
-    """The library as ctypes sees it; OSError, AttributeError or ValueError when it does not fit."""
-    library = ctypes.CDLL(str(path))
-    at, count = ctypes.c_void_p, ctypes.c_int64
-    library.ms_field_size.argtypes, library.ms_field_size.restype = [], count
-    library.ms_scan.restype = count
-    library.ms_scan.argtypes = [
-        *(at, count, at, count),
-        *(ctypes.POINTER(_Field), count, ctypes.c_char_p, count),
-    ]
-    library.ms_gather.restype = None
-    library.ms_gather.argtypes = [at, at, at, count, at, at]
-    if library.ms_field_size() != ctypes.sizeof(_Field):
-        raise ValueError(f"{path.name} is of another version")
-    return library

@@ -1,0 +1,85 @@
+"""The compiled library of formats (scan.c, join.c) as ctypes sees it, if there is one (ADR 20)."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from functools import cache
+from pathlib import Path
+
+LIBRARY = Path(__file__).with_name("libmillstream_formats.so")
+SWITCH = "MILLSTREAM_FORMATS"
+"""The variable of the environment which, if it is `plain`, switches the library off."""
+
+
+class Field(ctypes.Structure):
+    """`struct field` of scan.c."""
+
+    _fields_ = (
+        ("joint", ctypes.c_char_p),
+        ("length", ctypes.c_int64),
+        ("quoted", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+        ("begin", ctypes.c_void_p),
+        ("end", ctypes.c_void_p),
+        ("number", ctypes.c_void_p),
+        ("state", ctypes.c_void_p),
+        ("bytes", ctypes.c_int64),
+        ("odd", ctypes.c_int64),
+        ("none", ctypes.c_int64),
+    )
+
+
+class Column(ctypes.Structure):
+    """`struct column` of join.c."""
+
+    _fields_ = (
+        ("lead", ctypes.c_char_p),
+        ("lead_length", ctypes.c_int64),
+        ("kind", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
+        ("valid", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("data_size", ctypes.c_int64),
+    )
+
+
+@cache
+def compiled_formats() -> ctypes.CDLL | None:
+    """The library, if there is one that fits."""
+    if os.environ.get(SWITCH) == "plain" or not LIBRARY.exists():
+        return None
+    try:
+        return declared(LIBRARY)
+    except (OSError, AttributeError, ValueError) as error:
+        logging.getLogger("millstream").warning(
+            "JSON is read and written without compiled code: %s (%s=plain silences this)",
+            error,
+            SWITCH,
+        )
+        return None
+
+
+def declared(path: Path) -> ctypes.CDLL:
+    """A library; OSError, AttributeError or ValueError when it does not fit."""
+    library = ctypes.CDLL(str(path))
+    at, count = ctypes.c_void_p, ctypes.c_int64
+    library.ms_field_size.argtypes, library.ms_field_size.restype = [], count
+    library.ms_column_size.argtypes, library.ms_column_size.restype = [], count
+    library.ms_scan.restype = count
+    library.ms_scan.argtypes = [
+        *(at, count, at, count),
+        *(ctypes.POINTER(Field), count, ctypes.c_char_p, count),
+    ]
+    library.ms_gather.restype = None
+    library.ms_gather.argtypes = [at, at, at, count, at, at]
+    library.ms_joined_size.restype = count
+    library.ms_joined_size.argtypes = [ctypes.POINTER(Column), count, count]
+    library.ms_join.restype = None
+    library.ms_join.argtypes = [ctypes.POINTER(Column), count, count, at, at]
+    sizes = (library.ms_field_size(), library.ms_column_size())
+    if sizes != (ctypes.sizeof(Field), ctypes.sizeof(Column)):
+        raise ValueError(f"{path.name} is of another version")
+    return library

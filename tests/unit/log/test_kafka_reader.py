@@ -1,0 +1,114 @@
+"""A reader whose consumer stands still takes another one; one that has come to the end does not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from millstream.log.kafka import reader
+from millstream.log.kafka.intake import News, Piece
+from millstream.log.kafka.reader import KafkaReader
+from millstream.log.log import TopicPartition as Place
+from millstream.model.batch import raw_batch
+
+PLACE = ("t", 0)
+END = KafkaError(KafkaError._PARTITION_EOF)
+
+
+class Given:
+    """An intake that hands out what it is given when it is assigned, then nothing any more."""
+
+    def __init__(self, *pieces: pa.Table | News) -> None:
+        self.consumer: Any = None
+        self.assigned: list[int] = []
+        self.closed = False
+        self.takes = 0
+        self._pieces = list(pieces)
+        self._pause = threading.Event()
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        self.assigned += [place.offset for place in places]
+
+    def take(self, _seconds: float) -> Sequence[Piece]:
+        self.takes += 1
+        self._pause.wait(0.001)
+        pieces, self._pieces = self._pieces if self.assigned else [], []
+        return [(PLACE, piece) for piece in pieces]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Known:
+    """Topics that are as they should be."""
+
+    def check(self, _place: Place) -> None:
+        return
+
+    def look(self, *_args: Any, **_more: Any) -> None:
+        return
+
+
+def records(*offsets: int) -> pa.Table:
+    table = raw_batch([(None, b"{}", 1000) for _ in offsets])
+    return table.set_column(0, "offset", pa.array(offsets, pa.int64()))
+
+
+Opened = Callable[..., KafkaReader]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """Opens a reader over some intakes, that knows of records before the offset `written`."""
+    made: list[KafkaReader] = []
+
+    def opening(*intakes: Given, written: int) -> KafkaReader:
+        monkeypatch.setattr(reader, "open_intake", lambda _config, left=[*intakes]: left.pop(0))
+        monkeypatch.setattr(reader, "STALL_SECONDS", 0.05)
+        topics: Any = Known()
+        made.append(
+            KafkaReader(
+                {},
+                topics,
+                {PLACE: written},
+                lambda: None,
+                lambda: 1 << 20,
+                lambda _place: False,
+            )
+        )
+        return made[-1]
+
+    yield opening
+    for each in made:
+        each.close()
+
+
+def test_another_consumer_is_tried(opened: Opened) -> None:
+    still, other = Given(records(5), News(END, 6)), Given(records(6, 7), News(END, 8))
+    made = opened(still, other, written=8)
+    assert made.wait_and_read(*PLACE, 5, 1).batch["offset"].to_pylist() == [5]
+    assert made.wait_and_read(*PLACE, 6, 9).batch["offset"].to_pylist() == [6, 7]
+    assert (still.assigned, still.closed, other.assigned) == ([5], True, [6])
+
+
+def test_what_is_asked_for_without_waiting_comes_too(opened: Opened) -> None:
+    made = opened(Given(News(END, 6)), Given(records(6), News(END, 7)), written=7)
+    fetched = made.read(*PLACE, 6, 9)
+    while fetched.awaited:
+        fetched = made.read(*PLACE, 6, 9)
+    assert fetched.batch["offset"].to_pylist() == [6]
+
+
+def test_who_has_come_to_the_end_is_left_alone(opened: Opened) -> None:
+    only = Given(records(5), News(END, 6))
+    made = opened(only, written=6)
+    assert made.wait_and_read(*PLACE, 5, 9).end
+    before = only.takes
+    while only.takes < before + 100:
+        assert made.read(*PLACE, 6, 9).end
+    assert not only.closed
