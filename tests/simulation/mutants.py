@@ -10,6 +10,7 @@ from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
 from millstream.log.membership import Member, SoleMember
 from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.execution import STOPPED, Execution
+from millstream.runtime.lanes import Lanes
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.stage import Stage
@@ -196,8 +197,8 @@ class HoardingKernel(Through):
 class GreedyKernel(Through):
     """Says that it consumed everything it was handed."""
 
-    def run(self, inputs: Sequence[Fetched[Any]]) -> RunResult[Any]:
-        result: RunResult[Any] = self.inner.run(inputs)
+    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool) -> RunResult[Any]:
+        result: RunResult[Any] = self.inner.run(inputs, together=together)
         consumed = {(one.topic, one.partition): one.next_offset for one in inputs}
         return RunResult(result.outputs, consumed, result.problems)
 
@@ -412,6 +413,34 @@ class LateSnapshotStart(Execution[Any]):
         return super()._transact(flushed, positions)
 
 
+class PassingLanes(Lanes[Any]):
+    def older_first(self, *_reads: Any) -> None:
+        return
+
+
+class FullLanes(Lanes[Any]):
+    def drained(self, *_places: Any) -> bool:
+        return True
+
+
+class YoungerRows(Execution[Any]):
+    """Takes what tasks have sent apart before what was sent together, which was earlier."""
+
+    def _open(self, now: int) -> None:
+        for stage in self.stages:
+            stage.lanes.__class__ = PassingLanes
+        super()._open(now)
+
+
+class HastyGathering(Execution[Any]):
+    """Sends together while something is left that tasks have sent apart."""
+
+    def _open(self, now: int) -> None:
+        for stage in self.stages:
+            stage.lanes.__class__ = FullLanes
+        super()._open(now)
+
+
 # ---- their names --------------------------------------------------------------------------------
 
 
@@ -476,5 +505,7 @@ MUTANTS: dict[str, Mutant] = {
     "positions not committed without output": WithExecution(UndoneRun),
     "tasks let go of before their commit": WithExecution(SettledEarly),
     "lost tasks committed": WithExecution(LostCommitted),
+    "what was sent together passed": WithExecution(YoungerRows),
+    "sent together before all is read": WithExecution(HastyGathering),
 }
 """By name, what is wrong in each."""
