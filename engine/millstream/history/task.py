@@ -194,5 +194,6 @@ def _spec(
         (spec,),
         start={place: splits[place].start if place in splits else 0 for place in places},
         transient=True,
+        retried=False,
         tasks=frozenset({partition}),
     )

@@ -221,6 +221,8 @@ class Execution(Generic[Batch]):
             if room > 0:
                 stage.poll(self.reader, self.settings, room)
         except UnavailableError as error:
+            if not self.spec.retried:
+                raise
             # Nothing but reading was tried, so what is in memory stands.
             self.trouble.wait(now, error, self.settings)
             return False
@@ -328,7 +330,7 @@ class Execution(Generic[Batch]):
             self._settle_state()
 
     def _retry(self, now: int, error: Exception) -> None:
-        if self.spec.transient and self.metrics.runs:
+        if not self.spec.retried or (self.spec.transient and self.metrics.runs):
             # Its results so far are with the client; starting over would repeat them.
             self._stop(QueryState.ERROR, error)
             return

@@ -88,6 +88,8 @@ class QuerySpec(Generic[Batch]):
     """Of queries that have as much to do, those of a higher priority are worked on sooner."""
     users_functions: bool = False
     """Whether it calls functions in Python that may be slow: its runs are kept short then."""
+    retried: bool = True
+    """Whether to try again what that may mend; otherwise it stops with the first error."""
     commit_interval_ms: int | None = None
     """How often to commit; None: as the instance's settings say."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None

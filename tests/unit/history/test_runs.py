@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +14,11 @@ import pytest
 from millstream.formats.partition import partition_of
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
-from millstream.history.reading import FromLog
+from millstream.history.reading import FromLog, Piece
 from millstream.history.rounds import in_round, run_in_rounds
-from millstream.history.splits import Run, everything
+from millstream.history.splits import Run, Split, everything
 from millstream.log.log import Appended
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.runtime.spec import Guarantee, RuntimeSettings
@@ -148,6 +148,33 @@ def test_what_stops_a_query_is_raised() -> None:
         list(run_local(run, FromLog(live.log), builtin_catalogue()))
     with pytest.raises(MillstreamError):
         list(by_exchange(run, live))
+
+
+@dataclass(frozen=True)
+class BreaksOff:
+    """A source that cannot go on reading after some pieces of each partition."""
+
+    source: FromLog
+    pieces_before: int
+
+    def pieces(self, split: Split) -> Iterator[Piece]:
+        """See `Source`; a piece for each record."""
+        for at in range(split.start, min(split.end, split.start + self.pieces_before)):
+            yield from self.source.pieces(replace(split, start=at, end=at + 1))
+        raise UnavailableError("the broker is away", code="E-AWAY")
+
+
+@pytest.mark.parametrize("pieces", [0, 3])
+@pytest.mark.parametrize("query", ["count per key", "rows that move"])
+def test_a_run_whose_records_cannot_be_read_fails(query: str, pieces: int) -> None:
+    """It would be less than the whole answer, and nobody would know."""
+    live = pipeline(query)
+    source = BreaksOff(FromLog(live.log), pieces)
+    with pytest.raises(UnavailableError, match="away") as raised:
+        list(run_local(run_of(live), source, builtin_catalogue()))
+    assert raised.value.code == "E-AWAY"
+    with pytest.raises(UnavailableError, match="away"):
+        list(run_in_rounds(run_of(live), source, builtin_catalogue(), in_round))
 
 
 def test_a_run_reads_its_splits_alone() -> None:
