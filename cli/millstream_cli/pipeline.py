@@ -62,6 +62,11 @@ def _options() -> argparse.ArgumentParser:
         "--spark-option", action="append", default=[], type=setting, metavar="NAME=VALUE",
         help="an option of the Spark session; may be repeated",
     )  # fmt: skip
+    run.add_argument(
+        "--memory-limit", default=EngineSettings().history_memory_limit, metavar="SIZE",
+        help="what DuckDB may use here and in each of Spark's Python workers before it spills to"
+        " disk (default: 1GB)",
+    )  # fmt: skip
     property_option(run, " as SET gives it, as auto.offset.reset=earliest")
     rhythm = run.add_mutually_exclusive_group()
     rhythm.add_argument(
@@ -101,7 +106,9 @@ def _opened(options: argparse.Namespace, errors: Output) -> Pipeline:
         service_id=options.service_id,
         kafka_settings=dict(options.kafka_setting),
         sharing=_sharing(options),
-        settings=EngineSettings(spark_options=dict(options.spark_option)),
+        settings=EngineSettings(
+            spark_options=dict(options.spark_option), history_memory_limit=options.memory_limit
+        ),
         properties=dict(options.property),
     )
 

@@ -42,13 +42,16 @@ class Feed:
             self._kept.popleft()
         taken, count, size, at = [], 0, 0, offset
         index = 0
-        while count < max_records and size < READ_BYTES and self._reaches(index):
+        cut = False
+        while count < max_records and size < READ_BYTES and not cut and self._reaches(index):
             records, following = self._kept[index]
             index += 1
             if at == offset:
                 records = _from(records, offset)
-            if count + records.num_rows > max_records:
-                records = records.slice(0, max_records - count)
+            room = min(max_records - count, _fitting(records, READ_BYTES - size))
+            cut = records.num_rows > room
+            if cut:
+                records = records.slice(0, room)
                 following = records["offset"][-1].as_py() + 1
             taken.append(records)
             count, size, at = count + records.num_rows, size + records.nbytes, following
@@ -70,6 +73,11 @@ class Feed:
 def _from(records: pa.Table, offset: int) -> pa.Table:
     offsets = records["offset"].to_numpy()
     return records.slice(int(np.searchsorted(offsets, offset)))
+
+
+def _fitting(records: pa.Table, size: int) -> int:
+    """How many have about so many bytes; one at least."""
+    return max(1, int(records.num_rows * size / max(records.nbytes, 1)))
 
 
 class BoundedLog:

@@ -64,6 +64,7 @@ def _hint(text: str) -> str:
     if "Python worker exited unexpectedly" in text:
         return (
             "It was killed, perhaps for want of memory: give the machine, or"
-            " spark.executor.memoryOverhead, more of it, or the topic more partitions."
+            " spark.executor.memoryOverhead, more of it, tasks less (history_memory_limit), or the"
+            " topic more partitions."
         )
     return ""

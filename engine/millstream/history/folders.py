@@ -19,11 +19,13 @@ _OWNER = "owner"
 class OwnFolder:
     """An empty folder among the temporary ones, until it is removed or this process ends."""
 
-    def __init__(self, kind: str) -> None:
-        """`kind`: a word that its name begins with, behind ours."""
+    def __init__(self, kind: str, beneath: Path | None = None) -> None:
+        """`kind`: a word that its name begins with, behind ours; `beneath`: a folder to make it
+        in, instead of the one for temporary files."""
         prefix = f"millstream-{kind}-"
-        _sweep(prefix)
-        self.path = Path(tempfile.mkdtemp(prefix=prefix))
+        parent = beneath or Path(tempfile.gettempdir())
+        _sweep(parent, prefix)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         unlocked = self.path / f".{_OWNER}"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -35,8 +37,8 @@ class OwnFolder:
         os.close(self._lock)
 
 
-def _sweep(prefix: str) -> None:
-    for owner in Path(tempfile.gettempdir()).glob(f"{prefix}*/{_OWNER}"):
+def _sweep(parent: Path, prefix: str) -> None:
+    for owner in parent.glob(f"{prefix}*/{_OWNER}"):
         if not _living(owner):
             shutil.rmtree(owner.parent, ignore_errors=True)
 

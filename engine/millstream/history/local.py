@@ -22,7 +22,7 @@ def run_local(run: Run, source: Source, functions: Catalogue) -> Iterator[Produc
     Rows between sub-topologies wait in memory, compressed. Raises what stops a query.
     """
     spools: dict[tuple[int, int], list[Cell]] = defaultdict(list)
-    with closing(Workspace(functions)) as workspace:
+    with closing(Workspace(functions, run.memory_limit)) as workspace:
         for stage in stages(run):
             for partition in range(stage.kind.sub.partitions):
                 cells = in_order(spools.pop((stage.kind.sub.index, partition), []))

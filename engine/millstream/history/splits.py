@@ -10,9 +10,11 @@ from typing import Any
 from millstream.kernel.compaction import Pace
 from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
+from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import places_of
 from millstream.topology.topology import SourceInput, SubTopology, Topology, lanes_of
 
+MEMORY_LIMIT = EngineSettings().history_memory_limit
 _FROM_THE_FIRST: Mapping[TopicPartition, int] = MappingProxyType({})
 AT_ONCE = Pace(piece=1 << 60)
 """A task ends with its run, so a snapshot cannot be spread over commits."""
@@ -40,6 +42,7 @@ class Run:
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
     * `changes`: tasks also hand out what they would append to their changelogs.
     * `pace`: when those who begin with a state add a snapshot of it.
+    * `memory_limit`: what DuckDB may use in each process that runs tasks, before it spills to disk.
     * `limit`: so many rows of a stream are wanted of what goes out; each task of the last
       sub-topology ends when it has made them, and reads no further.
     """
@@ -52,6 +55,7 @@ class Run:
     changes: bool = False
     pace: Pace = AT_ONCE
     limit: int | None = None
+    memory_limit: str = MEMORY_LIMIT
 
     @property
     def records(self) -> int:

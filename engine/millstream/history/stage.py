@@ -81,6 +81,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
                 run.fatal,
                 run.pace,
                 run.limit if sub is run.topology.subtopologies[-1] else None,
+                run.memory_limit,
             ),
             {
                 place: split

@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 from millstream.functions.function import Catalogue
 from millstream.history.bounded import BoundedLog, Feed
 from millstream.history.reading import PIECE_RECORDS, Piece
-from millstream.history.splits import Split
+from millstream.history.splits import MEMORY_LIMIT, Split
 from millstream.history.workspace import Workspace
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
+from millstream.kernel.problems import lacks_memory
 from millstream.log.log import Appended, TopicPartition
 from millstream.model.batch import DIFF
+from millstream.model.errors import UnavailableError
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
@@ -31,6 +33,7 @@ from millstream.topology.topology import SubTopology, lanes_of
 
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
+OUT_OF_MEMORY = "E-HISTORY-MEMORY"
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
 _FEW = replace(_SETTINGS, max_batch_records=PIECE_RECORDS)
 """Of a task that ends when it has made enough."""
@@ -64,6 +67,7 @@ class TaskKind:
     fatal: frozenset[str]
     pace: Pace
     limit: int | None = None
+    memory_limit: str = MEMORY_LIMIT
 
 
 def run_task(
@@ -77,8 +81,24 @@ def run_task(
 
     What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
     sub-topology has a changelog, what changes in the state comes too; where that is among the
-    `splits` it is replayed first. Raises what stops a query.
+    `splits` it is replayed first. Raises what stops a query; UnavailableError (code
+    E-HISTORY-MEMORY) where its memory does not suffice.
     """
+    try:
+        yield from _made(kind, partition, pieces, splits, workspace)
+    except Exception as error:
+        if lacks_memory(error):
+            raise _out_of_memory(kind, partition) from error
+        raise
+
+
+def _made(
+    kind: TaskKind,
+    partition: int,
+    pieces: Mapping[TopicPartition, Iterator[Piece]],
+    splits: Mapping[TopicPartition, Split],
+    workspace: Workspace,
+) -> Iterator[Produced]:
     made: list[Produced] = []
     failed: list[Exception] = []
     log = BoundedLog({place: Feed(given) for place, given in pieces.items()}, splits)
@@ -98,6 +118,17 @@ def run_task(
             if kind.limit is not None and outputs.rows >= kind.limit:
                 return
         yield from _handed_out(made, failed)
+
+
+def _out_of_memory(kind: TaskKind, partition: int) -> UnavailableError:
+    return UnavailableError(
+        f"Query {kind.query_id} was ended: task {partition} of its sub-topology {kind.sub.index}"
+        f" needs more than the {kind.memory_limit} of memory that DuckDB may use for it",
+        hint="Raise EngineSettings(history_memory_limit=…), millstream.history.memory.max.bytes of"
+        " a server, or --memory-limit of a pipeline; or give the topics that it reads more"
+        " partitions: each is a task.",
+        code=OUT_OF_MEMORY,
+    )
 
 
 class _Outputs:

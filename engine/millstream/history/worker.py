@@ -20,8 +20,8 @@ from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell
 from millstream.history.reading import Source
 from millstream.history.stage import Stage
-from millstream.history.task import Produced, Superseded
-from millstream.history.workspace import Workspace, lasting
+from millstream.history.task import OUT_OF_MEMORY, Produced, Superseded
+from millstream.history.workspace import Workspace, lasting, of_spark
 from millstream.log.log import Appended
 from millstream.model.errors import (
     ConflictError,
@@ -90,22 +90,23 @@ class Work:
                     count = number + 1
             for _ in cells:
                 pass
-        except UnavailableError:
-            raise
         except MillstreamError as error:
+            if isinstance(error, UnavailableError) and error.code != OUT_OF_MEMORY:
+                raise
             yield _special(FAILURE, partition, count, failure_text(error))
         yield from passed
 
     def _workspace(self) -> AbstractContextManager[Workspace]:
         builtin, own = builtin_catalogue(), self.functions
+        limit = self.stage.kind.memory_limit
         if not (own.scalar or own.aggregate or own.table):
-            return nullcontext(lasting())
+            return nullcontext(lasting(limit))
         known = Catalogue(
             builtin.scalar | own.scalar,
             builtin.aggregate | own.aggregate,
             builtin.table | own.table,
         )
-        return closing(Workspace(known))
+        return closing(Workspace(known, limit, of_spark()))
 
     def _cells(
         self, rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]

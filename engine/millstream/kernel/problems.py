@@ -66,6 +66,14 @@ def refuse_fatal(problems: Sequence[Problem], kinds: frozenset[str]) -> None:
         )
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error is, or comes from, DuckDB's that it may not use more memory."""
+    origin = error.__cause__
+    return isinstance(error, duckdb.OutOfMemoryException) or (
+        origin is not None and lacks_memory(origin)
+    )
+
+
 def stopped(error: duckdb.Error, sub: SubTopology) -> MillstreamError:
     """The error of the query when even the exact program fails."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -50,6 +50,9 @@ class EngineSettings:
     """DuckDB's threads for batch work."""
     memory_limit: str = "1GB"
     """What DuckDB may use before it spills to disk."""
+    history_memory_limit: str = "1GB"
+    """What DuckDB may use before it spills to disk, besides, for each query over history, back-fill
+    or pipeline in this process, and in each of Spark's Python workers."""
     processing_threads: int = 2
     """Threads that work on queries; each query is worked on by one of them at a time."""
     max_batch_records: int = 200_000

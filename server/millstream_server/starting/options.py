@@ -89,5 +89,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("ksql.websocket.connection.max.timeout.ms", _C, "3600000", "A websocket's life.", 864e5),
     Option("millstream.statements.max", _C, "500", "Statements of a request.", 10_000),
     Option("millstream.memory.max.bytes", _B, "1GiB", "What DuckDB may use.", 1 << 44),
+    Option(
+        "millstream.history.memory.max.bytes", _B, "1GiB", "And for each history query.", 1 << 44
+    ),
 )
 BY_NAME = {option.name: option for option in OPTIONS}

@@ -64,6 +64,7 @@ def open_database(config: ServerConfig) -> Database:
         settings=EngineSettings(
             push_buffer_bytes=PUSH_BUFFER_BYTES,
             memory_limit=f"{config.count('millstream.memory.max.bytes')}B",
+            history_memory_limit=f"{config.count('millstream.history.memory.max.bytes')}B",
         ),
         properties=dict(config.properties),
         queries_file=config.text("ksql.queries.file") or None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.history.bounded import Feed
+from millstream.history.bounded import READ_BYTES, Feed
 from millstream.history.reading import Piece, before, read_through
 from millstream.history.splits import Split
 from millstream.log.log import Fetched
@@ -35,6 +35,18 @@ def test_a_feed_joins_and_cuts_pieces() -> None:
     assert (offsets(batch), following, end) == ([0, 1, 2, 3], 4, False)
     batch, following, end = feed.read(4, 4)
     assert (offsets(batch), following, end) == ([4], 5, True)
+
+
+def test_a_feed_cuts_pieces_of_many_bytes() -> None:
+    wide = raw_batch([(None, b"v" * (READ_BYTES * 2 // 7), offset) for offset in range(10)])
+    wide = wide.set_column(0, wide.schema.field(0), pa.array(range(10), pa.int64()))
+    feed = Feed(iter([(wide.slice(0, 5), 5), (wide.slice(5), 10)]))
+    at, end, given = 0, False, list[list[int]]()
+    while not end:
+        batch, at, end = feed.read(at, 10)
+        given.append(offsets(batch))
+        assert batch.nbytes <= READ_BYTES
+    assert given == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
 def test_records_that_were_held_back_are_given_again() -> None:

@@ -90,6 +90,7 @@ def _run(
         widths_of(topology, engine.log),
         cached=planned.node.kind is SourceKind.TABLE,
         fatal=fatal_problems(session.properties),
+        memory_limit=engine.settings.history_memory_limit,
     )
     return run, timed
 

@@ -55,7 +55,15 @@ def run_of(
     yet counts as of one partition."""
     cached = topology.subtopologies[-1].root.kind is SourceKind.TABLE and caching(properties)
     widths = widths_of(topology, engine.log)
-    return Run(topology, splits, widths, cached, fatal_problems(properties), changes=True)
+    return Run(
+        topology,
+        splits,
+        widths,
+        cached,
+        fatal_problems(properties),
+        changes=True,
+        memory_limit=engine.settings.history_memory_limit,
+    )
 
 
 def on_spark(past: Past, engine: Engine, session: Session) -> bool:
