@@ -6,6 +6,7 @@ text -> substitute variables -> parse -> for each statement: plan -> write the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from millstream.service.command_log import following, issuing
 from millstream.service.command_log.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
-from millstream.service.results import Done, Result
+from millstream.service.results import Done, History, Result
 from millstream.service.session import Session
 from millstream.service.statements import (
     asserts,
@@ -41,6 +42,7 @@ from millstream.service.text import (
     parameters_for,
     parse_text,
     read_text,
+    show_statement,
     split_text,
     substituted,
 )
@@ -130,10 +132,13 @@ def execute_piece(engine: Engine, piece: Piece, session: Session) -> Result:
     """Execute one statement."""
     check_running(engine)
     try:
-        return _dispatch(engine, piece, session)
+        result = _dispatch(engine, piece, session)
     except MillstreamError as error:
         locate(error, piece.script)
         raise
+    if isinstance(result, History):
+        result.explain = partial(show_statement, piece=piece)
+    return result
 
 
 def check_running(engine: Engine) -> None:

@@ -234,6 +234,8 @@ class History:
         """How many rows were handed over."""
         self.progress = progress
         """How far each stage of the query is."""
+        self.explain: Callable[[MillstreamError], None] = lambda _error: None
+        """Called with an error that ends the query, before it is raised."""
         self._batches = batches
         self._cancel = cancel
         self._reading = threading.Lock()
@@ -241,8 +243,12 @@ class History:
 
     def next_batch(self) -> pa.Table | None:
         """The next rows, waited for; None at the end, and when the query was closed."""
-        with self._reading:
-            table = next(self._batches, None)
+        try:
+            with self._reading:
+                table = next(self._batches, None)
+        except MillstreamError as error:
+            self.explain(error)
+            raise
         self.delivered += 0 if table is None else table.num_rows
         return table
 

@@ -18,6 +18,9 @@ from millstream_parser import (
 )
 from millstream_parser import statements as s
 
+_SHOWN = 100
+"""Characters of a statement that an error shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -122,3 +125,24 @@ def locate(error: MillstreamError, script: str) -> None:
     if error.span.line <= len(lines):
         line = lines[error.span.line - 1]
         error.detail = f"{line}\n{' ' * (error.span.column - 1)}^"
+
+
+def show_statement(error: MillstreamError, piece: Piece) -> None:
+    """Have an error that came while a statement was carried out say which one it was, and where in
+    the script, unless it points at some part of it."""
+    if error.span is not None:
+        locate(error, piece.script)
+        return
+    line, place = first_line(piece.text), ""
+    where = piece.statement.span
+    if where is not None:
+        error.span = Span(where.line, where.column, where.start, where.end)
+        place = f"line {where.line}, column {where.column}: "
+    error.detail = "\n".join(part for part in (error.detail, place + line) if part)
+
+
+def first_line(text: str) -> str:
+    """The first line of a statement, shortened."""
+    lines = text.strip().splitlines() or [""]
+    short = lines[0][:_SHOWN].rstrip()
+    return short if short == text.strip() else f"{short} …"

@@ -22,6 +22,7 @@ from millstream.service.pipeline.attending import Attending
 from millstream.service.pipeline.carried import Advance, Carried, Runner
 from millstream.service.pipeline.script import apply_script
 from millstream.service.session import Session
+from millstream.service.text import first_line
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -108,10 +109,18 @@ class Pipeline:
             advance = self._carried[query_id].advance(self._runner)
         except MillstreamError as error:
             if self._carried[query_id].current:
+                self._show(error, query_id)
                 self._tell(query_id, error)
             return None
         self._told.pop(query_id, None)
         return advance
+
+    def _show(self, error: MillstreamError, query_id: str) -> None:
+        """Have an error of a query's epoch show its statement."""
+        record = self.engine.catalog.queries.get(query_id)
+        if record is not None:
+            said = (error.detail, first_line(record.statement))
+            error.detail = "\n".join(part for part in said if part)
 
     def _tell(self, query_id: str, error: MillstreamError) -> None:
         away = isinstance(error, UnavailableError)

@@ -13,7 +13,7 @@ from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything
 from millstream.history.task import Produced
 from millstream.log.log import Appended
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.service import queries
 from millstream.service.context import Context
@@ -24,7 +24,7 @@ from millstream.service.history.watch import CancelledError, Watch, Watched
 from millstream.service.session import Session
 from millstream.service.statements.definitions import unwritten
 from millstream.service.statements.persistent import Draft, draft
-from millstream.service.text import Piece
+from millstream.service.text import Piece, show_statement
 from millstream_parser import statements as s
 
 _READ = "read"
@@ -46,7 +46,11 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     run, width = _run_of(made, engine)
     topics = queries.topics_of(engine, run.topology)
     with _watched(statement.name, engine, session) as watch:
-        produced = list(_produced(statement, run, engine, watch))
+        try:
+            produced = list(_produced(statement, run, engine, watch))
+        except MillstreamError as error:
+            show_statement(error, piece)
+            raise
         watch.check()
     return Filled(
         run.topology,
