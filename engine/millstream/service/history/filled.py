@@ -6,10 +6,12 @@ Why in this order: docs/adr/0016-back-fill.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from millstream.history.workspace import Workspace
 from millstream.log.identity import check_topics
 from millstream.log.log import Appended, Topic, TopicPartition
 from millstream.model.errors import ConflictError
@@ -71,6 +73,9 @@ def first_commit(engine: Engine, query_id: str, filled: Filled) -> FirstCommit:
     changes = [record for record in filled.records if record.topic in names]
     rows = [record for record in filled.records if record.topic not in names]
     if filled.replaced is not None:
-        rows = list(difference(engine.log, filled.replaced.topic, filled.width, rows))
+        limit = engine.settings.history_memory_limit
+        with closing(Workspace(engine.functions, limit)) as workspace:
+            topic = filled.replaced.topic
+            rows = list(difference(engine.log, topic, filled.width, rows, workspace))
     renamed = (replace(record, topic=names[record.topic]) for record in changes)
     return FirstCommit(query_id, (*rows, *renamed), filled.positions)

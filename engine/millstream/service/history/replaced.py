@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from millstream.history.reading import all_records
 from millstream.history.splits import whole
+from millstream.history.workspace import Workspace
 from millstream.log.log import Appended, Log
 from millstream.model.batch import NO_RECORDS, RAW_SCHEMA
 
@@ -39,7 +39,11 @@ class Replaced:
 
 
 def difference(
-    log: Log[pa.Table], topic: str, width: int, made: Sequence[Appended[pa.Table]]
+    log: Log[pa.Table],
+    topic: str,
+    width: int,
+    made: Sequence[Appended[pa.Table]],
+    workspace: Workspace,
 ) -> Iterator[Appended[pa.Table]]:
     """What has to be written for a table to be what a job has made of it: a deletion, at the time
     of its last row, for each key that it has no more; of the others the last rows, unless they are
@@ -50,13 +54,13 @@ def difference(
             item.batch.cast(RAW_SCHEMA) for item in made if (item.topic, item.partition) == place
         ]
         new = pa.concat_tables([NO_RECORDS, *own])
-        rows = _changed(all_records(log, split), new)
+        rows = _changed(all_records(log, split), new, workspace)
         if rows.num_rows:
             yield Appended(*place, rows, rows.num_rows, rows.nbytes)
 
 
-def _changed(there: pa.Table, made: pa.Table) -> pa.Table:
-    with duckdb.connect(":memory:") as con:
+def _changed(there: pa.Table, made: pa.Table, workspace: Workspace) -> pa.Table:
+    with workspace.store() as store, store.cursor() as con:
         for name, rows in (("there_rows", there), ("made_rows", made)):
             numbered = rows.select(["key", "value"])
             con.register(name, numbered.append_column("n", pa.array(np.arange(rows.num_rows))))
