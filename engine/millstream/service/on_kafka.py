@@ -61,7 +61,7 @@ def open_kafka_engine(
         log = KafkaLog(servers, namespace=namespace, settings=client, membership=membership)
         failed.callback(log.close)
         identity = _identity(log, settings.command_topic)
-        store = Store.open(state, threads=settings.threads)
+        store = Store.open(state, threads=settings.threads, memory_limit=settings.memory_limit)
         failed.callback(store.close)
         if not store.claim(identity):
             raise CorruptionError(

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.batch import PART
-from millstream.model.errors import CorruptionError, UnavailableError
+from millstream.model.errors import CorruptionError, StatementError, UnavailableError
 from millstream.operators.program import StateTable
 from millstream.state.tables import (
     DELETED,
@@ -70,15 +70,22 @@ class Store:
         )
 
     @staticmethod
-    def open(path: str | Path, *, threads: int = 1) -> Store:
+    def open(path: str | Path, *, threads: int = 1, memory_limit: str | None = None) -> Store:
         """Open or create the state database at `path`, or one in memory for ":memory:".
 
-        `threads` is what one statement may use; processing threads bring their own.
+        `threads` is what one statement may use; processing threads bring their own. What has no
+        room within `memory_limit` ("2GB"; None: most of the machine's) goes to a folder beside
+        the file. StatementError when that is no size.
         """
         root = duckdb.connect(":memory:", config=_SECURE)
         try:
             root.execute(f"SET threads = {threads}")
             literal = str(path).replace("'", "''")
+            if memory_limit is not None:
+                size = memory_limit.replace("'", "''")
+                root.execute(f"SET memory_limit = '{size}'")
+            if str(path) != ":memory:":
+                root.execute(f"SET temp_directory = '{literal}.tmp'")
             root.execute(f"ATTACH '{literal}' AS state")
             # In this order: afterwards neither files nor settings can be reached any more.
             root.execute("SET enable_external_access = false")
@@ -89,6 +96,14 @@ class Store:
                 f"the state database {path} could not be opened",
                 detail=str(error),
                 hint="close the other process that uses it, or check the disk",
+            ) from error
+        except duckdb.ParserException as error:
+            root.close()
+            raise StatementError(
+                f"the state database {path} cannot be opened with memory_limit {memory_limit!r}",
+                detail=str(error),
+                hint="give a size such as '2GB'",
+                code="E-CONFIG",
             ) from error
         except duckdb.Error as error:
             root.close()

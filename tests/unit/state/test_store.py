@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from millstream.model.errors import StatementError
 from millstream.operators.program import StateTable
 from millstream.state.store import Session, Store
 
@@ -130,3 +131,21 @@ def test_many_rows_are_replaced_deleted_and_added_at_once(store: Store) -> None:
     writing.upsert("counts", counts(*((0, key, 0) for key in range(1, 2501)), deleted=True))
     writing.commit({})
     assert rows(store) == [(0, key, 1) for key in range(2501, 4001)]
+
+
+def test_what_has_no_room_goes_to_a_folder_beside_the_file(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "state.db", memory_limit="64MB") as store:
+        cursor = store.cursor()
+        cursor.execute(
+            "CREATE TEMP TABLE t AS SELECT i, md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS x"
+            " FROM range(2_000_000) r(i)"
+        )
+        assert any((tmp_path / "state.db.tmp").iterdir())
+        assert cursor.sql("SELECT count(*), max(i) FROM t").fetchall() == [(2_000_000, 1_999_999)]
+        cursor.close()
+    assert not (tmp_path / "state.db.tmp").exists()
+
+
+def test_a_limit_that_is_no_size(tmp_path: Path) -> None:
+    with pytest.raises(StatementError, match="memory_limit 'much'"):
+        Store.open(tmp_path / "state.db", memory_limit="much")
