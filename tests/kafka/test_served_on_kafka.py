@@ -46,7 +46,9 @@ def test_a_session_over_http(servers: str) -> None:
         query_id = created[0]["commandStatus"]["queryId"]
         (ended,) = ksql(f"TERMINATE {query_id};")
         assert ended["commandStatus"]["status"] == "SUCCESS"
-        assert client.get("/status/table/TOTALS/create").json()["queryId"] == query_id
+        told = client.get("/status/table/TOTALS/create")
+        assert told.status_code == 200, told.text
+        assert told.json()["queryId"] == query_id
         assert client.post("/ksql/terminate", json={"deleteTopicList": [".*"]}).status_code == 200
 
 

@@ -31,6 +31,9 @@ class Given:
         self._pieces = list(pieces)
         self._pause = threading.Event()
 
+    def give(self, *pieces: pa.Table | News) -> None:
+        self._pieces += pieces
+
     def assign(self, places: Sequence[TopicPartition]) -> None:
         self.assigned += [place.offset for place in places]
 
@@ -112,3 +115,24 @@ def test_who_has_come_to_the_end_is_left_alone(opened: Opened) -> None:
     while only.takes < before + 100:
         assert made.read(*PLACE, 6, 9).end
     assert not only.closed
+
+
+def test_two_threads_read_a_partition_from_different_places(opened: Opened) -> None:
+    first, other = Given(), Given(records(5), News(END, 6))
+    made = opened(first, other, written=6)
+    found: dict[int, list[int]] = {}
+
+    def reading(offset: int) -> None:
+        batch = made.wait_and_read(*PLACE, offset, 9).batch
+        found[offset] = batch["offset"].to_pylist()
+
+    condition: Any = made._news
+    threads = [threading.Thread(target=reading, args=(offset,)) for offset in (0, 5)]
+    for count, thread in enumerate(threads, 1):
+        thread.start()
+        while len(condition._waiters) < count:
+            first._pause.wait(0.001)
+    first.give(records(0, 5), News(END, 6))
+    for thread in threads:
+        thread.join()
+    assert found == {0: [0, 5], 5: [5]}

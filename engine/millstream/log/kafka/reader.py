@@ -64,6 +64,8 @@ class KafkaReader:
         self._retired: set[Place] = set()
         """Places that the consumer of now was assigned and is no more."""
         self._paused: set[Place] = set()
+        self._busy: set[Place] = set()
+        """What somebody waits for records of."""
         self._anew = False
         self._patience = STALL_SECONDS
         self._renewed = 0.0
@@ -86,8 +88,19 @@ class KafkaReader:
     def wait_and_read(
         self, topic: str, partition: int, offset: int, max_records: int
     ) -> Fetched[pa.Table]:
-        """`max_records` from `offset` on; fewer at the end, or if they are large."""
-        return self._checked_read((topic, partition), offset, max_records, REQUEST_SECONDS)
+        """`max_records` from `offset` on; fewer at the end, or if they are large. For any thread:
+        one that reads the same partition from elsewhere would take the consumer away."""
+        place = (topic, partition)
+        with self._news:
+            if not self._news.wait_for(lambda: place not in self._busy, REQUEST_SECONDS):
+                raise _silence(place, offset)
+            self._busy.add(place)
+        try:
+            return self._checked_read(place, offset, max_records, REQUEST_SECONDS)
+        finally:
+            with self._news:
+                self._busy.discard(place)
+                self._news.notify_all()
 
     def ready(self, positions: Mapping[Place, int]) -> int:
         """What has come for all partitions, those read last included."""
