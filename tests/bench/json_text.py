@@ -1,6 +1,6 @@
-"""What cutting JSON costs with compiled code and with numpy: CPU seconds for a million records.
+"""What JSON costs with compiled code and without: CPU seconds for a million records.
 
-python -m tests.bench.json_cut [--records 1000000]
+python -m tests.bench.json_text [--records 1000000]
 """
 
 from __future__ import annotations

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_SECONDS = 900.0
-"""A busy machine, a bounced broker, a transaction to be given up and Spark's start all take their
-time."""
-FINISH_SECONDS = 900.0
+PATIENCE_SECONDS = 300.0
+"""A busy machine, a bounced broker and a transaction to be given up all take their time."""
+FINISH_SECONDS = 600.0
 TELLING_SECONDS = 1.0
 WORKLOAD = "tests.crash.kafka_workload"
 _MARKS = frozenset(
