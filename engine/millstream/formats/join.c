@@ -1,5 +1,5 @@
 /* Records of JSON joined from the columns of their fields, as json_text.py has DuckDB do it. Called
-   by json_joined.py; knows nothing of Python. */
+   by json_join.py; knows nothing of Python. */
 
 #include <stdint.h>
 #include <string.h>

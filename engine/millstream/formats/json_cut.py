@@ -23,6 +23,7 @@ from millstream.formats.library import compiled_formats
 from millstream.model.physical import arrow_type
 from millstream.model.types import BYTES, DATE, STRING, TIME, TIMESTAMP, SqlType
 
+Mask = npt.NDArray[np.bool_]
 _SLICE_ROWS = 4096
 """So many records at a time: what is found of them stays in the processor's cache."""
 _CARRIED: Mapping[SqlType, pa.DataType] = {
@@ -75,10 +76,11 @@ def _typed(library: ctypes.CDLL, found: json_scan.Found, field: FlatField) -> pa
     assert field.type is not None
     target = _target(field, field.type)
     if found.numbers is not None:
-        others = pa.array((), pa.string())
+        values, absent = found.numbers, found.absent
         if found.odd is not None:
             others = _proved(json_scan.texts(library, found.only(found.odd)), field)
-        return _whole(found.numbers, found.odd, others, found.absent, target)
+            absent = _corrected(values, found.odd, others, absent)
+        return pa.array(values, mask=absent).cast(target)
     texts = json_scan.texts(library, found)
     if field.type is STRING:
         return texts
@@ -93,20 +95,16 @@ def _target(field: FlatField, sql_type: SqlType) -> pa.DataType:
     return _CARRIED.get(sql_type) or arrow_type(sql_type)
 
 
-def _whole(
-    values: npt.NDArray[np.int64],
-    odd: npt.NDArray[np.bool_] | None,
-    others: pa.Array,
-    absent: npt.NDArray[np.bool_] | None,
-    target: pa.DataType,
-) -> pa.Array:
-    """Numbers, of which `others` are the odd ones as texts."""
-    if odd is not None:
-        read = _carried(others, pa.int64())
-        values[odd] = read.fill_null(0).to_numpy()
-        absent = np.zeros(len(values), np.bool_) if absent is None else absent
-        absent[odd] = read.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(values, mask=absent).cast(target)
+def _corrected(
+    values: npt.NDArray[np.int64], odd: Mask, others: pa.Array, absent: Mask | None
+) -> Mask:
+    """Puts the numbers that are odd, whose texts are `others`, among the values; which of these
+    are absent."""
+    read = _carried(others, pa.int64())
+    values[odd] = read.fill_null(0).to_numpy()
+    absent = np.zeros(len(values), np.bool_) if absent is None else absent
+    absent[odd] = read.is_null().to_numpy(zero_copy_only=False)
+    return absent
 
 
 def _cut_by_numpy(text: pa.Array, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
@@ -159,7 +157,7 @@ def _read(
     if fine.all():
         return pa.array(values).cast(target)
     others = _texts(piece, begin[~fine], end[~fine], field)
-    return _whole(values, ~fine, others, None, target)
+    return pa.array(values, mask=_corrected(values, ~fine, others, None)).cast(target)
 
 
 def _read_texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Array:

@@ -1,5 +1,5 @@
 /* Where the values of flat JSON records lie, and the whole numbers among them: what json_places.py and
-   json_digits.py find with numpy, in one pass. Called by json_compiled.py; knows nothing of Python. */
+   json_digits.py find with numpy, in one pass. Called by json_scan.py; knows nothing of Python. */
 
 #include <stdint.h>
 #include <string.h>

@@ -84,21 +84,6 @@ def run_task(
     `splits` it is replayed first. Raises what stops a query; UnavailableError (code
     E-HISTORY-MEMORY) where its memory does not suffice.
     """
-    try:
-        yield from _made(kind, partition, pieces, splits, workspace)
-    except Exception as error:
-        if lacks_memory(error):
-            raise _out_of_memory(kind, partition) from error
-        raise
-
-
-def _made(
-    kind: TaskKind,
-    partition: int,
-    pieces: Mapping[TopicPartition, Iterator[Piece]],
-    splits: Mapping[TopicPartition, Split],
-    workspace: Workspace,
-) -> Iterator[Produced]:
     made: list[Produced] = []
     failed: list[Exception] = []
     log = BoundedLog({place: Feed(given) for place, given in pieces.items()}, splits)
@@ -107,7 +92,7 @@ def _made(
         _SETTINGS if kind.limit is None else _FEW,
         lambda _, problems: made.extend(problems),
     )
-    with workspace.store() as store, _closing(instance):
+    with _within_memory(kind, partition), workspace.store() as store, _closing(instance):
         pace = kind.pace if (kind.sub.changelog, partition) in splits else _NO_SNAPSHOTS
         kernel = _kernel(kind, store, workspace.functions, pace)
         outputs = _Outputs(kernel, kind.sub.changelog, partition, made)
@@ -120,15 +105,23 @@ def _made(
         yield from _handed_out(made, failed)
 
 
-def _out_of_memory(kind: TaskKind, partition: int) -> UnavailableError:
-    return UnavailableError(
-        f"Query {kind.query_id} was ended: task {partition} of its sub-topology {kind.sub.index}"
-        f" needs more than the {kind.memory_limit} of memory that DuckDB may use for it",
-        hint="Raise EngineSettings(history_memory_limit=…), millstream.history.memory.max.bytes of"
-        " a server, or --memory-limit of a pipeline; or give the topics that it reads more"
-        " partitions: each is a task.",
-        code=OUT_OF_MEMORY,
-    )
+@contextmanager
+def _within_memory(kind: TaskKind, partition: int) -> Iterator[None]:
+    """Say of a task whose memory does not suffice that this is so."""
+    try:
+        yield
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        raise UnavailableError(
+            f"Query {kind.query_id} was ended: task {partition} of its sub-topology"
+            f" {kind.sub.index} needs more than the {kind.memory_limit} of memory that DuckDB may"
+            " use for it",
+            hint="Raise EngineSettings(history_memory_limit=…), millstream.history.memory.max.bytes"
+            " of a server, or --memory-limit of a pipeline; or give the topics that it reads more"
+            " partitions: each is a task.",
+            code=OUT_OF_MEMORY,
+        ) from error
 
 
 class _Outputs:

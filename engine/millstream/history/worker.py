@@ -23,15 +23,7 @@ from millstream.history.stage import Stage
 from millstream.history.task import OUT_OF_MEMORY, Produced, Superseded
 from millstream.history.workspace import Workspace, lasting, of_spark
 from millstream.log.log import Appended
-from millstream.model.errors import (
-    ConflictError,
-    CorruptionError,
-    FencedError,
-    MillstreamError,
-    RecordError,
-    StatementError,
-    UnavailableError,
-)
+from millstream.model.errors import KINDS, MillstreamError, UnavailableError
 from millstream.model.moments import NEVER
 from millstream.model.problem import Problem
 
@@ -49,15 +41,6 @@ SCHEMA = pa.schema(
 START, PROBLEM, FAILURE, SUPERSEDED = "", "$problem", "$failure", "$superseded"
 """In the place of a topic: the first row of a task (before all others when rows are sorted), a row
 that was no use, what ended a task, word of a snapshot."""
-KINDS = (
-    StatementError,
-    ConflictError,
-    RecordError,
-    UnavailableError,
-    FencedError,
-    CorruptionError,
-)
-"""Of errors that a task may end with."""
 IN_ORDER = ("moment", "topic", "sender", "number")
 """By these the rows of a task are sorted."""
 

@@ -95,3 +95,14 @@ class CorruptionError(MillstreamError):
     """Bytes of ours that cannot be read back."""
 
     code = "E-INTERNAL-CORRUPT"
+
+
+KINDS = (
+    StatementError,
+    ConflictError,
+    RecordError,
+    UnavailableError,
+    FencedError,
+    CorruptionError,
+)
+"""Those that a process can tell another one of by name."""

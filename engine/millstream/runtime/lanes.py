@@ -62,13 +62,15 @@ class Lanes(Generic[Batch]):
         before, be its rows later ones or not. `behind`: what was not read to its end."""
         for topic, task in product(self._spec.lanes, tasks):
             first = (topic, task)
+            read = buffer.get(first)
+            if read is None or not (read.count or first in behind):
+                continue
             others = [
                 place
                 for place in self._apart(topic, task)
                 if place in buffer and buffer[place].count
             ]
-            read = buffer.get(first)
-            if others and read is not None and (read.count or first in behind):
+            if others:
                 for place in others:
                     del buffer[place]
                 buffer[first] = replace(read, end=False)

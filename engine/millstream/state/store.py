@@ -15,7 +15,12 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.batch import PART
-from millstream.model.errors import CorruptionError, StatementError, UnavailableError
+from millstream.model.errors import (
+    CorruptionError,
+    MillstreamError,
+    StatementError,
+    UnavailableError,
+)
 from millstream.operators.program import StateTable
 from millstream.state.tables import (
     DELETED,
@@ -90,28 +95,9 @@ class Store:
             # In this order: afterwards neither files nor settings can be reached any more.
             root.execute("SET enable_external_access = false")
             root.execute("SET lock_configuration = true")
-        except duckdb.IOException as error:
-            root.close()
-            raise UnavailableError(
-                f"the state database {path} could not be opened",
-                detail=str(error),
-                hint="close the other process that uses it, or check the disk",
-            ) from error
-        except duckdb.ParserException as error:
-            root.close()
-            raise StatementError(
-                f"the state database {path} cannot be opened with memory_limit {memory_limit!r}",
-                detail=str(error),
-                hint="give a size such as '2GB'",
-                code="E-CONFIG",
-            ) from error
         except duckdb.Error as error:
             root.close()
-            raise CorruptionError(
-                f"the state database {path} is not readable",
-                detail=str(error),
-                hint="move it away; the state is rebuilt from the changelogs",
-            ) from error
+            raise _not_opened(path, memory_limit, error) from error
         return Store(root, "state")
 
     def claim(self, identity: str) -> bool:
@@ -335,3 +321,25 @@ class Session:
         """Roll back and close; idempotent."""
         self._open = False
         self.connection.close()
+
+
+def _not_opened(path: str | Path, memory_limit: str | None, error: duckdb.Error) -> MillstreamError:
+    match error:
+        case duckdb.IOException():
+            return UnavailableError(
+                f"the state database {path} could not be opened",
+                detail=str(error),
+                hint="close the other process that uses it, or check the disk",
+            )
+        case duckdb.ParserException():
+            return StatementError(
+                f"the state database {path} cannot be opened with memory_limit {memory_limit!r}",
+                detail=str(error),
+                hint="give a size such as '2GB'",
+                code="E-CONFIG",
+            )
+    return CorruptionError(
+        f"the state database {path} is not readable",
+        detail=str(error),
+        hint="move it away; the state is rebuilt from the changelogs",
+    )

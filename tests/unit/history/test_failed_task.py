@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.history.worker import FAILURE, KINDS, failure_text, produced
-from millstream.model.errors import MillstreamError
+from millstream.history.worker import FAILURE, failure_text, produced
+from millstream.model.errors import KINDS, MillstreamError
 
 
 @pytest.mark.parametrize("kind", [MillstreamError, *KINDS])
