@@ -14,7 +14,7 @@ from millstream import Database, History, udf
 from millstream.history.session import available
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
-from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.pipeline.pipeline import open_pipeline
@@ -91,7 +91,7 @@ def test_a_query_of_a_pipeline_that_fails_is_shown(tmp_path: Path) -> None:
         send(pipeline.engine)
         assert not list(pipeline.epoch())
     (error,) = failed
-    assert "CREATE STREAM gone AS SELECT" in error.detail
+    assert "line 2, column 1: CREATE STREAM gone AS SELECT" in error.detail
 
 
 def test_a_worker_without_enough_memory_ends_one_query(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_worker_without_enough_memory_ends_one_query(tmp_path: Path) -> None:
         send(db.engine, 60_000)
         found = db.execute("SELECT k, COUNT(*) FROM s GROUP BY k;")
         assert isinstance(found, History)
-        with pytest.raises(UnavailableError, match="task 0 of its sub-topology 0") as raised:
+        with pytest.raises(StatementError, match="task 0 of its sub-topology 0") as raised:
             found.fetchall()
         assert raised.value.code == "E-HISTORY-MEMORY" and "16MB" in raised.value.message
         assert "line 1, column 1: SELECT k, COUNT(*) FROM s GROUP BY k" in raised.value.detail

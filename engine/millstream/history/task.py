@@ -22,7 +22,7 @@ from millstream.kernel.kernel import DuckKernel
 from millstream.kernel.problems import lacks_memory
 from millstream.log.log import Appended, TopicPartition
 from millstream.model.batch import DIFF
-from millstream.model.errors import UnavailableError
+from millstream.model.errors import StatementError
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
@@ -33,7 +33,6 @@ from millstream.topology.topology import SubTopology, lanes_of
 
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
-OUT_OF_MEMORY = "E-HISTORY-MEMORY"
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
 _FEW = replace(_SETTINGS, max_batch_records=PIECE_RECORDS)
 """Of a task that ends when it has made enough."""
@@ -81,8 +80,8 @@ def run_task(
 
     What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
     sub-topology has a changelog, what changes in the state comes too; where that is among the
-    `splits` it is replayed first. Raises what stops a query; UnavailableError (code
-    E-HISTORY-MEMORY) where its memory does not suffice.
+    `splits` it is replayed first. Raises what stops a query; StatementError (code E-HISTORY-MEMORY)
+    where its memory does not suffice, as that mends by itself no more than too large a result.
     """
     made: list[Produced] = []
     failed: list[Exception] = []
@@ -113,14 +112,14 @@ def _within_memory(kind: TaskKind, partition: int) -> Iterator[None]:
     except Exception as error:
         if not lacks_memory(error):
             raise
-        raise UnavailableError(
+        raise StatementError(
             f"Query {kind.query_id} was ended: task {partition} of its sub-topology"
             f" {kind.sub.index} needs more than the {kind.memory_limit} of memory that DuckDB may"
             " use for it",
             hint="Raise EngineSettings(history_memory_limit=…), millstream.history.memory.max.bytes"
             " of a server, or --memory-limit of a pipeline; or give the topics that it reads more"
             " partitions: each is a task.",
-            code=OUT_OF_MEMORY,
+            code="E-HISTORY-MEMORY",
         ) from error
 
 

@@ -20,7 +20,7 @@ from millstream.functions.function import Catalogue
 from millstream.history.exchange import Cell
 from millstream.history.reading import Source
 from millstream.history.stage import Stage
-from millstream.history.task import OUT_OF_MEMORY, Produced, Superseded
+from millstream.history.task import Produced, Superseded
 from millstream.history.workspace import Workspace, lasting, of_spark
 from millstream.log.log import Appended
 from millstream.model.errors import KINDS, MillstreamError, UnavailableError
@@ -73,9 +73,9 @@ class Work:
                     count = number + 1
             for _ in cells:
                 pass
+        except UnavailableError:
+            raise
         except MillstreamError as error:
-            if isinstance(error, UnavailableError) and error.code != OUT_OF_MEMORY:
-                raise
             yield _special(FAILURE, partition, count, failure_text(error))
         yield from passed
 

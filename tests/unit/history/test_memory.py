@@ -16,10 +16,10 @@ from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.rounds import in_round, run_in_rounds
 from millstream.history.splits import Run
-from millstream.history.task import OUT_OF_MEMORY, Produced
+from millstream.history.task import Produced
 from millstream.history.workspace import Workspace, of_spark
 from millstream.log.log import Appended
-from millstream.model.errors import UnavailableError
+from millstream.model.errors import StatementError
 from millstream.topology.split import mixed
 from tests.properties.pipeline import Pipeline
 from tests.spark.final import Record, made
@@ -88,10 +88,10 @@ def by_workers(run: Run, live: Pipeline) -> Iterator[Produced]:
 def test_a_task_that_needs_more_ends_its_query_alone(runner: Runner) -> None:
     large, small = latest(24_000), latest(800)
     run = replace(run_of(large), memory_limit=TOO_LITTLE)
-    with pytest.raises(UnavailableError) as raised:
+    with pytest.raises(StatementError) as raised:
         list(runner(run, large))
     error = raised.value
-    assert error.code == OUT_OF_MEMORY
+    assert error.code == "E-HISTORY-MEMORY"
     assert "Query Q " in error.message and "task 0 of its sub-topology 0" in error.message
     assert TOO_LITTLE in error.message and "history_memory_limit" in error.hint
     assert list(runner(replace(run_of(small), memory_limit=TOO_LITTLE), small))

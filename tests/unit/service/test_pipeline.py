@@ -15,9 +15,12 @@ from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run
 from millstream.history.task import Produced
+from millstream.log.log import Appended
+from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
+from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from millstream.service.pipeline.pipeline import Pipeline, in_order, open_pipeline
 from millstream.service.session import Session
@@ -25,6 +28,7 @@ from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_backfilling import PEOPLE, QUERIES, fill, rows
 
 COUNTS = QUERIES["rows that move"].format("")
+LATEST = "CREATE TABLE large AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;"
 DOUBTFUL = "SET 'ksql.fail.on.deserialization.error' = 'true';"
 
 
@@ -169,6 +173,31 @@ def test_a_query_that_fails_harms_only_itself(tmp_path: Path) -> None:
         db.execute(fill_orders)
         assert [done.query_id for done in pipeline.epoch()] == ["CTAS_O_1"]
         assert len(told) == 1
+
+
+def test_a_query_that_needs_too_much_memory_is_not_tried_again(tmp_path: Path) -> None:
+    told: list[MillstreamError] = []
+    pipeline = open_pipeline(
+        str(tmp_path / "shop.db"),
+        script(tmp_path, ORDERS, f"\n{LATEST}"),
+        lambda _, error: told.append(error),
+        settings=EngineSettings(history_memory_limit="16MB"),
+        properties=EARLIEST,
+    )
+    with closing(pipeline):
+        send(pipeline.engine, 30_000)
+        assert not list(pipeline.epoch()) and not list(pipeline.epoch())
+        assert pipeline.stopped == {"CTAS_LARGE_1"} and not pipeline.waiting
+    (error,) = told
+    assert error.code == "E-HISTORY-MEMORY"
+    assert "line 2, column 1: CREATE TABLE large" in error.detail
+
+
+def send(engine: Engine, count: int) -> None:
+    """Orders whose keys are long, each another one."""
+    value = b'{"ITEM":"x","AMOUNT":1}'
+    batch = raw_batch([(b"%0600d" % number, value, number) for number in range(count)])
+    engine.log.writer("producer").append([Appended("orders", 0, batch, count)])
 
 
 def test_a_query_that_has_to_wait_is_tried_again(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ from millstream.service.database import open_log_engine
 from millstream.service.engine import Engine
 from millstream.service.pipeline.attending import Attending
 from millstream.service.pipeline.carried import Advance, Carried, Runner
-from millstream.service.pipeline.script import apply_script
+from millstream.service.pipeline.script import Script, apply_script, show_query
 from millstream.service.session import Session
-from millstream.service.text import first_line
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -38,9 +37,11 @@ class Pipeline:
     takes what nobody has, and gives it away behind the running epoch when an instance comes.
     """
 
-    def __init__(self, engine: Engine, runner: Runner, failed: Failed) -> None:
-        """`failed`: called with each query that stops, or has to wait, and its error; once for
-        the same error in epoch after epoch."""
+    def __init__(
+        self, engine: Engine, runner: Runner, failed: Failed, script: Script = MappingProxyType({})
+    ) -> None:
+        """`failed`: called with each query that stops, or has to wait, and its error, which shows
+        where in the script the query is; once for the same error in epoch after epoch."""
         self.engine = engine
         self.stopped: set[str] = set()
         """The queries that go no further: trying again does not mend them."""
@@ -48,6 +49,7 @@ class Pipeline:
         """Those that the last epoch has left for the next one."""
         self._runner = runner
         self._failed = failed
+        self._script = script
         self._told: dict[str, str] = {}
         self._carried: dict[str, Carried] = {}
         self._attending = Attending(engine, lambda: tuple(self._carried.values()))
@@ -109,18 +111,13 @@ class Pipeline:
             advance = self._carried[query_id].advance(self._runner)
         except MillstreamError as error:
             if self._carried[query_id].current:
-                self._show(error, query_id)
+                record = self.engine.catalog.queries.get(query_id)
+                if record is not None:
+                    show_query(error, record.statement, self._script)
                 self._tell(query_id, error)
             return None
         self._told.pop(query_id, None)
         return advance
-
-    def _show(self, error: MillstreamError, query_id: str) -> None:
-        """Have an error of a query's epoch show its statement."""
-        record = self.engine.catalog.queries.get(query_id)
-        if record is not None:
-            said = (error.detail, first_line(record.statement))
-            error.detail = "\n".join(part for part in said if part)
 
     def _tell(self, query_id: str, error: MillstreamError) -> None:
         away = isinstance(error, UnavailableError)
@@ -172,7 +169,7 @@ def open_pipeline(
         settings = replace(settings, spark_master=master)
     engine = open_log_engine(path, kafka, service_id, kafka_settings, sharing, settings, functions)
     try:
-        apply_script(engine, script, session)
+        applied = apply_script(engine, script, session)
         if master is not None:
             # Whoever has no Spark is to hear of it before there is anything to do.
             engine.history.on_spark.start()
@@ -180,7 +177,7 @@ def open_pipeline(
         engine.close()
         raise
     runner = partial(_here if master is None else _on_spark, engine)
-    return Pipeline(engine, runner, failed)
+    return Pipeline(engine, runner, failed, applied)
 
 
 def _here(engine: Engine, run: Run) -> Iterator[Produced]:
