@@ -88,6 +88,14 @@ def check_once(name: str, wanted: Iterable[int], got: Iterable[int]) -> list[str
     return problems
 
 
+def check_places(name: str, records: Iterable[Record]) -> list[str]:
+    """Where what is there more than once lies: one after the other, or in transactions apart."""
+    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for record in records:
+        places[record.number("N")].append((record.partition, record.offset))
+    return [f"{name}: {n} is at {at}" for n, at in places.items() if len(at) > 1]
+
+
 def check_order(
     name: str, sequences: Mapping[object, list[int]], places: Mapping[int, tuple[object, int]]
 ) -> list[str]:
@@ -121,6 +129,7 @@ def check_stream(
         if record.key != wanted:
             problems.append(f"{name}: {number} has key {record.key} instead of {wanted}")
     problems += check_once(name, expected, (r.number("N") for r in topics[name]))
+    problems += check_places(name, topics[name])
     homes = {(record.key, record.partition) for record in topics[name]}
     homes_of = Counter(owner for owner, _ in homes)
     problems += [f"{name}: {k} is in {many} partitions" for k, many in homes_of.items() if many > 1]
@@ -218,12 +227,17 @@ def read(servers: str, names: Iterable[str], *, settled: bool = True) -> dict[st
     )
     found: dict[str, list[Record]] = {name: [] for name in names}
     open_places = {place for place, end in ends.items() if end}
+    following: dict[tuple[str, int], int] = defaultdict(int)
     consumer.assign([TopicPartition(*place, 0) for place in open_places])
     while open_places:
         for message in consumer.consume(5000, 1.0):
             place = (message.topic() or "", message.partition() or 0)
             error, offset = message.error(), message.offset() or 0
             if error is None:
+                # The client may hand out a record again when a leader has moved.
+                if offset < following[place]:
+                    continue
+                following[place] = offset + 1
                 record = parsed(place[1], offset, message.key(), message.value())
                 found[place[0]].append(record)
             elif error.code() != KafkaError._PARTITION_EOF:

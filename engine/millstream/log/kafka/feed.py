@@ -29,7 +29,12 @@ class Feed:
         self._stuck = (-1, 0.0)
 
     def add(self, piece: pa.Table) -> None:
-        """Records that follow; `next` moves behind them."""
+        """Records that follow; `next` moves behind them. What has come before is left out,
+        whatever the client hands out: no record is processed twice."""
+        if piece["offset"][0].as_py() < self.next:
+            piece = piece.slice(int(np.searchsorted(piece["offset"].to_numpy(), self.next)))
+            if not piece.num_rows:
+                return
         self._pieces.append(piece)
         self._count(piece, 1)
         self.next = piece["offset"][-1].as_py() + 1

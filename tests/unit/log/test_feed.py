@@ -1,0 +1,45 @@
+"""A feed holds each record once, whatever a client hands out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from millstream.log.kafka.feed import Feed
+from millstream.model.batch import raw_batch
+
+
+def records(*offsets: int) -> pa.Table:
+    batch = raw_batch([(b"k", b"v", 0) for _ in offsets])
+    at = batch.schema.get_field_index("offset")
+    return batch.set_column(at, "offset", pa.array(offsets, pa.int64()))
+
+
+@pytest.mark.parametrize(
+    ("again", "held", "following"),
+    [
+        ((3, 4), [3, 4, 6], 7),
+        ((4, 6), [3, 4, 6], 7),
+        ((3, 4, 6, 7, 9), [3, 4, 6, 7, 9], 10),
+        ((6, 8), [3, 4, 6, 8], 9),
+        ((5,), [3, 4, 6], 7),
+    ],
+)
+def test_what_has_come_before_is_left_out(
+    again: tuple[int, ...], held: list[int], following: int
+) -> None:
+    feed = Feed(3)
+    feed.add(records(3, 4, 6))
+    feed.add(records(*again))
+    assert feed.first(100)["offset"].to_pylist() == held
+    assert (feed.count, feed.next) == (len(held), following)
+
+
+def test_what_lies_before_the_position_or_the_end_is_left_out() -> None:
+    feed = Feed(3)
+    feed.add(records(1, 2, 3))
+    assert feed.first(100)["offset"].to_pylist() == [3]
+    feed.pass_to(4)
+    feed.reach(8)
+    feed.add(records(7, 8))
+    assert feed.first(100)["offset"].to_pylist() == [8]
