@@ -155,8 +155,12 @@ def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
     Only for a cluster on other machines Spark's driver listens where others reach it, as Spark's
     own configuration says. Within one process it makes a secret of its own, so that no other user
     of the machine can talk to its ports; of a cluster, all have to be told theirs.
+
+    What the JVM of the driver does for us, it does for seconds, and most of it once: compiling that
+    twice, as Java does by itself, costs more than it gains. Users' own options of it stay.
     """
     ours = {
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.memory": settings.driver_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

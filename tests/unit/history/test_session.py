@@ -64,6 +64,15 @@ def test_nothing_listens_to_others(tmp_path: Path) -> None:
     assert options["spark.driver.memory"] == "3g"
 
 
+def test_own_options_of_the_jvm_stand_beside_ours(tmp_path: Path) -> None:
+    own = {"spark.driver.extraJavaOptions": "-Dhttp.proxyHost=proxy"}
+    options = options_of(SparkSettings(options=own), tmp_path)
+    assert options["spark.driver.defaultJavaOptions"] == "-XX:TieredStopAtLevel=1"
+    assert options["spark.driver.extraJavaOptions"] == own["spark.driver.extraJavaOptions"]
+    usual = SparkSettings(options={"spark.driver.defaultJavaOptions": ""})
+    assert options_of(usual, tmp_path)["spark.driver.defaultJavaOptions"] == ""
+
+
 def test_a_cluster_elsewhere_reaches_the_driver(tmp_path: Path) -> None:
     """Within a process, others of the machine are kept out; a cluster has a secret of its own."""
 
