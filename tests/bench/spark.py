@@ -5,7 +5,7 @@
 The same program through Spark, without Spark, and the same question in native Spark SQL over the
 same JSON (which drops nothing that is late: that is in its favour), in a session of its own whose
 JVM compiles as Java does by itself. What starting the session and the first answer cost is told
-apart. Each but the first is run until it is warm; the lowest counts.
+apart. Of several runs of each, the lowest counts.
 """
 
 from __future__ import annotations

@@ -79,21 +79,17 @@ def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
     return problems
 
 
-def check_once(name: str, wanted: Iterable[int], got: Iterable[int]) -> list[str]:
-    """Lost, doubled and invented numbers."""
-    expected, counted = set(wanted), Counter(got)
-    problems = [f"{name}: lost {number}" for number in sorted(expected - counted.keys())]
-    problems += [f"{name}: invented {number}" for number in sorted(counted.keys() - expected)]
-    problems += [f"{name}: {count} times {n}" for n, count in counted.items() if count > 1]
+def check_once(name: str, wanted: Iterable[int], got: Iterable[tuple[int, object]]) -> list[str]:
+    """Lost, doubled and invented numbers. `got`: each with where it is; copies one after the other
+    are of one transaction, others of several."""
+    expected = set(wanted)
+    places: dict[int, list[object]] = defaultdict(list)
+    for number, place in got:
+        places[number].append(place)
+    problems = [f"{name}: lost {number}" for number in sorted(expected - places.keys())]
+    problems += [f"{name}: invented {number}" for number in sorted(places.keys() - expected)]
+    problems += [f"{name}: {len(at)} times {n}, at {at}" for n, at in places.items() if len(at) > 1]
     return problems
-
-
-def check_places(name: str, records: Iterable[Record]) -> list[str]:
-    """Where what is there more than once lies: one after the other, or in transactions apart."""
-    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for record in records:
-        places[record.number("N")].append((record.partition, record.offset))
-    return [f"{name}: {n} is at {at}" for n, at in places.items() if len(at) > 1]
 
 
 def check_order(
@@ -128,8 +124,8 @@ def check_stream(
         wanted = source_keys[number] if key == "K" else source.value.get(key)
         if record.key != wanted:
             problems.append(f"{name}: {number} has key {record.key} instead of {wanted}")
-    problems += check_once(name, expected, (r.number("N") for r in topics[name]))
-    problems += check_places(name, topics[name])
+    got = ((record.number("N"), (record.partition, record.offset)) for record in topics[name])
+    problems += check_once(name, expected, got)
     homes = {(record.key, record.partition) for record in topics[name]}
     homes_of = Counter(owner for owner, _ in homes)
     problems += [f"{name}: {k} is in {many} partitions" for k, many in homes_of.items() if many > 1]
@@ -155,7 +151,8 @@ def check_counts(topics: Topics) -> list[str]:
             problems.append(f"counts: {group} at {c} has sum {s}, which is {number} more")
         added[group].append(number)
         count[group], total[group] = c, s
-    problems += check_once("counts", group_of, (n for numbers in added.values() for n in numbers))
+    got = ((number, group) for group, numbers in added.items() for number in numbers)
+    problems += check_once("counts", group_of, got)
     places = {
         record.number("N"): ((record.partition, record.value.get("G")), record.offset)
         for record in topics["numbers"]

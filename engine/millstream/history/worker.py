@@ -126,14 +126,14 @@ class Work:
 @cache
 def _make_lasting() -> None:
     """Count what is loaded by now as never garbage: after each task of a worker, PySpark has all of
-    its objects searched, which took a twentieth of the time of tasks of two seconds."""
+    its objects searched."""
     gc.collect()
     gc.freeze()
 
 
 def _forget_archives() -> None:
     """Leave no archive of modules open: before each task, PySpark has Python read those again that
-    are (its own among them), which took as long. What is imported from one opens it again."""
+    are, its own among them. What is imported from one opens it again."""
     for path, finder in tuple(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]

@@ -138,7 +138,12 @@ def show_statement(error: MillstreamError, piece: Piece) -> None:
     if where is not None:
         error.span = Span(where.line, where.column, where.start, where.end)
         place = f"line {where.line}, column {where.column}: "
-    error.detail = "\n".join(part for part in (error.detail, place + line) if part)
+    show_line(error, place + line)
+
+
+def show_line(error: MillstreamError, line: str) -> None:
+    """Have an error show a line behind what it shows already."""
+    error.detail = "\n".join(part for part in (error.detail, line) if part)
 
 
 def first_line(text: str) -> str:

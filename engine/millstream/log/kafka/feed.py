@@ -32,7 +32,7 @@ class Feed:
         """Records that follow; `next` moves behind them. What has come before is left out,
         whatever the client hands out: no record is processed twice."""
         if piece["offset"][0].as_py() < self.next:
-            piece = piece.slice(int(np.searchsorted(piece["offset"].to_numpy(), self.next)))
+            piece = piece.slice(_before(piece, self.next))
             if not piece.num_rows:
                 return
         self._pieces.append(piece)
@@ -65,7 +65,7 @@ class Feed:
         if self._pieces and self._pieces[0]["offset"][0].as_py() < offset:
             piece = self._pieces.popleft()
             self._count(piece, -1)
-            rest = piece.slice(int(np.searchsorted(piece["offset"].to_numpy(), offset)))
+            rest = piece.slice(_before(piece, offset))
             self._pieces.appendleft(rest)
             self._count(rest, 1)
 
@@ -80,8 +80,13 @@ class Feed:
         found = pa.concat_tables(taken) if taken else NO_RECORDS
         if before is None or before >= self.next:
             return found
-        return found.slice(0, int(np.searchsorted(found["offset"].to_numpy(), before)))
+        return found.slice(0, _before(found, before))
 
     def _count(self, piece: pa.Table, sign: int) -> None:
         self.count += sign * piece.num_rows
         self.bytes += sign * int(piece.nbytes)
+
+
+def _before(records: pa.Table, offset: int) -> int:
+    """How many of the records lie before an offset."""
+    return int(np.searchsorted(records["offset"].to_numpy(), offset))

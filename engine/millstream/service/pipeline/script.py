@@ -11,7 +11,7 @@ from millstream.service.execution import execute_piece
 from millstream.service.headless import read_queries
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
-from millstream.service.text import Piece, first_line, parse_text, show_statement
+from millstream.service.text import Piece, first_line, parse_text, show_line, show_statement
 from millstream_parser import print_statement
 from millstream_parser import statements as s
 
@@ -44,7 +44,7 @@ def show_query(error: MillstreamError, statement: str, script: Script) -> None:
     if piece is not None:
         show_statement(error, piece)
     else:
-        error.detail = "\n".join(part for part in (error.detail, first_line(statement)) if part)
+        show_line(error, first_line(statement))
 
 
 def _definitions(engine: Engine) -> frozenset[str]:
