@@ -61,7 +61,10 @@ def topology_of(
 
 
 def kernel_specs(
-    store: Store, topology: Topology, partitions: Mapping[str, int]
+    store: Store,
+    topology: Topology,
+    partitions: Mapping[str, int],
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
 ) -> tuple[KernelSpec[Any], ...]:
     """A kernel for each sub-topology. `partitions`: of its sink, at least."""
     inner = {one.name: (one.tasks, one.lanes) for one in topology.internal_topics}
@@ -76,6 +79,7 @@ def kernel_specs(
             builtin_catalogue(),
             output_partitions=tasks,
             output_lanes=lanes,
+            held=guarantee is Guarantee.EXACTLY_ONCE,
             pace=Pace(fewest=3, piece=2),
         )
         inputs = tuple(one.topic for one in sub.inputs)
@@ -127,7 +131,7 @@ class Pipeline:
     def start(self) -> None:
         """Run it, from what is committed."""
         self.store = Store.open(":memory:")
-        specs = kernel_specs(self.store, self.topology, self.partitions)
+        specs = kernel_specs(self.store, self.topology, self.partitions, self.guarantee)
         if self.apart:
             specs = tuple(replace(spec, kernel=SendingApart(spec.kernel)) for spec in specs)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}

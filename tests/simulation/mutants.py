@@ -200,7 +200,7 @@ class GreedyKernel(Through):
     def run(self, inputs: Sequence[Fetched[Any]], *, together: bool) -> RunResult[Any]:
         result: RunResult[Any] = self.inner.run(inputs, together=together)
         consumed = {(one.topic, one.partition): one.next_offset for one in inputs}
-        return RunResult(result.outputs, consumed, result.problems)
+        return replace(result, consumed=consumed)
 
 
 class RashKernel(Through):

@@ -81,6 +81,7 @@ class PureKernel:
     def run(self, inputs: Sequence[Fetched[Rows]], *, together: bool = False) -> RunResult[Rows]:
         outputs: dict[tuple[str, int], list[Any]] = {}
         consumed: dict[tuple[str, int], int] = {}
+        kept = 0
         for partition, key, payload in self._taken(inputs, consumed):
             row: tuple[Any, Any] = (key, payload)
             if self.job.count:
@@ -89,11 +90,13 @@ class PureKernel:
                 row = (key, (number, payload))
             if self.job.coalesce:
                 self.coalesced[partition][key] = row[1]
+                kept += 1
                 continue
             to = key % self.partitions if self.job.rekey else partition
             to += (partition + 1) * self.partitions if self.job.lanes and not together else 0
             outputs.setdefault((self.job.target, to), []).append(row)
-        return RunResult(tuple(appended(place, rows) for place, rows in outputs.items()), consumed)
+        made = tuple(appended(place, rows) for place, rows in outputs.items())
+        return RunResult(made, consumed, kept=kept)
 
     def _taken(
         self, inputs: Sequence[Fetched[Rows]], consumed: dict[tuple[str, int], int]

@@ -117,6 +117,7 @@ class RealWorld(World):
             builtin_catalogue(),
             output_partitions=self.partitions,
             cached=self.cached,
+            held=self.exactly_once,
             pace=Pace(fewest=3, piece=2),
         )
         host.kernels.append(kernel)

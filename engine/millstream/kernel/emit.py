@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -11,27 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.catalog.source import Format
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.event_time import event_times
-from millstream.formats.ipc import pack, pieces
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.model.batch import (
     DIFF,
     HEADER_TYPE,
     HEADERS,
-    MOMENT,
     PART,
     RAW_SCHEMA,
     ROWTIME,
     SEQ,
-    raw_batch,
 )
-from millstream.model.physical import physical_name, physical_names
+from millstream.model.physical import physical_name
 from millstream.model.problem import Problem
-from millstream.model.schema import Schema, SourceKind
-from millstream.plan.nodes import Repartition, Write
+from millstream.model.schema import SourceKind
+from millstream.plan.nodes import Write
 
 Array = Any
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -129,83 +124,6 @@ def by_partition(
     cuts = [*np.searchsorted(destination[order], present).tolist(), len(order)]
     for partition, begin, end in zip(present.tolist(), cuts, cuts[1:], strict=False):
         yield partition, sorted_rows.slice(begin, end - begin)
-
-
-def key_spec(node: Repartition, key_format: Format) -> EncodeSpec:
-    """How the key alone is serialised to find a partition."""
-    return EncodeSpec(key_format, Format("NONE"), Schema(node.schema.key), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A repartition topic: how many tasks read it. `apart`: what each task sends goes into its own
-    lane (see `RepartitionInput`)."""
-
-    topic: str
-    tasks: int
-    apart: bool = False
-
-
-def moved(
-    con: duckdb.DuckDBPyConnection,
-    out: pa.Table,
-    node: Repartition,
-    target: Target,
-    moments: Ints | None = None,
-) -> tuple[Appended[pa.Table], ...]:
-    """Records for each partition that rows move to, holding them as Arrow IPC. With `moments`
-    the rows carry them, and the record's time is the first of them instead of the newest."""
-    if out.num_rows == 0:
-        return ()
-    destination = _task_of(con, out, node, target)
-    if target.apart:
-        destination = destination + (out[PART].to_numpy() + 1) * target.tasks
-    seq = out[SEQ].to_numpy()
-    leaving = [PART]
-    if node.kind is SourceKind.STREAM:
-        leaving.append(SEQ)
-        if out[DIFF].to_numpy().min() == 1:
-            leaving.append(DIFF)
-    else:
-        seq = seq * 2 + (out[DIFF].to_numpy() > 0)
-    rows = out.drop_columns(leaving)
-    if moments is not None:
-        rows = rows.append_column(MOMENT, pa.array(moments))
-    result = []
-    for partition, own in by_partition(rows, destination, seq, None):
-        changes = own[SEQ].to_numpy() if node.kind is SourceKind.TABLE else None
-        for piece in pieces(own, changes):
-            blob = pack(piece)
-            time = pc.max(piece[ROWTIME]) if moments is None else piece[MOMENT][0]
-            batch = raw_batch([(None, blob, time.as_py())])
-            result.append(Appended(target.topic, partition, batch, 1, len(blob)))
-    return tuple(result)
-
-
-def _task_of(
-    con: duckdb.DuckDBPyConnection, out: pa.Table, node: Repartition, target: Target
-) -> np.ndarray[Any, Any]:
-    """The task that each row moves to."""
-    if node.key_format is None or target.tasks == 1:
-        return np.asarray(out[PART].to_numpy() % target.tasks)
-    names = physical_names(node.schema.names)[: len(node.schema.key)]
-    columns = out.select(list(names))
-    encoded = encode(con, columns, key_spec(node, node.key_format), target.topic)
-    return destinations(encoded.key, out, target.tasks)
-
-
-def moments(out: pa.Table, known: Ints | None, before: int) -> Ints:
-    """How far event time had come with each row of `out`. `known`: by `$seq`, where that is still
-    the input's; otherwise it is taken to rise with the rows themselves, from `before` on."""
-    seq = out[SEQ].to_numpy()
-    if known is not None:
-        return np.asarray(known[seq], np.int64)
-    order = np.argsort(seq, kind="stable")
-    numbers, times = seq[order], out[ROWTIME].to_numpy()[order]
-    rising = np.maximum.accumulate(np.maximum(times, before))
-    result = np.empty_like(rising)
-    result[order] = rising[np.searchsorted(numbers, numbers, side="right") - 1]
-    return result
 
 
 def delivered(out: pa.Table) -> tuple[Appended[pa.Table], ...]:

@@ -18,9 +18,9 @@ from millstream.kernel.moving import (
     Arrived,
     Mark,
     Slot,
+    Unpacked,
     constant,
     slot_of,
-    unpacked,
 )
 from millstream.kernel.order import Ints, Ordered, Segment, order_rows
 from millstream.log.log import Fetched
@@ -89,6 +89,7 @@ def take_in(
     specs: Sequence[DecodeSpec | None],
     inputs: Sequence[Fetched[pa.Table]],
     marks: Mapping[Slot, Mark],
+    moved: Unpacked,
 ) -> Intake:
     """Decode and order what was fetched; rows that must wait are left out of `consumed`."""
     typed: list[_Typed] = []
@@ -103,7 +104,7 @@ def take_in(
             Arrived(item, slot, marks.get(slot, Mark()))
             for item, slot in zip(own, slots, strict=True)
         ]
-        read = _read(con, source, spec, arrived)
+        read = _read(con, source, spec, arrived, moved)
         typed.append(read)
         carried = _carried(marks, index, len(sub.inputs))
         times = read.table[ROWTIME].to_numpy()
@@ -122,7 +123,9 @@ def take_in(
             )
             origin.append(_Origin(index, item, begin, end))
     ordered = order_rows(segments, together=_aligned(sub))
-    return _finish(typed, origin, ordered)
+    taken = _finish(typed, origin, ordered)
+    moved.passed(taken.consumed)
+    return taken
 
 
 def _carried(marks: Mapping[Slot, Mark], index: int, inputs: int) -> dict[int, int]:
@@ -170,9 +173,10 @@ def _read(
     source: SourceInput | RepartitionInput,
     spec: DecodeSpec | None,
     arrived: Sequence[Arrived],
+    moved: Unpacked,
 ) -> _Typed:
     if isinstance(source, RepartitionInput):
-        return _Typed(*unpacked(source, arrived))
+        return _Typed(*moved.rows(source, arrived))
     assert spec is not None
     fetched = [item.fetched for item in arrived]
     raw = pa.concat_tables(

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from millstream.formats.codec import EncodeSpec
 from millstream.functions.function import Catalogue
-from millstream.kernel import changelog, emit
+from millstream.kernel import changelog, emit, sending
 from millstream.kernel.compaction import PACE, Compaction, Pace
 from millstream.kernel.execution import Ready, output_of, ready, run_steps
 from millstream.kernel.intake import Intake, decode_spec, take_in
 from millstream.kernel.marks import MARKS, Marks, state_tables
+from millstream.kernel.moving import Unpacked
 from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
 from millstream.kernel.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
@@ -41,7 +42,8 @@ class DuckKernel:
     `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
     them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
     `pace`: when changelogs are shortened. `moments`: rows that move carry how far event time had
-    come when they did (see `emit.moved`).
+    come when they did (see `sending`). `held`: rows that move leave with `flush`, in few large
+    records; nobody would read them before the commit.
     """
 
     def __init__(
@@ -58,8 +60,11 @@ class DuckKernel:
         fatal: frozenset[str] = frozenset(),
         pace: Pace = PACE,
         moments: bool = False,
+        held: bool = False,
     ) -> None:
         self._moments = moments
+        self._held = held
+        self._leaving: list[sending.Leaving] = []
         self._moment = NEVER
         self._sub = sub
         self._catalogue = catalogue
@@ -82,6 +87,7 @@ class DuckKernel:
         self._restored: list[tuple[str, pa.Table]] = []
         self._pending: list[pa.Table] = []
         self._marks = Marks(self._session)
+        self._moved = Unpacked()
         self._open: set[int] = set()
         self._guarded = 0
 
@@ -120,18 +126,22 @@ class DuckKernel:
         self, inputs: Sequence[Fetched[pa.Table]], *, together: bool = False
     ) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
-        taken = take_in(self._work, self._sub, self._decode, inputs, self._marks.known())
+        taken = take_in(
+            self._work, self._sub, self._decode, inputs, self._marks.known(), self._moved
+        )
         refuse_fatal(taken.problems, self._fatal)
         self._marks.move(taken.marks)
         if taken.rows == 0:
             return RunResult((), taken.consumed, taken.problems, taken.frontier)
+        before = len(self._leaving)
         try:
             out, problems = self._process(taken)
             outputs, unwritten = self._emit(out, taken, together=together)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
         told = (*taken.problems, *problems, *unwritten)
-        return RunResult(outputs, taken.consumed, told, taken.frontier, taken.first)
+        kept = sum(run.rows.nbytes for run in self._leaving[before:])
+        return RunResult(outputs, taken.consumed, told, taken.frontier, taken.first, kept)
 
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """See `runtime.ports.Kernel`."""
@@ -139,6 +149,10 @@ class DuckKernel:
         if self._pending:
             outputs, _ = self._records(self._coalesced())
             self._pending = []
+        if self._leaving:
+            assert isinstance(self._sub.root, Repartition)
+            outputs = sending.sent(self._leaving, self._sub.root, str(self._sub.output))
+            self._leaving = []
         marks = self._marks.write()
         if marks is not None:
             self._written.setdefault(MARKS.name, []).append(marks)
@@ -172,8 +186,9 @@ class DuckKernel:
         self._session.rollback()
         self._compaction.discard()
         self._written, self._pending = {}, []
-        self._restored = []
+        self._restored, self._leaving = [], []
         self._marks.discard()
+        self._moved.forget()
         self._open.clear()
 
     def close(self) -> None:
@@ -231,10 +246,16 @@ class DuckKernel:
         root = self._sub.root
         match root:
             case Repartition():
+                if out.num_rows == 0:
+                    return (), ()
                 moments = self._moments_of(out, taken) if self._moments else None
                 apart = self._output_lanes > 1 and not together
-                target = emit.Target(str(self._sub.output), self._output_partitions, apart)
-                return emit.moved(self._work, out, root, target, moments), ()
+                target = sending.Target(str(self._sub.output), self._output_partitions, apart)
+                run = sending.leaving(self._work, out, root, target, moments)
+                if self._held:
+                    self._leaving.append(run)
+                    return (), ()
+                return sending.sent((run,), root, target.topic), ()
             case Deliver() if not self._delivering:
                 return (), ()
             case Write() | Deliver():
@@ -246,10 +267,10 @@ class DuckKernel:
                 return self._records(rows)
         raise TypeError(f"a sub-topology cannot end in {type(root).__name__}")
 
-    def _moments_of(self, out: pa.Table, taken: Intake) -> emit.Ints:
+    def _moments_of(self, out: pa.Table, taken: Intake) -> sending.Ints:
         traced = self._program(headers=taken.headers).program.traced
         before, self._moment = self._moment, int(taken.moments[-1])
-        return emit.moments(out, taken.moments if traced else None, before)
+        return sending.moments(out, taken.moments if traced else None, before)
 
     def _records(
         self, rows: pa.Table

@@ -3,7 +3,7 @@ hold batches of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -60,21 +60,49 @@ def constant(value: int, count: int) -> pa.Array:
     return pa.array(np.full(count, value, np.int32))
 
 
-def unpacked(source: RepartitionInput, arrived: Sequence[Arrived]) -> tuple[pa.Table, list[int]]:
-    """All rows of the batches in the records, and before which row those of each partition end;
-    `SKIP` is negative in the second row of a pair."""
-    schema = _schema(source)
-    pieces, counts = [], []
-    for item in arrived:
-        count, batch = 0, item.fetched.batch
-        for offset, blob in zip(batch["offset"].to_pylist(), batch["value"], strict=True):
-            rows = unpack(blob.as_buffer())
-            skipped = item.mark.done if offset == item.mark.offset else 0
-            piece = _labelled(rows, schema, item.slot.task, offset, skipped)
-            pieces.append(piece)
-            count += piece.num_rows
-        counts.append(count)
-    return pa.concat_tables(pieces) if pieces else schema.empty_table(), list(accumulate(counts))
+class Unpacked:
+    """Rows of records that have come: those held back come again, and are unpacked but once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int], pa.Table] = {}
+
+    def rows(
+        self, source: RepartitionInput, arrived: Sequence[Arrived]
+    ) -> tuple[pa.Table, list[int]]:
+        """All rows of the batches in the records, and before which row those of each partition end;
+        `SKIP` is negative in the second row of a pair."""
+        schema = _schema(source)
+        pieces, counts = [], []
+        for item in arrived:
+            fetched, count = item.fetched, 0
+            values = fetched.batch["value"]
+            for index, offset in enumerate(fetched.batch["offset"].to_pylist()):
+                record = (fetched.topic, fetched.partition, offset)
+                piece = self._known.get(record)
+                if piece is None:
+                    rows = unpack(values[index].as_buffer())
+                    piece = self._known[record] = _labelled(rows, schema, item.slot.task, offset)
+                if offset == item.mark.offset:
+                    piece = piece.slice(item.mark.done)
+                pieces.append(piece)
+                count += piece.num_rows
+            counts.append(count)
+        return pa.concat_tables(pieces) if pieces else schema.empty_table(), list(
+            accumulate(counts)
+        )
+
+    def passed(self, consumed: Mapping[tuple[str, int], int]) -> None:
+        """The partitions are consumed up to these offsets."""
+        kept = self._known.items()
+        self._known = {
+            (topic, partition, offset): rows
+            for (topic, partition, offset), rows in kept
+            if offset >= consumed.get((topic, partition), offset)
+        }
+
+    def forget(self) -> None:
+        """Nothing of what has come will come again."""
+        self._known.clear()
 
 
 def _schema(source: RepartitionInput) -> pa.Schema:
@@ -95,8 +123,8 @@ def _schema(source: RepartitionInput) -> pa.Schema:
     return pa.schema([*fields, *extra])
 
 
-def _labelled(rows: pa.Table, schema: pa.Schema, task: int, offset: int, skipped: int) -> pa.Table:
-    """Rows of one record with the bookkeeping columns of `schema`; the first ones left out."""
+def _labelled(rows: pa.Table, schema: pa.Schema, task: int, offset: int) -> pa.Table:
+    """Rows of one record with the bookkeeping columns of `schema`."""
     count = rows.num_rows
     index = np.arange(count)
     if SEQ in rows.column_names:
@@ -112,4 +140,4 @@ def _labelled(rows: pa.Table, schema: pa.Schema, task: int, offset: int, skipped
     if HEADERS not in rows.column_names:
         own[HEADERS] = pa.nulls(count, HEADER_TYPE)
     columns = [own.get(f.name) if f.name in own else rows[f.name] for f in schema]
-    return pa.Table.from_arrays(columns, schema=schema).slice(skipped)
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -246,7 +246,7 @@ class Execution(Generic[Batch]):
             self.metrics.problems += len(result.problems)
             self.report(self.spec.query_id, result.problems)
         self.metrics.records_out += sum(output.count for output in result.outputs)
-        self.outbox.deliver(result.outputs)
+        self.outbox.deliver(result.outputs, result.kept)
         if self.spec.transient:
             self._forget_consumed()
 
@@ -282,7 +282,7 @@ class Execution(Generic[Batch]):
         return self.outbox.transact(flushed, positions)
 
     def _committed(self, now: int) -> bool:
-        self.outbox.pending.clear()
+        self.outbox.settled()
         self.dirty = False
         self.last_commit = now
         self.trouble.failures = 0

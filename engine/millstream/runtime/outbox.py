@@ -18,6 +18,8 @@ class Outbox(Generic[Batch]):
         self.spec = spec
         self._open_writer = open_writer
         self.pending: list[Appended[Batch]] = []
+        self.kept = 0
+        """Bytes of output that the kernels keep until the commit."""
         self._writer: Writer[Batch] | None = None
 
     def open(self) -> None:
@@ -37,8 +39,9 @@ class Outbox(Generic[Batch]):
         """Whether outputs wait for the commit."""
         return not self.spec.transient and self.spec.guarantee is Guarantee.EXACTLY_ONCE
 
-    def deliver(self, outputs: Sequence[Appended[Batch]]) -> None:
-        """Take the outputs of a run."""
+    def deliver(self, outputs: Sequence[Appended[Batch]], kept: int) -> None:
+        """Take the outputs of a run, and note how many bytes of them the kernel has kept."""
+        self.kept += kept
         if self.spec.transient:
             self.hand_out(outputs)
         elif self.holds:
@@ -67,13 +70,18 @@ class Outbox(Generic[Batch]):
 
     def full(self, settings: RuntimeSettings) -> bool:
         """Whether so much is waiting that the commit should not wait for its time."""
-        waiting = sum(output.bytes for output in self.pending)
+        waiting = self.kept + sum(output.bytes for output in self.pending)
         records = sum(output.count for output in self.pending)
         return waiting > settings.max_pending_bytes or records > settings.max_pending_records
 
+    def settled(self) -> None:
+        """Nothing is waiting any more."""
+        self.pending.clear()
+        self.kept = 0
+
     def discard(self) -> None:
         """Drop what was waiting and give up the writer."""
-        self.pending.clear()
+        self.settled()
         writer, self._writer = self._writer, None
         if writer is not None:
             with suppress(MillstreamError):

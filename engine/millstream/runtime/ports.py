@@ -24,7 +24,8 @@ class RunResult(Generic[Batch]):
     not consumed at all.
 
     `frontier`: the event time up to which everything is consumed that the partitions will bring;
-    END where all were at their ends. `first`: the least event time of what was consumed.
+    END where all were at their ends. `first`: the least event time of what was consumed. `kept`:
+    bytes of output that will leave with `flush`.
     """
 
     outputs: tuple[Appended[Batch], ...]
@@ -32,6 +33,7 @@ class RunResult(Generic[Batch]):
     problems: tuple[Problem, ...] = ()
     frontier: int = END
     first: int = END
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class Kernel(Protocol[Batch]):
         """
 
     def flush(self) -> tuple[Appended[Batch], ...]:
-        """At the commit barrier: coalesced outputs, then the changelog of all changes since the
-        last commit, then perhaps a piece of a snapshot, also on the changelog."""
+        """At the commit barrier: outputs that were kept, then the changelog of all changes since
+        the last commit, then perhaps a piece of a snapshot, also on the changelog."""
 
     def snapshots(self) -> Snapshots:
         """The snapshots that the last flush began or completed."""

@@ -139,7 +139,9 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     cached = caching(record.properties)
     interval = record.properties.get("commit.interval.ms")
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
-    made = kernels(engine, topology, record.properties, cached=cached, delivering=False)
+    made = kernels(
+        engine, topology, record.properties, cached=cached, delivering=False, held=exactly
+    )
     if engine.restoring is not None:
         engine.restoring.add_query(engine.store, topology, engine.functions)
     add_query(
@@ -212,6 +214,7 @@ def kernels(
     *,
     cached: bool,
     delivering: bool,
+    held: bool,
 ) -> tuple[KernelSpec[pa.Table], ...]:
     """A kernel for each sub-topology, under the settings of the query's session."""
     inner = {item.name: item for item in topology.internal_topics}
@@ -235,6 +238,7 @@ def kernels(
                 cached=cached,
                 delivering=delivering,
                 fatal=fatal,
+                held=held,
             )
             opened.callback(kernel.close)
             inputs = tuple(item.topic for item in sub.inputs)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from millstream.catalog.source import Format, Source
+from millstream.formats.ipc import unpack
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.kernel.kernel import DuckKernel
-from millstream.log.log import Fetched
+from millstream.log.log import Appended, Fetched
+from millstream.model.batch import HEADER_TYPE, HEADERS, ROWTIME
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression
 from millstream.model.expressions import Cast as CastTo
 from millstream.model.schema import Column, Role, Schema, SourceKind
@@ -190,3 +193,52 @@ def test_rows_move_to_the_partition_of_their_key_and_are_counted_there(store: St
         "+ y 2 @5",
     ]
     upstream.close()
+
+
+def rekeyed(kind: SourceKind) -> SubTopology:
+    """Rows move by V, those of a table as pairs."""
+    read = replace(READ, kind=kind)
+    schema = Schema((Column("V", STRING, Role.KEY), K))
+    moving = Repartition(read, (Named("V", ColumnRef("V", STRING)),), KAFKA, schema, True)
+    return SubTopology(0, (SourceInput(read, "s"),), moving, 1, "moved", None)
+
+
+def content(outputs: Iterable[Appended[pa.Table]]) -> list[tuple[int, pa.Table]]:
+    """By partition, the rows of each record."""
+    return [
+        (item.partition, unpack(row["value"])) for item in outputs for row in item.batch.to_pylist()
+    ]
+
+
+def test_what_moves_is_kept_for_the_commit_where_nobody_reads_it_before(store: Store) -> None:
+    sub = rekeyed(SourceKind.STREAM)
+    made = kernel(store, sub, output_partitions=4, held=True)
+    first = made.run([records("+ a x @3\n+ b y @4")])
+    second = made.run([records("+ c x @1\n+ d x @2", 2)])
+    assert not first.outputs and not second.outputs
+    assert first.kept and second.kept
+    found = content(made.flush())
+    assert len({partition for partition, _ in found}) == len(found) == 2
+    assert sorted(rows[ROWTIME].to_pylist() for _, rows in found) == [[3, 1, 2], [4]]
+    assert not made.flush()
+
+
+def test_what_is_discarded_does_not_move(store: Store) -> None:
+    made = kernel(store, rekeyed(SourceKind.STREAM), held=True)
+    made.run([records("+ a x @3")])
+    made.discard()
+    made.open(0)
+    assert not made.flush()
+
+
+def test_rows_with_headers_and_without_are_kept_apart(store: Store) -> None:
+    made = kernel(store, rekeyed(SourceKind.STREAM), held=True)
+    made.run([records("+ a x @1")])
+    batch = records("+ b x @2", 1)
+    column = pa.array([[{"key": "h", "value": b"1"}]], HEADER_TYPE)
+    at = batch.batch.column_names.index("headers")
+    made.run([replace(batch, batch=batch.batch.set_column(at, "headers", column))])
+    made.run([records("+ c x @3", 2)])
+    found = content(made.flush())
+    assert [rows[ROWTIME].to_pylist() for _, rows in found] == [[1], [2], [3]]
+    assert [HEADERS in rows.column_names for _, rows in found] == [False, True, False]

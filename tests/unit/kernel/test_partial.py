@@ -7,12 +7,14 @@ import secrets
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.catalog.source import Format, Source
 from millstream.formats.ipc import unpack
 from millstream.functions.catalogue import builtin_catalogue
+from millstream.kernel import moving
 from millstream.kernel.compaction import Pace
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
@@ -152,6 +154,26 @@ def test_rows_of_one_record_wait_for_the_table_and_outlive_a_restart() -> None:
         ("a", 5, 8, 50),
     ]
     assert second.consumed[("moved", 0)] == 1
+    host.close()
+
+
+def test_what_was_held_back_is_unpacked_but_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(moving, "unpack", lambda blob: (calls.append(blob), unpack(blob))[1])
+    records = moved([[Line("k", ("a", n), 10 * n) for n in range(1, 6)]])
+    host = Host(DOWNSTREAM)
+    outputs: list[Any] = []
+    for upto in range(6):
+        table = raw([Line("a", (upto,), 10 * upto + 5)], ["V"])
+        inputs = [
+            left(records, 0, 1, end=True),
+            fetched("t", 0, table, start=upto, end=upto == 5),
+        ]
+        outputs += host.kernel.run(inputs).outputs
+    assert rows_of(tuple(outputs)) == [("a", n, n - 1, 10 * n) for n in range(1, 6)]
+    assert len(calls) == 1
+    host.kernel.run([left(records, 1, 1, end=True), fetched("t", 0, raw_batch([]), start=6)])
+    assert len(calls) == 1
     host.close()
 
 

@@ -71,7 +71,7 @@ class Two:
     def start(self, number: int) -> None:
         """Start the instance that has the tasks of this number, with nothing on its disk."""
         self.stores[number] = Store.open(":memory:")
-        specs = kernel_specs(self.stores[number], self.topology, WIDTHS)
+        specs = kernel_specs(self.stores[number], self.topology, WIDTHS, self.guarantee)
         spec = QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved)
         instance = self.instances[number] = Instance(self.log, SETTINGS, self.problems)
         instance.add_query(spec)

@@ -63,10 +63,15 @@ def fetched(*, end: bool = True) -> Fetched[list[int]]:
     return Fetched("moved", 0, [], 0, 7, end)
 
 
-def test_results_count_as_handed_on_with_the_commit() -> None:
+MADE: RunResult[list[int]] = RunResult((Appended("moved", 0, [1], 1),), {}, frontier=END, first=40)
+KEPT: RunResult[list[int]] = RunResult((), {}, frontier=END, first=40, kept=1)
+
+
+@pytest.mark.parametrize("result", [MADE, KEPT])
+def test_results_count_as_handed_on_with_the_commit(result: RunResult[list[int]]) -> None:
     frontier = Frontier()
     assert frontier.bound(fetched()).until == NEVER
-    frontier.ran(RunResult((Appended("moved", 0, [1], 1),), {}, frontier=END, first=40), held=True)
+    frontier.ran(result, held=True)
     bound = frontier.bound(fetched())
     assert (bound.end, bound.until) == (False, 39)
     frontier.committed()

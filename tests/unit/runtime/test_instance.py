@@ -93,6 +93,21 @@ def test_much_pending_output_brings_the_commit_forward() -> None:
     assert len(bench.rows()) == 3
 
 
+def test_so_does_much_output_that_a_kernel_keeps() -> None:
+    job = replace(LONE, coalesce=True)
+    bench = Bench(settings=replace(SETTINGS, commit_interval_ms=10**9, max_pending_bytes=2))
+    bench.query([(job, bench.kernel(job))])
+    bench.send(1, 2)
+    bench.rest()
+    assert not bench.rows()
+    bench.send(3)
+    bench.rest()
+    assert len(bench.rows()) == 3
+    bench.send(4, 5)
+    bench.rest()
+    assert len(bench.rows()) == 3
+
+
 def test_held_back_input_is_handed_in_again() -> None:
     bench = Bench()
     kernel = bench.kernel(LONE, hold=0.7)

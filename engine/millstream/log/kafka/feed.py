@@ -75,9 +75,11 @@ class Feed:
         for piece in self._pieces:
             if count <= 0:
                 break
-            taken.append(piece.slice(0, count))
+            taken.append(piece if piece.num_rows <= count else piece.slice(0, count))
             count -= piece.num_rows
-        found = pa.concat_tables(taken) if taken else NO_RECORDS
+        if not taken:
+            return NO_RECORDS
+        found = taken[0] if len(taken) == 1 else pa.concat_tables(taken)
         if before is None or before >= self.next:
             return found
         return found.slice(0, _before(found, before))

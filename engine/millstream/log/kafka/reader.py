@@ -160,8 +160,9 @@ class KafkaReader:
             return self._nothing_yet(place, feed, offset)
         feed.awaited = None
         following = feed.next if at_end else batch["offset"][-1].as_py() + 1
-        size = int(batch.nbytes) if batch.num_rows else 0
-        return Fetched(*place, batch, batch.num_rows, following, at_end, size)
+        count = batch.num_rows
+        size = feed.bytes * count // feed.count if count else 0
+        return Fetched(*place, batch, count, following, at_end, size)
 
     def _nothing_yet(self, place: Place, feed: Feed, offset: int) -> Fetched[pa.Table]:
         if self._together and (feed.count or feed.end is not None):
@@ -187,8 +188,9 @@ class KafkaReader:
     def _feed(self, place: Place, offset: int) -> Feed:
         feed = self._feeds.get(place)
         if feed is not None and feed.start <= offset <= feed.next:
-            feed.pass_to(offset)
-            self._news.notify_all()
+            if offset > feed.start:
+                feed.pass_to(offset)
+                self._news.notify_all()
             return feed
         if feed is not None or place in self._assigned | self._retired:
             self._anew = True

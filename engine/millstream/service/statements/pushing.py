@@ -108,7 +108,9 @@ def _start(engine: Engine, tail: Tail, session: Session, kind: SourceKind) -> No
         QuerySpec(
             tail.query_id,
             tail.query_id,
-            kernels(engine, topology, session.properties, cached=False, delivering=True),
+            kernels(
+                engine, topology, session.properties, cached=False, delivering=True, held=False
+            ),
             repartitions=repartitions_of(topology),
             start=start_positions(engine, topology, session.properties),
             transient=True,
