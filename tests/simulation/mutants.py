@@ -4,6 +4,7 @@ the simulation has to prove that it would notice."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition

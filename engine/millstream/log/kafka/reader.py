@@ -32,7 +32,9 @@ known to be behind that, before another one takes its place. librdkafka (2.16) w
 still for good where the leader of a partition had moved."""
 _STALL_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.02
-"""How long an idle poll waits, and thus how soon a partition asked for anew is assigned."""
+"""How long a poll waits for records, and thus how soon a partition asked for anew is assigned."""
+_IDLE_SECONDS = 0.08
+"""How long at most, after some that brought nothing."""
 
 
 class KafkaReader:
@@ -236,6 +238,7 @@ class KafkaReader:
     def _poll(self, intake: Intake) -> None:
         """Poll until told to stop, or to start with a new consumer: one that is assigned a
         partition again, from another offset, may still hand out records of the old place."""
+        wait = _POLL_SECONDS
         while not self._stopping:
             with self._news:
                 if self._anew or self._stands_still():
@@ -244,9 +247,12 @@ class KafkaReader:
                 if not self._make_room(intake.consumer):
                     self._news.wait(_POLL_SECONDS)
                     continue
-            pieces = intake.take(_POLL_SECONDS)
+            pieces = intake.take(wait)
+            wait = min(2 * wait, _IDLE_SECONDS)
             if pieces:
                 self._take(pieces)
+            if pieces or self._paused:
+                wait = _POLL_SECONDS
 
     def _stands_still(self) -> bool:
         """Whether records that somebody waits for should have come long ago, and another consumer
