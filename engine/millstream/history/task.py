@@ -33,7 +33,7 @@ from millstream.topology.topology import SubTopology, lanes_of
 
 COMMIT_RECORDS = 1_000_000
 """So many records are processed before what they changed is folded into the state."""
-_SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60)
+_SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60, max_pending_bytes=1 << 60)
 _FEW = replace(_SETTINGS, max_batch_records=PIECE_RECORDS)
 """Of a task that ends when it has made enough."""
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -31,6 +32,15 @@ from millstream.topology.topology import SourceInput, SubTopology
 
 _GUARDED_RUNS = 16
 """After a failing row, so many runs use the exact program at once: failures come in swarms."""
+
+
+class _Emitted(NamedTuple):
+    """What becomes of the rows of a run: records, rows that cannot be written, and bytes that wait
+    for the flush."""
+
+    outputs: tuple[Appended[pa.Table], ...] = ()
+    problems: tuple[Problem, ...] = ()
+    kept: int = 0
 
 
 class DuckKernel:
@@ -133,21 +143,19 @@ class DuckKernel:
         self._marks.move(taken.marks)
         if taken.rows == 0:
             return RunResult((), taken.consumed, taken.problems, taken.frontier)
-        before = len(self._leaving)
         try:
             out, problems = self._process(taken)
-            outputs, unwritten = self._emit(out, taken, together=together)
+            made = self._emit(out, taken, together=together)
         except duckdb.Error as error:
             raise stopped(error, self._sub) from error
-        told = (*taken.problems, *problems, *unwritten)
-        kept = sum(run.rows.nbytes for run in self._leaving[before:])
-        return RunResult(outputs, taken.consumed, told, taken.frontier, taken.first, kept)
+        told = (*taken.problems, *problems, *made.problems)
+        return RunResult(made.outputs, taken.consumed, told, taken.frontier, taken.first, made.kept)
 
     def flush(self) -> tuple[Appended[pa.Table], ...]:
         """See `runtime.ports.Kernel`."""
         outputs: tuple[Appended[pa.Table], ...] = ()
         if self._pending:
-            outputs, _ = self._records(self._coalesced())
+            outputs = self._records(self._coalesced()).outputs
             self._pending = []
         if self._leaving:
             assert isinstance(self._sub.root, Repartition)
@@ -240,45 +248,46 @@ class DuckKernel:
             for rows in written:
                 self._session.upsert(name, rows)
 
-    def _emit(
-        self, out: pa.Table, taken: Intake, *, together: bool
-    ) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
+    def _emit(self, out: pa.Table, taken: Intake, *, together: bool) -> _Emitted:
         root = self._sub.root
         match root:
             case Repartition():
-                if out.num_rows == 0:
-                    return (), ()
-                moments = self._moments_of(out, taken) if self._moments else None
-                apart = self._output_lanes > 1 and not together
-                target = sending.Target(str(self._sub.output), self._output_partitions, apart)
-                run = sending.leaving(self._work, out, root, target, moments)
-                if self._held:
-                    self._leaving.append(run)
-                    return (), ()
-                return sending.sent((run,), root, target.topic), ()
+                return self._send(out, root, taken, together=together)
             case Deliver() if not self._delivering:
-                return (), ()
+                return _Emitted()
             case Write() | Deliver():
                 rows = emit.reduced(out, root.kind)
                 if self._cached and root.kind is SourceKind.TABLE:
                     if rows.num_rows:
                         self._pending.append(rows)
-                    return (), ()
+                    return _Emitted(kept=rows.nbytes)
                 return self._records(rows)
         raise TypeError(f"a sub-topology cannot end in {type(root).__name__}")
+
+    def _send(self, out: pa.Table, root: Repartition, taken: Intake, *, together: bool) -> _Emitted:
+        if out.num_rows == 0:
+            return _Emitted()
+        moments = self._moments_of(out, taken) if self._moments else None
+        apart = self._output_lanes > 1 and not together
+        target = sending.Target(str(self._sub.output), self._output_partitions, apart)
+        run = sending.leaving(self._work, out, root, target, moments)
+        if self._held:
+            self._leaving.append(run)
+            return _Emitted(kept=run.rows.nbytes)
+        return _Emitted(sending.sent((run,), root, target.topic))
 
     def _moments_of(self, out: pa.Table, taken: Intake) -> sending.Ints:
         traced = self._program(headers=taken.headers).program.traced
         before, self._moment = self._moment, int(taken.moments[-1])
         return sending.moments(out, taken.moments if traced else None, before)
 
-    def _records(
-        self, rows: pa.Table
-    ) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
+    def _records(self, rows: pa.Table) -> _Emitted:
         root = self._sub.root
         if isinstance(root, Write) and self._encode is not None:
-            return emit.records(self._work, rows, root, self._encode, self._output_partitions)
-        return emit.delivered(rows), ()
+            return _Emitted(
+                *emit.records(self._work, rows, root, self._encode, self._output_partitions)
+            )
+        return _Emitted(emit.delivered(rows))
 
     def _coalesced(self) -> pa.Table:
         schema = self._sub.root.schema

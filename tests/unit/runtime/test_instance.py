@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from millstream.log.log import Fetched
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.runtime.instance import QueryState
+from millstream.runtime.ports import RunResult
 from tests.simulation.pure import Disk, Job
-from tests.unit.runtime.queries import AT_LEAST, COUNT, LONE, REKEY, SETTINGS, Bench
+from tests.unit.runtime.queries import (
+    AT_LEAST,
+    COUNT,
+    LONE,
+    REKEY,
+    SETTINGS,
+    Bench,
+    WatchedKernel,
+)
 
 
 def test_a_query_with_a_repartition_counts_across_partitions() -> None:
@@ -106,6 +118,24 @@ def test_so_does_much_output_that_a_kernel_keeps() -> None:
     bench.send(4, 5)
     bench.rest()
     assert len(bench.rows()) == 3
+
+
+def test_what_is_made_of_a_part_of_a_record_is_committed_as_well() -> None:
+    bench = Bench()
+    kernel = PartOfARecord(bench.kernel(LONE).inner)
+    bench.query([(LONE, kernel)])
+    bench.send(1)
+    bench.rest()
+    assert "flush" in kernel.calls
+
+
+class PartOfARecord(WatchedKernel):
+    """Keeps what it makes of some rows of the first record, the others wait."""
+
+    def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
+        kept = 0 if "run" in self.calls else 1
+        self.calls.append("run")
+        return RunResult((), {}, kept=kept)
 
 
 def test_held_back_input_is_handed_in_again() -> None:
