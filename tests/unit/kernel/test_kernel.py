@@ -14,7 +14,7 @@ from millstream.formats.ipc import unpack
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended, Fetched
-from millstream.model.batch import HEADER_TYPE, HEADERS, ROWTIME
+from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, ROWTIME, SEQ
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression
 from millstream.model.expressions import Cast as CastTo
 from millstream.model.schema import Column, Role, Schema, SourceKind
@@ -197,10 +197,10 @@ def test_rows_move_to_the_partition_of_their_key_and_are_counted_there(store: St
 
 def rekeyed(kind: SourceKind) -> SubTopology:
     """Rows move by V, those of a table as pairs."""
-    read = replace(READ, kind=kind)
+    read = replace(READ, kind=kind, materialised=kind is SourceKind.TABLE)
     schema = Schema((Column("V", STRING, Role.KEY), K))
     moving = Repartition(read, (Named("V", ColumnRef("V", STRING)),), KAFKA, schema, True)
-    return SubTopology(0, (SourceInput(read, "s"),), moving, 1, "moved", None)
+    return SubTopology(0, (SourceInput(read, "s"),), moving, 1, "moved", "changes")
 
 
 def content(outputs: Iterable[Appended[pa.Table]]) -> list[tuple[int, pa.Table]]:
@@ -221,6 +221,16 @@ def test_what_moves_is_kept_for_the_commit_where_nobody_reads_it_before(store: S
     assert len({partition for partition, _ in found}) == len(found) == 2
     assert sorted(rows[ROWTIME].to_pylist() for _, rows in found) == [[3, 1, 2], [4]]
     assert not made.flush()
+
+
+def test_pairs_of_several_runs_stay_pairs(store: Store) -> None:
+    made = kernel(store, rekeyed(SourceKind.TABLE), held=True)
+    for offset, value in enumerate("xyz"):
+        made.run([records(f"+ a {value} @{offset}", offset)])
+    moved = [item for item in made.flush() if item.topic == "moved"]
+    ((_, rows),) = content(moved)
+    assert rows[DIFF].to_pylist() == [1, -1, 1, -1, 1]
+    assert rows[SEQ].to_pylist() == [0, 1, 1, 2, 2]
 
 
 def test_what_is_discarded_does_not_move(store: Store) -> None:
