@@ -15,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.crash.kafka_checker import Record, check_input, read, read_acks
+from tests.crash.kafka_checker import Record, check_input, doubled_input, read, read_acks
 from tests.crash.kafka_input import KEYS, PARTS
 
 GROUPS = KEYS * PARTS
@@ -101,6 +101,7 @@ def check_end(servers: str, service: str, acks: Path) -> tuple[list[str], str]:
     acknowledged = read_acks(acks)
     problems = [
         *check_input(topics, acknowledged),
+        *doubled_input(topics),
         *check_changes(topics["counts"]),
         *check_one_query(topics["counts"]),
         *check_whole(topics["counts"], len(topics["numbers"])),

@@ -5,7 +5,9 @@
 Reads `numbers`, `copies`, `moved` and `counts` with a consumer of its own, committed records only,
 up to the end. Prints a line for each violation and a summary; exit status 1 when there is any.
 What the brokers hold of the input is the truth the output is checked against, and must itself
-hold every acknowledged record at its place.
+hold every acknowledged record at its place. Where its producer has doubled records, which has been
+seen of an idempotent one when leaders changed, a line INPUT says so, and what comes of them is
+wanted as often.
 """
 
 from __future__ import annotations
@@ -65,42 +67,61 @@ def matches(acknowledged: Ack, place: tuple[int, int]) -> bool:
     return partition == place[0] and offset in (None, place[1])
 
 
-def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
-    """Every acknowledged number is at its place, and no number is there twice."""
+def places_in(topics: Topics) -> dict[int, list[tuple[int, int]]]:
+    """Where each number lies in the input: once, unless its producer has doubled it."""
     places: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for record in topics["numbers"]:
         places[record.number("N")].append((record.partition, record.offset))
-    problems = [
+    return places
+
+
+def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
+    """Every acknowledged number is at its place."""
+    places = places_in(topics)
+    return [
         f"number {number} was acknowledged at {place} and is lost"
         for number, place in acks.items()
-        if not any(matches(place, at) for at in places[number])
+        if not any(matches(place, at) for at in places.get(number, ()))
     ]
-    problems += [f"number {n} is in the input at {at}" for n, at in places.items() if len(at) > 1]
-    return problems
+
+
+def doubled_input(topics: Topics) -> list[str]:
+    """Numbers that are in the input more than once, which no engine writes to."""
+    places = places_in(topics).items()
+    return [f"number {number} is in the input at {at}" for number, at in places if len(at) > 1]
 
 
 def check_once(name: str, wanted: Iterable[int], got: Iterable[tuple[int, object]]) -> list[str]:
-    """Lost, doubled and invented numbers. `got`: each with where it is; copies one after the other
-    are of one transaction, others of several."""
-    expected = set(wanted)
+    """Lost, doubled and invented numbers; one that is wanted twice must be there twice. `got`: each
+    with where it is; copies one after the other are of one transaction, others of several."""
+    expected = Counter(wanted)
     places: dict[int, list[object]] = defaultdict(list)
     for number, place in got:
         places[number].append(place)
-    problems = [f"{name}: lost {number}" for number in sorted(expected - places.keys())]
-    problems += [f"{name}: invented {number}" for number in sorted(places.keys() - expected)]
-    problems += [f"{name}: {len(at)} times {n}, at {at}" for n, at in places.items() if len(at) > 1]
-    return problems
+    problems = [f"{name}: lost {number}" for number in sorted(expected.keys() - places.keys())]
+    problems += [f"{name}: invented {number}" for number in sorted(places.keys() - expected.keys())]
+    return problems + [
+        f"{name}: {len(at)} times {n} instead of {expected[n]}, at {at}"
+        for n, at in places.items()
+        if n in expected and len(at) != expected[n]
+    ]
 
 
-def check_order(
-    name: str, sequences: Mapping[object, list[int]], places: Mapping[int, tuple[object, int]]
-) -> list[str]:
-    """In each sequence, the numbers of one place of the source are in the order of the source."""
+Origins = Mapping[int, list[tuple[object, int]]]
+"""Of each number, the places of the source that it lies at, and the offsets there, ascending."""
+
+
+def check_order(name: str, sequences: Mapping[object, list[int]], origins: Origins) -> list[str]:
+    """In each sequence, the numbers of one place of the source are in the order of the source; the
+    second of a number that is there twice comes of its second record."""
     problems = []
     for owner, numbers in sequences.items():
         last: dict[object, tuple[int, int]] = {}
+        seen: Counter[int] = Counter()
         for number in numbers:
-            place, offset = places.get(number, (None, -1))
+            found = origins.get(number, [(None, -1)])
+            place, offset = found[min(seen[number], len(found) - 1)]
+            seen[number] += 1
             before, of = last.get(place, (-1, -1))
             if offset < before:
                 problems.append(f"{name}: {owner} reordered, {number} after {of}")
@@ -112,7 +133,8 @@ def check_stream(
     topics: Topics, name: str, key: str, kept: Iterable[Record], source_keys: Mapping[int, str]
 ) -> list[str]:
     """A stream with the numbers of `kept`, each under its `key`, in the order of the input."""
-    expected = {record.number("N"): record for record in kept}
+    wanted = list(kept)
+    expected = {record.number("N"): record for record in wanted}
     sequences: dict[object, list[int]] = defaultdict(list)
     problems = []
     for record in topics[name]:
@@ -121,17 +143,18 @@ def check_stream(
         source = expected.get(number)
         if source is None:
             continue
-        wanted = source_keys[number] if key == "K" else source.value.get(key)
-        if record.key != wanted:
-            problems.append(f"{name}: {number} has key {record.key} instead of {wanted}")
+        right = source_keys[number] if key == "K" else source.value.get(key)
+        if record.key != right:
+            problems.append(f"{name}: {number} has key {record.key} instead of {right}")
     got = ((record.number("N"), (record.partition, record.offset)) for record in topics[name])
-    problems += check_once(name, expected, got)
+    problems += check_once(name, (record.number("N") for record in wanted), got)
     homes = {(record.key, record.partition) for record in topics[name]}
     homes_of = Counter(owner for owner, _ in homes)
     problems += [f"{name}: {k} is in {many} partitions" for k, many in homes_of.items() if many > 1]
-    places: dict[int, tuple[object, int]]
-    places = {n: (record.partition, record.offset) for n, record in expected.items()}
-    return problems + check_order(name, sequences, places)
+    origins: dict[int, list[tuple[object, int]]] = defaultdict(list)
+    for record in wanted:
+        origins[record.number("N")].append((record.partition, record.offset))
+    return problems + check_order(name, sequences, origins)
 
 
 def check_counts(topics: Topics) -> list[str]:
@@ -152,12 +175,12 @@ def check_counts(topics: Topics) -> list[str]:
         added[group].append(number)
         count[group], total[group] = c, s
     got = ((number, group) for group, numbers in added.items() for number in numbers)
-    problems += check_once("counts", group_of, got)
-    places = {
-        record.number("N"): ((record.partition, record.value.get("G")), record.offset)
-        for record in topics["numbers"]
-    }
-    return problems + check_order("counts", added, places)
+    problems += check_once("counts", (r.number("N") for r in topics["numbers"]), got)
+    origins: dict[int, list[tuple[object, int]]] = defaultdict(list)
+    for record in topics["numbers"]:
+        place = (record.partition, record.value.get("G"))
+        origins[record.number("N")].append((place, record.offset))
+    return problems + check_order("counts", added, origins)
 
 
 def check(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
@@ -256,8 +279,12 @@ def main() -> int:
     topics = {name: records[full[name]] for name in TOPICS}
     acks = read_acks(given.acks)
     problems = check(topics, acks)
+    for remark in doubled_input(topics)[:50]:
+        sys.stdout.write(f"INPUT {remark}\n")
     for problem in problems[:50]:
         sys.stdout.write(f"VIOLATION {problem}\n")
+    if len(problems) > 50:
+        sys.stdout.write(f"VIOLATION and {len(problems) - 50} more\n")
     sizes = {name: len(found) for name, found in topics.items()}
     sys.stdout.write(json.dumps({"acknowledged": len(acks), **sizes}) + "\n")
     return 1 if problems else 0

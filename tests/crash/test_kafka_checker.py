@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.kafka_checker import Ack, Record, check, parsed, read_acks
+from tests.crash.kafka_checker import Ack, Record, check, doubled_input, parsed, read_acks
 from tests.crash.kafka_input import record
 
 History = dict[str, list[Record]]
@@ -21,11 +21,12 @@ def appended(records: list[Record], partition: int, key: str, value: dict[str, o
     records.append(Record(partition, offset, key, value))
 
 
-def true_history() -> tuple[History, dict[int, Ack]]:
-    """What an engine without faults leaves; keys choose partitions, groups too."""
+def true_history(again: range = range(0)) -> tuple[History, dict[int, Ack]]:
+    """What an engine without faults leaves; keys choose partitions, groups too. `again`: what the
+    producer of the input has sent twice."""
     history: History = {name: [] for name in ("numbers", "copies", "moved", "counts")}
     counts: dict[str, tuple[int, int]] = {}
-    for number in range(NUMBERS):
+    for number in (*range(again.stop), *again, *range(again.stop, NUMBERS)):
         key, value = record(number)
         source = parsed(int(key) % PARTITIONS, len(history["numbers"]), key, value)
         history["numbers"].append(source)
@@ -109,30 +110,43 @@ def count_out_of_order(history: History) -> None:
 
 
 def test_a_true_history_passes() -> None:
-    assert check(*true_history()) == []
+    history, acks = true_history()
+    assert check(history, acks) == []
+    assert doubled_input(history) == []
+
+
+def test_what_the_input_has_twice_is_wanted_twice_in_the_same_order() -> None:
+    history, acks = true_history(range(10, 16))
+    assert check(history, acks) == []
+    told = doubled_input(history)
+    assert [line.split()[1] for line in told] == [str(number) for number in range(10, 16)]
+    del history["moved"][-1]
+    assert check(history, acks) == ["moved: lost 39"]
 
 
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
         (lose("numbers", 3), "number 3 was acknowledged at (1, 3) and is lost"),
-        (double("numbers", 4), "number 4 is in the input at"),
+        (double("numbers", 4), "copies: 1 times 4 instead of 2, at [("),
+        (double("numbers", 4), "moved: 1 times 4 instead of 2, at [("),
+        (double("numbers", 4), "counts: 1 times 4 instead of 2, at ["),
         (lose("copies", 2), "copies: lost 4"),
         (lose("copies", -1), "copies: lost 38"),
-        (double("copies", 2), "copies: 2 times 4, at [("),
+        (double("copies", 2), "copies: 2 times 4 instead of 1, at [("),
         (swap("copies", "1"), "copies: 1 reordered"),
         (alter("copies", 0, N=3), "copies: invented 3"),
         (alter("copies", 0, key="5"), "copies: 1 has key 5 instead of 1"),
         (alter("copies", 7, partition=7), "is in 2 partitions"),
         (lose("moved", 9), "moved: lost 9"),
-        (double("moved", 9), "moved: 2 times 9, at [("),
+        (double("moved", 9), "moved: 2 times 9 instead of 1, at [("),
         (swap("moved", "g0", 7), "moved: g0 reordered"),
         (alter("moved", 9, key="g0"), "moved: 9 has key g0 instead of g4"),
         (lose("counts", -1), "counts: lost 39"),
         (lose("counts", 20), "counts: h2 goes from 6 to 8"),
         (double("counts", -1), "counts: h0 goes from 14 to 14"),
         (alter("counts", 20, S=1), "counts: h2 at 7 has sum 1"),
-        (recount, "counts: 2 times 12"),
+        (recount, "counts: 2 times 12 instead of 1"),
         (recount, "counts: lost 15"),
         (count_out_of_order, "counts: h1 reordered"),
     ],
