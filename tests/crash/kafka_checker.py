@@ -6,8 +6,8 @@ Reads `numbers`, `copies`, `moved` and `counts` with a consumer of its own, comm
 up to the end. Prints a line for each violation and a summary; exit status 1 when there is any.
 What the brokers hold of the input is the truth the output is checked against, and must itself
 hold every acknowledged record at its place. Where its producer has doubled records, which has been
-seen of an idempotent one when leaders changed, a line INPUT says so, and what comes of them is
-wanted as often.
+seen of an idempotent one where brokers were bounced, a line INPUT says so, and what comes of them
+is wanted as often.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import json
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -61,23 +62,30 @@ def parsed(partition: int, offset: int, key: bytes | None, value: bytes | None) 
     return Record(partition, offset, (key or b"").decode(errors="replace"), fields)
 
 
-def matches(acknowledged: Ack, place: tuple[int, int]) -> bool:
+def matches(acknowledged: Ack, place: tuple[object, int]) -> bool:
     """Whether an acknowledgement can be of the record at a place."""
     partition, offset = acknowledged
     return partition == place[0] and offset in (None, place[1])
 
 
-def places_in(topics: Topics) -> dict[int, list[tuple[int, int]]]:
-    """Where each number lies in the input: once, unless its producer has doubled it."""
-    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for record in topics["numbers"]:
-        places[record.number("N")].append((record.partition, record.offset))
-    return places
+Origins = Mapping[int, list[tuple[object, int]]]
+"""Of each number, the places of the source that it lies at, and the offsets there, ascending: one,
+unless its producer has doubled it."""
+
+
+def origins_of(
+    source: Iterable[Record], place: Callable[[Record], object] = attrgetter("partition")
+) -> Origins:
+    """Where each number lies."""
+    origins: dict[int, list[tuple[object, int]]] = defaultdict(list)
+    for record in source:
+        origins[record.number("N")].append((place(record), record.offset))
+    return origins
 
 
 def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
     """Every acknowledged number is at its place."""
-    places = places_in(topics)
+    places = origins_of(topics["numbers"])
     return [
         f"number {number} was acknowledged at {place} and is lost"
         for number, place in acks.items()
@@ -87,7 +95,7 @@ def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
 
 def doubled_input(topics: Topics) -> list[str]:
     """Numbers that are in the input more than once, which no engine writes to."""
-    places = places_in(topics).items()
+    places = origins_of(topics["numbers"]).items()
     return [f"number {number} is in the input at {at}" for number, at in places if len(at) > 1]
 
 
@@ -105,10 +113,6 @@ def check_once(name: str, wanted: Iterable[int], got: Iterable[tuple[int, object
         for n, at in places.items()
         if n in expected and len(at) != expected[n]
     ]
-
-
-Origins = Mapping[int, list[tuple[object, int]]]
-"""Of each number, the places of the source that it lies at, and the offsets there, ascending."""
 
 
 def check_order(name: str, sequences: Mapping[object, list[int]], origins: Origins) -> list[str]:
@@ -151,10 +155,7 @@ def check_stream(
     homes = {(record.key, record.partition) for record in topics[name]}
     homes_of = Counter(owner for owner, _ in homes)
     problems += [f"{name}: {k} is in {many} partitions" for k, many in homes_of.items() if many > 1]
-    origins: dict[int, list[tuple[object, int]]] = defaultdict(list)
-    for record in wanted:
-        origins[record.number("N")].append((record.partition, record.offset))
-    return problems + check_order(name, sequences, origins)
+    return problems + check_order(name, sequences, origins_of(wanted))
 
 
 def check_counts(topics: Topics) -> list[str]:
@@ -176,10 +177,7 @@ def check_counts(topics: Topics) -> list[str]:
         count[group], total[group] = c, s
     got = ((number, group) for group, numbers in added.items() for number in numbers)
     problems += check_once("counts", (r.number("N") for r in topics["numbers"]), got)
-    origins: dict[int, list[tuple[object, int]]] = defaultdict(list)
-    for record in topics["numbers"]:
-        place = (record.partition, record.value.get("G"))
-        origins[record.number("N")].append((place, record.offset))
+    origins = origins_of(topics["numbers"], lambda r: (r.partition, r.value.get("G")))
     return problems + check_order("counts", added, origins)
 
 

@@ -64,7 +64,7 @@ def kernel_specs(
     store: Store,
     topology: Topology,
     partitions: Mapping[str, int],
-    guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
+    guarantee: Guarantee,
 ) -> tuple[KernelSpec[Any], ...]:
     """A kernel for each sub-topology. `partitions`: of its sink, at least."""
     inner = {one.name: (one.tasks, one.lanes) for one in topology.internal_topics}

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.event_time import event_times
 from millstream.formats.partition import partition_of
+from millstream.kernel.order import Ints
 from millstream.log.log import Appended
 from millstream.model.batch import (
     DIFF,
@@ -29,7 +30,6 @@ from millstream.model.schema import SourceKind
 from millstream.plan.nodes import Write
 
 Array = Any
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 _BOOKKEEPING = (PART, SEQ, ROWTIME, DIFF, HEADERS)
 
 
@@ -134,15 +134,24 @@ def delivered(out: pa.Table) -> tuple[Appended[pa.Table], ...]:
     return (Appended("", 0, rows, rows.num_rows, rows.nbytes),)
 
 
+def numbered_on(runs: Sequence[Ints]) -> list[Ints]:
+    """The numbers of the rows of several runs, those of each behind those of the run before."""
+    shift, numbered = 0, []
+    for numbers in runs:
+        numbered.append(numbers + shift)
+        shift = int(numbered[-1].max(initial=shift)) + 1
+    return numbered
+
+
 def last_of_keys(
     con: duckdb.DuckDBPyConnection, outs: Sequence[pa.Table], keys: Sequence[str]
 ) -> pa.Table:
     """The last row of each key of several runs, in the order in which they came."""
-    shift, numbered = 0, []
-    for out in outs:
-        seq = out[SEQ].to_numpy() + shift
-        numbered.append(out.set_column(out.column_names.index(SEQ), SEQ, pa.array(seq)))
-        shift = int(seq.max(initial=shift)) + 1
+    numbers = numbered_on([out[SEQ].to_numpy() for out in outs])
+    numbered = [
+        out.set_column(out.column_names.index(SEQ), SEQ, pa.array(seq))
+        for out, seq in zip(outs, numbers, strict=True)
+    ]
     rows = pa.concat_tables(numbered, promote_options="default")
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in (PART, *keys))
     con.register("$pending", rows)
@@ -151,6 +160,6 @@ def last_of_keys(
     ).to_arrow_table()
     con.unregister("$pending")
     seqs = rows[SEQ].to_numpy()
-    keep = np.zeros(shift, np.bool_)
+    keep = np.zeros(int(seqs.max(initial=-1)) + 1, np.bool_)
     keep[chosen[SEQ].to_numpy()] = True
     return rows.filter(pa.array(keep[seqs]))

@@ -16,6 +16,7 @@ from millstream.kernel.execution import Ready, output_of, ready, run_steps
 from millstream.kernel.intake import Intake, decode_spec, take_in
 from millstream.kernel.marks import MARKS, Marks, state_tables
 from millstream.kernel.moving import Unpacked
+from millstream.kernel.order import Ints
 from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
 from millstream.kernel.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
@@ -74,7 +75,6 @@ class DuckKernel:
     ) -> None:
         self._moments = moments
         self._held = held
-        self._leaving: list[sending.Leaving] = []
         self._moment = NEVER
         self._sub = sub
         self._catalogue = catalogue
@@ -96,6 +96,7 @@ class DuckKernel:
         self._written: dict[str, list[pa.Table]] = {}
         self._restored: list[tuple[str, pa.Table]] = []
         self._pending: list[pa.Table] = []
+        self._leaving: list[sending.Leaving] = []
         self._marks = Marks(self._session)
         self._moved = Unpacked()
         self._open: set[int] = set()
@@ -276,7 +277,7 @@ class DuckKernel:
             return _Emitted(kept=run.rows.nbytes)
         return _Emitted(sending.sent((run,), root, target.topic))
 
-    def _moments_of(self, out: pa.Table, taken: Intake) -> sending.Ints:
+    def _moments_of(self, out: pa.Table, taken: Intake) -> Ints:
         traced = self._program(headers=taken.headers).program.traced
         before, self._moment = self._moment, int(taken.moments[-1])
         return sending.moments(out, taken.moments if traced else None, before)

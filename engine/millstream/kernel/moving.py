@@ -74,22 +74,24 @@ class Unpacked:
         schema = _schema(source)
         pieces, counts = [], []
         for item in arrived:
-            fetched, count = item.fetched, 0
-            values = fetched.batch["value"]
-            for index, offset in enumerate(fetched.batch["offset"].to_pylist()):
-                record = (fetched.topic, fetched.partition, offset)
-                piece = self._known.get(record)
-                if piece is None:
-                    rows = unpack(values[index].as_buffer())
-                    piece = self._known[record] = _labelled(rows, schema, item.slot.task, offset)
-                if offset == item.mark.offset:
-                    piece = piece.slice(item.mark.done)
+            batch, count = item.fetched.batch, 0
+            for offset, blob in zip(batch["offset"].to_pylist(), batch["value"], strict=True):
+                rows = self._unpacked(item, offset, blob, schema)
+                piece = rows.slice(item.mark.done) if offset == item.mark.offset else rows
                 pieces.append(piece)
                 count += piece.num_rows
             counts.append(count)
-        return pa.concat_tables(pieces) if pieces else schema.empty_table(), list(
-            accumulate(counts)
-        )
+        table = pa.concat_tables(pieces) if pieces else schema.empty_table()
+        return table, list(accumulate(counts))
+
+    def _unpacked(
+        self, item: Arrived, offset: int, blob: pa.LargeBinaryScalar, schema: pa.Schema
+    ) -> pa.Table:
+        record = (item.fetched.topic, item.fetched.partition, offset)
+        if record not in self._known:
+            rows = unpack(blob.as_buffer())
+            self._known[record] = _labelled(rows, schema, item.slot.task, offset)
+        return self._known[record]
 
     def passed(self, consumed: Mapping[tuple[str, int], int]) -> None:
         """The partitions are consumed up to these offsets."""

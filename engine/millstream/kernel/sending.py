@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from millstream.catalog.source import Format
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.ipc import pack, pieces
-from millstream.kernel.emit import by_partition, destinations
+from millstream.kernel.emit import by_partition, destinations, numbered_on
+from millstream.kernel.order import Ints
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, MOMENT, PART, ROWTIME, SEQ, raw_batch
 from millstream.model.physical import physical_names
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.nodes import Repartition
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,10 @@ def sent(runs: Sequence[Leaving], node: Repartition, topic: str) -> tuple[Append
 def _joined(runs: Sequence[Leaving]) -> Leaving:
     if len(runs) == 1:
         return runs[0]
-    shift, numbers = 0, []
-    for run in runs:
-        numbers.append(run.seq + shift)
-        shift = int(numbers[-1].max()) + 1
     return Leaving(
         pa.concat_tables([run.rows for run in runs]),
         np.concatenate([run.destination for run in runs]),
-        np.concatenate(numbers),
+        np.concatenate(numbered_on([run.seq for run in runs])),
     )
 
 
@@ -111,13 +106,9 @@ def _task_of(
         return np.asarray(out[PART].to_numpy() % target.tasks)
     names = physical_names(node.schema.names)[: len(node.schema.key)]
     columns = out.select(list(names))
-    encoded = encode(con, columns, key_spec(node, node.key_format), target.topic)
+    key = EncodeSpec(node.key_format, Format("NONE"), Schema(node.schema.key), None)
+    encoded = encode(con, columns, key, target.topic)
     return destinations(encoded.key, out, target.tasks)
-
-
-def key_spec(node: Repartition, key_format: Format) -> EncodeSpec:
-    """How the key alone is serialised to find a partition."""
-    return EncodeSpec(key_format, Format("NONE"), Schema(node.schema.key), None)
 
 
 def moments(out: pa.Table, known: Ints | None, before: int) -> Ints:

@@ -235,7 +235,7 @@ class Execution(Generic[Batch]):
         self.metrics.records_in = self.stages.records_in
         self.metrics.last_run = now if moved else self.metrics.last_run
         if not self.dirty:
-            self.dirty = moved > 0 or bool(result.outputs) or result.kept > 0
+            self.dirty = moved > 0 or result.productive
             self.dirty_since = now
         self._deliver(stage, result)
         stage.frontier.ran(result, held=self.outbox.holds)

@@ -26,7 +26,7 @@ class Frontier:
     def ran(self, result: RunResult[Batch], *, held: bool) -> None:
         """`held`: whether outputs are on the log only after the commit."""
         self.reached = result.frontier
-        if held and (result.outputs or result.kept):
+        if held and result.productive:
             self.waiting = min(self.waiting, result.first)
 
     def idled(self, reached: int) -> None:

@@ -35,6 +35,11 @@ class RunResult(Generic[Batch]):
     first: int = END
     kept: int = 0
 
+    @property
+    def productive(self) -> bool:
+        """Whether it made any output, handed out or kept."""
+        return bool(self.outputs) or self.kept > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:

@@ -248,11 +248,10 @@ class KafkaReader:
                     self._news.wait(_POLL_SECONDS)
                     continue
             pieces = intake.take(wait)
-            wait = min(2 * wait, _IDLE_SECONDS)
             if pieces:
                 self._take(pieces)
-            if pieces or self._paused:
-                wait = _POLL_SECONDS
+            busy = pieces or self._paused
+            wait = _POLL_SECONDS if busy else min(2 * wait, _IDLE_SECONDS)
 
     def _stands_still(self) -> bool:
         """Whether records that somebody waits for should have come long ago, and another consumer
