@@ -14,12 +14,14 @@ import pytest
 pytest.importorskip("confluent_kafka")
 
 from millstream.log.kafka.member import KafkaMember
-from millstream.log.log import Outcome
+from millstream.log.log import Outcome, Topic
 from millstream.model.errors import UnavailableError
+from tests.kafka.bystander import bystander
 from tests.kafka.parties import (
     ALL,
     GROUP,
     PROTOCOLS,
+    TASKS,
     Party,
     Protocol,
     append,
@@ -28,6 +30,7 @@ from tests.kafka.parties import (
     numbers,
     until,
 )
+from tests.kafka.run import cluster, tool
 
 A_WHILE = 20
 
@@ -55,10 +58,12 @@ class Zombie:
 
 
 @contextmanager
-def zombie(party: Party, protocol: Protocol, topic: str) -> Iterator[Zombie]:
+def zombie(
+    party: Party, protocol: Protocol, topic: str, tasks: int = TASKS, *named: str
+) -> Iterator[Zombie]:
     command = [sys.executable, "-m", "tests.kafka.zombie", party.servers, party.namespace]
     process = subprocess.Popen(
-        [*command, protocol, GROUP, topic],
+        [*command, protocol, GROUP, topic, str(tasks), *named],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -128,3 +133,40 @@ def test_one_that_was_stopped_within_a_commit(party: Party, protocol: Protocol) 
         assert stopped.says() in ("aborted", "unknown")
     assert numbers(log, topic) == [5]
     assert log.positions(GROUP, {(topic, 0)}) == {(topic, 0): 5}
+
+
+@pytest.mark.timeout(180)
+def test_one_that_was_thrown_out_while_joining_again(servers: str) -> None:
+    """A member with a name waits for others to join again when the broker goes away, and comes back
+    too late: it joins by a new name, and is not told that all it held is lost."""
+    assert servers
+    with cluster() as (own, brokers):
+        party = Party(own)
+        log = party.log("classic")
+        topic, leases = party.topic(), f"{party.namespace}{GROUP}-leases"
+        log.create_topic(Topic(leases, TASKS))
+        with (
+            bystander(own, f"{party.namespace}{GROUP}", leases) as stopped,
+            zombie(party, "classic", topic, TASKS // 2, "one") as late,
+        ):
+            late.hears("1")
+            assert late.says() == "committed"
+            stopped.stop()
+            after = party.join("classic")
+            for _ in range(A_WHILE):
+                look()
+            late.stop()
+            tool(brokers, "kill", "1")
+            tool(brokers, "start-one", "1")
+            until(lambda: claims(after) == [ALL])
+            writer = after.writer(after.claim().epoch)
+            assert writer.transact(GROUP, [append(topic, 5)], {(topic, 0): 5}) is Outcome.COMMITTED
+            late.go_on()
+            until(lambda: claims(after) != [ALL])
+            for _ in range(A_WHILE):
+                late.hears("2")
+                assert late.says() in ("aborted", "unknown")
+                look()
+        assert numbers(log, topic) == [1, 5]
+        assert log.positions(GROUP, {(topic, 0)}) == {(topic, 0): 5}
+        party.close()

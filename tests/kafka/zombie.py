@@ -1,7 +1,7 @@
 """A process with a part in a group, for tests that stop it: `python -m tests.kafka.zombie SERVERS
-NAMESPACE PROTOCOL GROUP TOPIC`.
+NAMESPACE PROTOCOL GROUP TOPIC TASKS [INSTANCE]`.
 
-It says `joined` when it holds all of four tasks. Each line it is given is a number: it writes that
+It says `joined` when it holds TASKS of four. Each line it is given is a number: it writes that
 to partition 0 and moves the position there, and says what became of it. Before the number of a
 line that ends with `?` is committed, it says `sent` and waits for another line.
 """
@@ -41,11 +41,12 @@ def hesitant(commit: Callable[[KafkaWriter, Producer], Outcome], asked: list[str
 
 def main() -> None:
     """Run until there are no more lines."""
-    servers, namespace, protocol, group, topic = sys.argv[1:]
-    membership = Membership("", cast(Protocol, protocol), session_timeout_ms=3000)
+    servers, namespace, protocol, group, topic, tasks, *named = sys.argv[1:]
+    instance = "".join(named)
+    membership = Membership(instance, cast(Protocol, protocol), session_timeout_ms=3000)
     log = KafkaLog(servers, namespace=namespace, membership=membership)
     member = log.join(group, TASKS)
-    while len(member.claim().partitions) < TASKS:
+    while len(member.claim().partitions) < int(tasks):
         Event().wait(0.05)
     writer = member.writer(member.claim().epoch)
     say("joined")

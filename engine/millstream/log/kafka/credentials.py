@@ -20,9 +20,9 @@ def cause_of(fault: KafkaError) -> KafkaError:
     return fault
 
 
-def names_member(credential: object) -> bool:
-    """Whether it is that of somebody who has joined. What else the broker would take for the
-    credential of a group without members."""
+def member_of(credential: object) -> bytes:
+    """The name that the brokers have given to whom it is of; b"" where he has not joined: the
+    broker would take that for the credential of a group without members."""
     if not isinstance(credential, bytes) or not credential.startswith(_MAGIC):
         raise StatementError(
             "This version of confluent-kafka shows the credentials of members in another way",
@@ -30,4 +30,4 @@ def names_member(credential: object) -> bool:
         )
     (generation,) = _GENERATION.unpack_from(credential, len(_MAGIC))
     _group, member, *_ = credential[len(_MAGIC) + _GENERATION.size :].split(b"\0")
-    return generation > 0 and member != b""
+    return member if generation > 0 else b""

@@ -2,12 +2,14 @@
 
 The broker that coordinates the group says who holds which partitions of that topic, and refuses
 positions that come with the credential of somebody who is not a member any more, or not since the
-last change. Three things make that enough:
+last change. Four things make that enough:
 
 * the credential is taken for each transaction anew, by the thread that the callbacks run in, and
-  only after that is looked whether the claim was lost. The client joins again, with a new
-  identity, only when it has been told of the loss; so a credential that was taken before names
-  the old membership, which is refused;
+  only after that is looked whether the claim was lost;
+* it counts only while it names the member that the claim was given to. One that the brokers have
+  thrown out joins again by a new name, and where it has a static one, and was already joining
+  again, it does so without saying that all was lost (2.16): by the new name it would be let
+  commit what others have been given meanwhile. Then all is lost, and another consumer takes part;
 * a credential without a member (the client has just heard that it was thrown out) is never used:
   with an empty one the broker takes the transaction for that of a group without members;
 * what is to be given up is given up only when it is settled, or counted as lost before.
@@ -25,7 +27,7 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millstream.log.kafka.client import SETTLE_SECONDS, Settings, translated
-from millstream.log.kafka.credentials import cause_of, names_member
+from millstream.log.kafka.credentials import cause_of, member_of
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member_writer import MemberWriter
 from millstream.log.kafka.writer import KafkaWriter, Seat
@@ -80,6 +82,10 @@ class KafkaMember:
         self._asked = 0
         self._answered = 0
         self._credential: bytes | None = None
+        self._name = b""
+        """Of the member that the claim was given to."""
+        self._renamed = False
+        """Whether the client goes by another one now, and has not said that the claim is lost."""
         self._closing = False
         self._leaving = False
         """Nothing is waited for while a consumer is closed."""
@@ -140,7 +146,7 @@ class KafkaMember:
 
     def _run(self) -> None:
         while not self._closing and not isinstance(self._fault, FencedError):
-            self._leaving = False
+            self._leaving = self._renamed = False
             try:
                 consumer = Consumer(self._config)
                 try:
@@ -159,21 +165,21 @@ class KafkaMember:
                 self._news.wait_for(lambda: self._closing, _AGAIN_SECONDS)
 
     def _follow(self, consumer: Consumer) -> None:
-        """Until it is closed, or the client can do no more."""
+        """Until it is closed, or the client can do no more, or is another member than it was."""
         consumer.subscribe(
             [self._leases],
             on_assign=self._on_assign,
             on_revoke=self._on_revoke,
             on_lost=self._on_lost,
         )
-        while not self._closing:
+        while not self._closing and not self._renamed:
             message = consumer.poll(0)
             if message is not None and (fault := message.error()) is not None:
                 if fault.code() == KafkaError._FATAL:
                     raise KafkaException(cause_of(fault))
                 if fault.code() in _WRONG:
                     self._fail(fault)
-            if self._fault is not None and names_member(consumer.consumer_group_metadata()):
+            if self._shown(consumer) is not None:
                 self._fault = None
             with self._news:
                 self._news.wait_for(self._wanted, _LOOK_SECONDS)
@@ -185,21 +191,34 @@ class KafkaMember:
     def _answer(self, consumer: Consumer) -> None:
         asked = self._asked
         if asked > self._answered:
-            shown = consumer.consumer_group_metadata()
+            shown = self._shown(consumer)
             with self._news:
-                self._credential = shown if names_member(shown) else None
+                self._credential = shown
                 self._answered = asked
                 self._news.notify_all()
 
+    def _shown(self, consumer: Consumer) -> bytes | None:
+        """The credential of now, if it is of the member that the claim was given to."""
+        shown: bytes = consumer.consumer_group_metadata()
+        name = member_of(shown)
+        if name and name != self._name and self._claim.partitions:
+            self._renamed = True
+            self._lose()
+        return shown if name and not self._renamed else None
+
     def _on_assign(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
         self._unreleased_since = None
+        shown = self._shown(consumer)
         consumer.incremental_assign([TopicPartition(at.topic, at.partition, 0) for at in given])
-        if given:
+        if given and not self._renamed:
+            if not self._claim.partitions:
+                self._name = member_of(shown) if shown else b""
             consumer.pause(list(given))
             self._move(self._claim.partitions | _numbers(given))
 
     def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         """What is held is committed by others meanwhile, with credentials from here."""
+        self._shown(consumer)
         kept = self._claim.partitions - _numbers(taken)
         if kept != self._claim.partitions:
             self._give_up(consumer, kept)
