@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -13,6 +14,7 @@ from millstream_server import statements
 from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects
 from millstream_server.failures import (
     BAD_STATEMENT,
+    NOT_FOUND,
     TOO_LARGE,
     TOO_SLOW,
     UNACCEPTABLE,
@@ -46,6 +48,8 @@ from millstream_server.wire.protocols import LIVE
 
 OBJECTS = (KSQL, JSON)
 QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
+QUERY_HEADER = "millstream-query"
+"""Of an answer over history: the name by which its client asks how far it is."""
 
 
 async def body_of(request: Request, server: Server) -> bytes:
@@ -123,8 +127,10 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
             raise RefusedError(UNACCEPTABLE, f"PRINT gives text: accept {DELIMITED}")
         return Streamed(queries.lines(server, answer), DELIMITED)
     framing = framing_of(kind, pull=answer.pull)
-    live = LIVE if kind == DELIMITED and answer.query_id is not None else None
-    return Streamed(queries.pieces(server, answer, framing), framing.media_type, live)
+    headers = LIVE if kind == DELIMITED and answer.query_id is not None else None
+    if isinstance(answer.result, History):
+        headers = {QUERY_HEADER: server.reading[answer.result]}
+    return Streamed(queries.pieces(server, answer, framing), framing.media_type, headers)
 
 
 async def started(server: Server, wanted: Asked, principal: Principal) -> queries.Answer:
@@ -135,7 +141,7 @@ async def started(server: Server, wanted: Asked, principal: Principal) -> querie
     with server.pull():
         answer = await _begun(server, wanted, piece, principal)
         if isinstance(answer.result, History):
-            server.reading.add(answer.result)
+            server.reading[answer.result] = secrets.token_hex(16)
         return answer
 
 
@@ -158,6 +164,17 @@ def framing_of(kind: str, *, pull: bool) -> Framing:
     if kind == ARROW:
         return ArrowStream()
     return PlainArray() if kind == JSON else Delimited()
+
+
+async def progress(request: Request, server: Server) -> Response:
+    """GET /history/{query}."""
+    wanted = request.path_params["query"]
+    found = next((one for one, name in server.reading.items() if name == wanted), None)
+    if found is None:
+        raise RefusedError(NOT_FOUND, f"No query over history with id {wanted}")
+    stages = await server.run(found.progress)
+    told = [{"name": one.name, "done": one.done, "total": one.total} for one in stages]
+    return objects({"stages": told}, media_type(request))
 
 
 async def close_query(request: Request, server: Server) -> Response:

@@ -69,6 +69,10 @@ ANSWERS: dict[str, Any] = {
     "Status": _object(
         "status message", status=_TEXT, message=_TEXT, queryId={"type": ["string", "null"]}
     ),
+    "Progress": _object(
+        "stages",
+        stages=_listed(_object("name done total", name=_TEXT, done=_WHOLE, total=_WHOLE)),
+    ),
     "Truth": _TRUTH,
     "Cluster": _object(
         "clusterStatus", clusterStatus=_mapping(_object("hostAlive", hostAlive=_TRUTH))

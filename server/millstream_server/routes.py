@@ -98,6 +98,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         always=False,
     ),
     Endpoint(
+        "GET",
+        "/history/{query}",
+        endpoints.progress,
+        "How far a query over history is",
+        answer="Progress",
+    ),
+    Endpoint(
         "GET", "/status", state.all_statuses, "What became of all commands", answer="Statuses"
     ),
     Endpoint(

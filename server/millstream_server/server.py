@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from millstream.model.errors import MillstreamError
 from millstream.service.command_log.outcomes import Outcomes
@@ -94,8 +94,9 @@ class Server:
         self.state = State.READY
         self.pulling = 0
         """How many pull queries are answered or wait to be."""
-        self.reading: WeakSet[History] = WeakSet()
-        """Those whose rows go to their clients as they are read."""
+        self.reading: WeakKeyDictionary[History, str] = WeakKeyDictionary()
+        """Those whose rows go to their clients as they are read, and the name that the client was
+        told, who alone knows it."""
         self.owners: dict[str, str] = {}
         """Who has begun the push queries that run."""
         self._outcomes = Outcomes(engine)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.service.session import Bounds
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.server.conftest import Door
 
+PULL = "SELECT * FROM spending WHERE total > 0;"
 RANGE = "SELECT customer, amount FROM orders BETWEEN OFFSETS 0 AND 0;"
 
 
@@ -58,6 +59,21 @@ def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:
         (watch,) = shop.engine.history.reading
     client.close()
     assert watch.cancelled.wait(PATIENCE_S)
+
+
+def test_how_far_a_query_is(shop: Door) -> None:
+    fill(shop)
+    with (
+        shop.client() as client,
+        client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply,
+    ):
+        lines = reply.iter_lines()
+        assert "columnNames" in next(lines) and next(lines)
+        where = f"/history/{reply.headers['millstream-query']}"
+        (stage,) = shop.http.get(where).json()["stages"]
+        assert 0 < stage["done"] <= stage["total"] == 200_003
+    until(lambda: shop.http.get(where).status_code == 404)
+    assert "millstream-query" not in shop.http.post("/query", json={"ksql": PULL}).headers
 
 
 def test_a_query_counts_among_the_pull_queries_until_its_rows_are_read(shop: Door) -> None:

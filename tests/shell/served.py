@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+HISTORY = "h1"
+"""The name of every query over history."""
 
 
 @dataclass(slots=True)
 class Served:
     """`answers`: what POST /ksql answers, by statement text or a function of it; `rows` are the
-    objects that POST /query sends as the test puts them there, None ends it. `requests` keeps
-    what was asked."""
+    objects that POST /query sends as the test puts them there, None ends it; with `stages` it has a
+    name by which they are asked for. `requests` keeps what was asked."""
 
     answers: Callable[[str], tuple[int, Any]]
     rows: queue.Queue[Any] = field(default_factory=queue.Queue)
     lines: tuple[str, ...] = ()
     figures: str = ""
+    stages: tuple[dict[str, Any], ...] = ()
     requests: list[tuple[str, str, Any, dict[str, str]]] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
     server: ThreadingHTTPServer | None = None
@@ -60,6 +64,8 @@ class Served:
         self.requests.append(("GET", request.path, None, dict(request.headers)))
         if request.path == "/metrics" and self.figures:
             pieces(request, [self.figures])
+        elif request.path == f"/history/{HISTORY}":
+            whole(request, 200, {"stages": self.stages})
         elif request.path == "/info":
             whole(request, 200, {"KsqlServerInfo": {"version": "7.5", "serverStatus": "RUNNING"}})
         elif request.path.startswith("/is_valid_property/auto."):
@@ -94,7 +100,8 @@ class Served:
             yield "]\n"
 
         # The comma of a row stands before the line break, as the server writes it.
-        pieces(request, _commas_first(framed()))
+        named = {"millstream-query": HISTORY} if self.stages else {}
+        pieces(request, _commas_first(framed()), named)
 
 
 def _commas_first(parts: Any) -> Any:
@@ -110,8 +117,12 @@ def whole(request: BaseHTTPRequestHandler, status: int, body: Any) -> None:
     request.wfile.write(data)
 
 
-def pieces(request: BaseHTTPRequestHandler, texts: Any) -> None:
+def pieces(
+    request: BaseHTTPRequestHandler, texts: Any, headers: Mapping[str, str] | None = None
+) -> None:
     request.send_response(200)
+    for name, value in (headers or {}).items():
+        request.send_header(name, value)
     request.send_header("Transfer-Encoding", "chunked")
     request.end_headers()
     try:

@@ -1,12 +1,13 @@
-"""A back-fill in the shell: how far it is, and Ctrl-C."""
+"""What takes long elsewhere, in the shell: how far it is, and Ctrl-C of a back-fill."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError
 from millstream.service.history.watch import Watch
 from millstream_cli.sessions.interrupts import Interrupt
@@ -39,20 +40,25 @@ def followed(progress: Progress | None, interrupt: Interrupt) -> Iterator[Callab
 
 
 @contextmanager
-def asked(progress: Progress, figures: Callable[[], str]) -> Iterator[None]:
-    """Until this ends, tell the progress of jobs that a server has in its figures. One that does
-    not tell them is as good."""
+def asked(progress: Progress, stages: Callable[[], Iterable[StageProgress]]) -> Iterator[None]:
+    """Until this ends, tell what a server says when it is asked. One that does not is as good."""
     with _looking() as look:
 
         def tell() -> None:
-            found: dict[tuple[str, str], dict[str, int]] = {}
-            for kind, sink, stage, value in _FIGURE.findall(figures()):
-                found.setdefault((sink, stage), {})[kind] = int(value)
-            for (sink, stage), told in found.items():
-                progress(told["done"], told["size"], f"{sink}: {stage}")
+            for stage in stages():
+                progress(stage.done, stage.total, stage.name)
 
         look(tell, _ASK_SECONDS)
         yield
+
+
+def fills(figures: str) -> Iterator[StageProgress]:
+    """The back-fills that a server has in its figures."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for kind, sink, stage, value in _FIGURE.findall(figures):
+        found.setdefault((sink, stage), {})[kind] = int(value)
+    for (sink, stage), told in found.items():
+        yield StageProgress(f"{sink}: {stage}", told["done"], told["size"])
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
+from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.service.text import read_text, split_text, substituted
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text
-from millstream_cli.sessions.filling import asked
+from millstream_cli.sessions.filling import asked, fills
 from millstream_cli.sessions.http import LINES, Credentials, RefusedError, Reply, Wire
 from millstream_cli.sessions.keyed import key_positions
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
@@ -71,7 +72,7 @@ class RemoteSession:
             waiting = ""
             match words[0]:
                 case "SELECT":
-                    yield self._query(statement, "EMIT" in words)
+                    yield self._query(statement, "EMIT" in words, progress)
                 case "PRINT":
                     yield self._print(statement)
                 case "RUN":
@@ -120,7 +121,7 @@ class RemoteSession:
         try:
             with ExitStack() as stack:
                 if progress is not None and "BACKFILL" in _words(text):
-                    stack.enter_context(asked(progress, lambda: self.wire.text("/metrics")))
+                    stack.enter_context(asked(progress, lambda: fills(self.wire.text("/metrics"))))
                 entities = self._post(text)
         except RefusedError as error:
             for entity in error.entities:
@@ -145,13 +146,17 @@ class RemoteSession:
             raise UnavailableError(f"{self.where} does not answer as a ksqlDB server does")
         return answer
 
-    def _query(self, statement: str, push: bool) -> Outcome:
+    def _query(self, statement: str, push: bool, progress: Progress | None) -> Outcome:
         body = {"ksql": statement, "streamsProperties": self.settings.properties}
         reply = self.wire.open("/query", body, "application/vnd.ksql.v1+json")
         objects = frames.objects(reply.pieces())
         query_id, columns = frames.header(objects)
         if not push:
-            return _pulled(reply, columns, frames.rows(objects))
+            with ExitStack() as stack:
+                query = reply.response.getheader("millstream-query")
+                if progress is not None and query is not None:
+                    stack.enter_context(asked(progress, lambda: self._stages(query)))
+                return _pulled(reply, columns, frames.rows(objects))
 
         def close() -> None:
             reply.close()
@@ -160,6 +165,10 @@ class RemoteSession:
         key = key_positions(statement, columns, self._names)
         limited = "LIMIT" in _words(statement)
         return Live(columns, _one_by_one(frames.rows(objects)), close, key, limited)
+
+    def _stages(self, query: str) -> list[StageProgress]:
+        told = self.wire.get(f"/history/{quote(query, safe='')}")
+        return [StageProgress(one["name"], one["done"], one["total"]) for one in told["stages"]]
 
     def _print(self, statement: str) -> Live:
         body = {"sql": statement, "properties": self.settings.properties}

@@ -23,6 +23,7 @@ NEEDS = {
     "/query-stream": _NOTHING,
     "/inserts-stream": _NOTHING,
     "/close-query": _NOTHING,
+    "/history/{query}": _NOTHING,
     "/ws/query": _NOTHING,
     "/status": _DESCRIBE,
     "/status/{type}/{entity}/{action}": _DESCRIBE,

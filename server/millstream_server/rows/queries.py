@@ -195,7 +195,7 @@ async def ended(server: Server, answer: Answer) -> None:
             await asyncio.shield(server.run(result.close))
     finally:
         if isinstance(result, History):
-            server.reading.discard(result)
+            server.reading.pop(result, None)
 
 
 def final_message(answer: Answer) -> str | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterable
 
 import pytest
 
 import millstream
 from millstream import udf
+from millstream.history.progress import StageProgress
 from millstream.model.errors import UnavailableError
 from millstream.service.history.watch import Watch
-from millstream_cli.sessions.filling import asked, followed
+from millstream_cli.sessions.filling import asked, fills, followed
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.local import LocalSession
 from tests.patience import PATIENCE_S
@@ -78,7 +80,7 @@ def test_ctrl_c_at_the_prompt_leaves_no_trace() -> None:
 
 def test_the_figures_of_a_server_are_progress_too() -> None:
     told = Told()
-    with asked(told, lambda: FIGURES):
+    with asked(told, lambda: fills(FIGURES)):
         assert told.news.wait(PATIENCE_S)
     assert told.last == (2, 8, "O: stage 3")
 
@@ -86,7 +88,7 @@ def test_the_figures_of_a_server_are_progress_too() -> None:
 def test_a_server_need_not_tell() -> None:
     told, refused = Told(), threading.Event()
 
-    def figures() -> str:
+    def figures() -> Iterable[StageProgress]:
         refused.set()
         raise UnavailableError("Cannot reach the server")
 

@@ -91,6 +91,22 @@ def test_statements_are_sent_together_and_in_order(served: Served, session: Remo
     assert headers["Authorization"] == "Basic bWU6c2VjcmV0"
 
 
+def test_the_progress_of_a_query_over_history_is_told(
+    served: Served, session: RemoteSession
+) -> None:
+    served.stages = ({"name": "stage 3", "done": 2, "total": 8},)
+    told: list[tuple[str, int, int | None]] = []
+
+    def progress(done: int, total: int | None, name: str = "rows") -> None:
+        told.append((name, done, total))
+        served.rows.put(None)
+
+    served.rows.put(HEADER)
+    [found] = session.run("SELECT k, n FROM s;", progress)
+    assert isinstance(found, Answer) and found.rows == []
+    assert told[0] == ("stage 3", 2, 8)
+
+
 def test_settings_stay_here(served: Served, session: RemoteSession) -> None:
     run(session, "SET 'auto.offset.reset' = 'latest';")
     [said] = run(session, "SET 'auto.offset.reset' = 'earliest';")
