@@ -28,7 +28,8 @@ class CampaignError(Exception):
 
 
 class EngineProcess:
-    """Started when made; a thread listens until its output ends."""
+    """Started when made; a thread listens until its output ends, and keeps it, with the times,
+    beside the file of its errors."""
 
     def __init__(self, arguments: Sequence[str], errors: Path, module: str = WORKLOAD) -> None:
         command = [sys.executable, "-m", module, *arguments]
@@ -144,10 +145,12 @@ class EngineProcess:
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._said:
-                self._hear(line.split())
-                self._said.notify_all()
+        with self._errors.with_suffix(".out").open("w", buffering=1) as file:
+            for line in self._process.stdout:
+                file.write(f"{time.time():.3f} {line}")
+                with self._said:
+                    self._hear(line.split())
+                    self._said.notify_all()
         with self._said:
             self._ended = True
             self._said.notify_all()

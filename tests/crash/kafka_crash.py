@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -308,7 +309,8 @@ def reported(
     brokers: int = 1,
 ) -> int:
     """Run a campaign, which is told servers, a folder and, of a cluster of its own, kafka-local's
-    environment. Prints its report; the exit status."""
+    environment. Prints its report; the exit status. What the brokers have is kept in a folder that
+    was named, where something is wrong."""
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(exist_ok=True)
@@ -316,6 +318,10 @@ def reported(
         if servers is None:
             servers, environment = stack.enter_context(cluster(brokers))
         status, report = campaign(servers, folder, environment)
+        if status and environment is not None and given.folder is not None:
+            # Some files go away meanwhile.
+            with suppress(shutil.Error):
+                shutil.copytree(environment["KAFKA_LOCAL_DATA"], folder / "brokers")
     sys.stdout.write(report + "\n")
     return status
 
@@ -331,7 +337,7 @@ def campaign_arguments(description: str | None, *, standbys: int) -> argparse.Ar
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--servers", help="a cluster that is there; its brokers are left alone")
-    parser.add_argument("--folder", type=Path, help="where states and logs are kept")
+    parser.add_argument("--folder", type=Path, help="where states, logs and output are kept")
     parser.add_argument("--protocol", default="classic")
     parser.add_argument("--standbys", type=int, default=standbys)
     return parser
