@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+
+import httpx
 
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
@@ -19,6 +23,20 @@ def fill(shop: Door) -> None:
     """Orders whose rows, 60 MB, are more than connections and the server hold."""
     batch = raw_batch([(b"ann" * 100, b'{"amount": 1.25}', n) for n in range(200_000)])
     shop.engine.writer.append([Appended("orders", 0, batch, batch.num_rows)])
+
+
+@contextmanager
+def reading(shop: Door) -> Iterator[httpx.Response]:
+    """The answer to a client that has read the first of many orders, and hangs up in the end."""
+    fill(shop)
+    with (
+        shop.client() as client,
+        client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply,
+    ):
+        # Lines that nobody holds any more hang up: then the query ends, sooner or later.
+        lines = reply.iter_lines()
+        assert "columnNames" in next(lines) and next(lines)
+        yield reply
 
 
 def test_rows_in_each_framing(shop: Door) -> None:
@@ -51,24 +69,13 @@ def test_a_range_that_cannot_be_is_a_bad_request(shop: Door) -> None:
 
 
 def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:
-    fill(shop)
-    client = shop.client()
-    with client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply:
-        lines = reply.iter_lines()
-        assert "columnNames" in next(lines) and next(lines)
+    with reading(shop):
         (watch,) = shop.engine.history.reading
-    client.close()
     assert watch.cancelled.wait(PATIENCE_S)
 
 
 def test_how_far_a_query_is(shop: Door) -> None:
-    fill(shop)
-    with (
-        shop.client() as client,
-        client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply,
-    ):
-        lines = reply.iter_lines()
-        assert "columnNames" in next(lines) and next(lines)
+    with reading(shop) as reply:
         where = f"/history/{reply.headers['millstream-query']}"
         (stage,) = shop.http.get(where).json()["stages"]
         assert 0 < stage["done"] <= stage["total"] == 200_003
@@ -79,14 +86,7 @@ def test_how_far_a_query_is(shop: Door) -> None:
 def test_a_query_counts_among_the_pull_queries_until_its_rows_are_read(shop: Door) -> None:
     shop.server.settings = replace(shop.server.settings, pull_queries_max=1)
     assert len(shop.query(RANGE).splitlines()) == len(shop.query(RANGE).splitlines())
-    fill(shop)
-    with (
-        shop.client() as client,
-        client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply,
-    ):
-        # Lines that nobody holds any more hang up: then the query ends, sooner or later.
-        lines = reply.iter_lines()
-        assert "columnNames" in next(lines) and next(lines)
+    with reading(shop):
         assert shop.http.post("/query-stream", json={"sql": RANGE}).status_code == 429
 
 

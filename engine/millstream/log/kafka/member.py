@@ -179,8 +179,6 @@ class KafkaMember:
                     raise KafkaException(cause_of(fault))
                 if fault.code() in _WRONG:
                     self._fail(fault)
-            if self._shown(consumer) is not None:
-                self._fault = None
             with self._news:
                 self._news.wait_for(self._wanted, _LOOK_SECONDS)
             self._answer(consumer)
@@ -189,13 +187,15 @@ class KafkaMember:
         return self._closing or self._asked > self._answered
 
     def _answer(self, consumer: Consumer) -> None:
+        """Tell whoever has asked; that nobody did is no reason not to look who this is now."""
         asked = self._asked
-        if asked > self._answered:
-            shown = self._shown(consumer)
-            with self._news:
-                self._credential = shown
-                self._answered = asked
-                self._news.notify_all()
+        shown = self._shown(consumer)
+        with self._news:
+            if shown is not None:
+                self._fault = None
+            self._credential = shown
+            self._answered = asked
+            self._news.notify_all()
 
     def _shown(self, consumer: Consumer) -> bytes | None:
         """The credential of now, if it is of the member that the claim was given to."""
