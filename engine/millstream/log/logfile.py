@@ -11,6 +11,7 @@ import duckdb
 
 from millstream.log.duckfile import is_fatal, is_full, writing_error
 from millstream.model.errors import UnavailableError
+from millstream.model.patience import insist
 
 MEMORY = ":memory:"
 SPARE_BYTES = 64 << 20
@@ -127,9 +128,9 @@ class LogFile:
         return False
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file, when the last statement that reads it has ended."""
         self.checkpoint()
-        self.connection.close()
+        insist(self.connection.close, duckdb.ResourceInUseException)
 
 
 def _wal_bytes(path: str) -> int:

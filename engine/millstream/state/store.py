@@ -21,6 +21,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from millstream.model.patience import insist
 from millstream.operators.program import StateTable
 from millstream.state.tables import (
     DELETED,
@@ -172,10 +173,11 @@ class Store:
         return True
 
     def close(self) -> None:
-        """Close the database; idempotent. Its file is free even where cursors are left."""
+        """Close the database when the last statement that reads it has ended; idempotent. Its
+        file is free even where cursors are left."""
         with suppress(duckdb.Error):
             self._root.execute(f"DETACH {quoted(self.database)}")
-        self._root.close()
+        insist(self._root.close, duckdb.ResourceInUseException)
 
     def __enter__(self) -> Store:
         return self
