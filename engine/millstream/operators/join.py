@@ -16,7 +16,7 @@ from millstream.operators.relation import (
     quoted,
 )
 from millstream.operators.sql import identifier
-from millstream.operators.versions import key_names, row_table, same_keys
+from millstream.operators.versions import key_names, row_table, same_keys, stored_versions
 from millstream.plan.nodes import JoinKind, StreamTableJoin
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
@@ -29,21 +29,23 @@ def compile_stream_table_join(
     table emit nothing; left rows without a value are dropped, and without a key where there is
     nothing to pad."""
     rows, last = f"{label}_right", f"{label}_last"
-    left, right = nested(left, setting), nested(right, setting)
+    if left.columns is not None or left.meta:
+        left = materialised(left, f"{label}_left", setting)
+    right = nested(right, setting)
     left_keys, right_keys = key_names(left.schema), key_names(right.schema)
     keyed = tuple(f"{name} IS NOT NULL" for name in right_keys)
     changed = materialised(replace(right, where=(*right.where, *keyed)), rows, setting)
     table = row_table(label, right.schema)
-    columns = ", ".join(quoted(names(right.schema)))
+    columns = quoted(names(right.schema))
     partition = ", ".join((P, *right_keys))
     kept = (
-        f'SELECT {P}, {columns}, {RT}, {DF} <> 1 AS "$deleted"\nFROM {identifier(rows)}\n'
+        f'SELECT {", ".join((P, *columns, RT))}, {DF} <> 1 AS "$deleted"\nFROM {identifier(rows)}\n'
         f"QUALIFY row_number() OVER (PARTITION BY {partition} ORDER BY {SQ} DESC, {DF} DESC) = 1"
     )
+    stored = stored_versions(label, right_keys, (P, *columns), left.source, left_keys)
     versions = (
-        f'SELECT {P}, {columns}, {SQ}, {DF} = 1 AS "$live" FROM {identifier(rows)}\n'
-        f"  {_one_per_seq(partition)}\n"
-        f"  UNION ALL\n  SELECT {P}, {columns}, -1, TRUE FROM {identifier(label)}"
+        f'SELECT {", ".join((P, *columns))}, {SQ}, {DF} = 1 AS "$live" FROM {identifier(rows)}\n'
+        f"  {_one_per_seq(partition)}\n  UNION ALL\n  {stored}"
     )
     same = same_keys("l", left.schema, "r", right.schema)
     inner = node.join is JoinKind.INNER

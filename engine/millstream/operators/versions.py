@@ -128,12 +128,27 @@ def _rows_text(part: Part, how: Kept) -> str:
 def known(how: Kept, others: str, their_keys: tuple[str, ...]) -> str:
     """All versions of the rows whose keys (or the first columns of them) the relation `others`
     has: `$seq` since when (-1: since before the batch), `$live`, whether the row is there then."""
-    columns = ", ".join((P, *quoted(names(how.schema)), RT))
-    stored = ", ".join(f"s.{name}" for name in (P, *quoted(names(how.schema)), RT))
-    pairs = zip(key_names(how.schema), their_keys, strict=False)
-    same = " AND ".join(f"s.{mine} = k.{theirs}" for mine, theirs in pairs)
+    columns = (P, *quoted(names(how.schema)), RT)
+    stored = stored_versions(how.table, key_names(how.schema), columns, others, their_keys)
     return (
-        f'SELECT {columns}, {SQ}, {DF} = 1 AS "$live" FROM {identifier(how.table + "_rows")}\n'
-        f"  UNION ALL\n  SELECT {stored}, -1, TRUE FROM {identifier(how.table)} s\n"
-        f"  SEMI JOIN {others} k ON s.{P} = k.{P} AND {same}"
+        f'SELECT {", ".join(columns)}, {SQ}, {DF} = 1 AS "$live"'
+        f" FROM {identifier(how.table + '_rows')}\n  UNION ALL\n  {stored}"
+    )
+
+
+def stored_versions(
+    table: str,
+    keys: tuple[str, ...],
+    columns: tuple[str, ...],
+    others: str,
+    their_keys: tuple[str, ...],
+) -> str:
+    """The stored rows whose keys `others` has, as versions since before the batch: an ASOF join
+    sorts what it is given, and the whole table may be large."""
+    same = " AND ".join(
+        f"s.{mine} = k.{theirs}" for mine, theirs in zip(keys, their_keys, strict=False)
+    )
+    return (
+        f"SELECT {', '.join(f's.{name}' for name in columns)}, -1, TRUE"
+        f" FROM {identifier(table)} s\n  SEMI JOIN {others} k ON s.{P} = k.{P} AND {same}"
     )

@@ -10,7 +10,8 @@ FEW = 1000
 
 
 class _View:
-    """What DuckDB has bound a name to; it asks for the rows at each run."""
+    """What DuckDB has bound a name to; it asks for the rows at each run, and takes them for one
+    when it chooses how to join."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -26,6 +27,8 @@ class Views:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._views: dict[str, _View] = {}
+        self._many: set[str] = set()
+        """Names that stand for a table of many rows itself: DuckDB knows then how many."""
         self._seen: dict[str, str | None] = {}
         """What was run before over few rows, with its name once it is prepared."""
         self._prepared = 0
@@ -33,22 +36,29 @@ class Views:
     def show(self, name: str, table: pa.Table) -> None:
         """Let `name` stand for these rows."""
         view = self._views.get(name)
-        if view is not None and view.table.schema.equals(table.schema, check_metadata=True):
+        if table.num_rows > FEW:
+            self._forget_statements()
+            self._views.pop(name, None)
+            self._many.add(name)
+            self._connection.register(name, table)
+        elif view is not None and view.table.schema.equals(table.schema, check_metadata=True):
             view.table = table
-            return
-        self._forget_statements()
-        self._views[name] = view = _View(table)
-        self._connection.register(name, view)
+        else:
+            self._forget_statements()
+            self._many.discard(name)
+            self._views[name] = view = _View(table)
+            self._connection.register(name, view)
 
     def release(self) -> None:
         """Let go of all rows but a few."""
-        for view in self._views.values():
-            if view.table.num_rows > FEW:
-                view.table = view.table.schema.empty_table()
+        for name in self._many:
+            self._connection.unregister(name)
+        self._many.clear()
 
     def forget(self) -> None:
         """Names that came to be in a transaction have gone with it."""
         self._views.clear()
+        self._many.clear()
         self._forget_statements()
 
     def query(self, text: str, *, few: bool) -> pa.Table:

@@ -90,5 +90,23 @@ def test_many_rows_are_let_go_of(connection: duckdb.DuckDBPyConnection) -> None:
     views.show("rows", rows(*range(FEW + 1)))
     views.show("few", rows(1))
     views.release()
-    assert views.query(ADDED, few=False).num_rows == 0
+    with pytest.raises(duckdb.CatalogException):
+        views.query(ADDED, few=False)
     assert views.query('FROM "few"', few=False).num_rows == 1
+
+
+def test_a_name_may_come_to_stand_for_many_rows_and_for_few_again(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    views = Views(connection)
+    for size in (1, 2, 3, FEW + 1, 1, FEW + 2, 2, 3):
+        views.show("rows", rows(*range(size)))
+        assert views.query(ADDED, few=size <= FEW).num_rows == size
+        views.release()
+
+
+def test_many_rows_are_joined_as_many(connection: duckdb.DuckDBPyConnection) -> None:
+    views = Views(connection)
+    views.show("rows", rows(*range(FEW + 1)))
+    plan = views.query('EXPLAIN SELECT * FROM "rows"', few=False)["explain_value"][0].as_py()
+    assert f"~{FEW + 1:,} rows" in plan
