@@ -1,8 +1,8 @@
 """Run a sample of the conformance cases on a Kafka cluster: each must end as it does in memory.
 
 The sample is always the same: by a hash of the id. Topics carry the names that the cases give
-them, so the cases run one after the other, and all topics are deleted behind each: use a cluster
-of its own.
+them, so the cases run one after the other, all topics are deleted behind each, and the brokers are
+told to compact nothing: use a cluster of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
 from millstream.service.engine import Engine
 from millstream.service.on_kafka import open_kafka_engine
 from tests.conformance.cases import Case, beyond_the_engine, load
@@ -24,6 +32,8 @@ from tests.conformance.functions import FUNCTIONS
 TIERS = 3
 OFFSETS = "row-offset"
 """Cases about offsets: on Kafka the end of each transaction takes one."""
+CLEANING = "log.cleaner.min.cleanable.ratio"
+REQUEST_SECONDS = 30
 
 
 def sample(folder: Path, count: int, only: str | None) -> list[Case]:
@@ -38,6 +48,23 @@ def runs_alike(case: Case) -> bool:
     if beyond_the_engine(case) or case.id.startswith(OFFSETS):
         return False
     return all(record["ts"] for record in case.inputs)
+
+
+def keep_all_changes(servers: str) -> None:
+    """Have the brokers compact nothing: no log is more than wholly dirty.
+
+    The cases' times are of 1970, so that each transaction's marker, which has the time of now,
+    begins a segment, and what lies before it may be compacted at once.
+    """
+    admin = AdminClient({"bootstrap.servers": servers})
+    never = ConfigEntry(CLEANING, "1.0", incremental_operation=AlterConfigOpType.SET)
+    brokers = admin.describe_cluster().result(REQUEST_SECONDS).nodes
+    resources = [
+        ConfigResource(ResourceType.BROKER, str(broker.id), incremental_configs=[never])
+        for broker in brokers
+    ]
+    for changed in admin.incremental_alter_configs(resources).values():
+        changed.result(REQUEST_SECONDS)
 
 
 def on_kafka(servers: str) -> Callable[[], Engine]:
@@ -78,6 +105,7 @@ def main() -> int:
         print(f"SKIPPED: there are no conformance cases in {folder}", file=sys.stderr)
         return 0
     cases = sample(folder, options.sample, options.only)
+    keep_all_changes(options.kafka)
     opened = on_kafka(options.kafka)
     passed = different = 0
     for case in cases:
