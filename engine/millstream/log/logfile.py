@@ -11,7 +11,7 @@ import duckdb
 
 from millstream.log.duckfile import is_fatal, is_full, writing_error
 from millstream.model.errors import UnavailableError
-from millstream.model.patience import insist
+from millstream.model.insist import insist
 
 MEMORY = ":memory:"
 SPARE_BYTES = 64 << 20

@@ -13,6 +13,7 @@ from millstream.operators.relation import (
     meta_names,
     names,
     nested,
+    plain,
     quoted,
 )
 from millstream.operators.sql import identifier
@@ -29,8 +30,8 @@ def compile_stream_table_join(
     table emit nothing; left rows without a value are dropped, and without a key where there is
     nothing to pad."""
     rows, last = f"{label}_right", f"{label}_last"
-    if left.columns is not None or left.meta:
-        left = materialised(left, f"{label}_left", setting)
+    if not plain(left):
+        left = materialised(left, f"{label}_left", setting)  # it is read twice
     right = nested(right, setting)
     left_keys, right_keys = key_names(left.schema), key_names(right.schema)
     keyed = tuple(f"{name} IS NOT NULL" for name in right_keys)

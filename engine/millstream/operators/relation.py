@@ -98,9 +98,14 @@ def aliased(text: str, name: str) -> str:
     return name if text == name else f"{text} AS {name}"
 
 
+def plain(part: Part) -> bool:
+    """Whether the columns are names of the source's, nothing to be computed from it."""
+    return part.columns is None and not part.meta
+
+
 def nested(part: Part, setting: Setting) -> Part:
     """The same relation, its columns plain names again."""
-    if part.columns is None and not part.meta:
+    if plain(part):
         return part
     inner = select_text(part, setting).replace("\n", "\n  ")
     source, origin = f"(\n  {inner}\n)", part.origin and ORIGIN

@@ -21,7 +21,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
-from millstream.model.patience import insist
+from millstream.model.insist import insist
 from millstream.operators.program import StateTable
 from millstream.state.tables import (
     DELETED,

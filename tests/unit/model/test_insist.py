@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from millstream.log.logfile import LogFile
-from millstream.model.patience import insist
+from millstream.model.insist import insist
 from millstream.state.store import Store
 
 PATIENCE_S = 60
