@@ -148,5 +148,5 @@ spark: $(VENV)/.spark  ## Bounded runs on Spark against the live engine, and a c
 	@$(BIN)/python -m tests.spark.run --cases '$(CASES)' --share $(SHARE) --queries $(RANDOM) $(if $(SMALL),--small)
 
 bench-spark: $(VENV)/.spark  ## CPU of a windowed count through Spark, without it, and in native Spark SQL; what an epoch of a pipeline takes: EVENTS=n
-	@$(BIN)/python -m tests.bench.spark --records $(EVENTS)
-	@$(BIN)/python -m tests.bench.epochs
+	@missed=0; $(BIN)/python -m tests.bench.spark --records $(EVENTS) || missed=1; \
+		$(BIN)/python -m tests.bench.epochs || missed=1; exit $$missed
