@@ -117,14 +117,17 @@ _SENTENCES: Mapping[str, Callable[[Entity], str]] = {
 
 def _topics(entity: Entity) -> Answer:
     extended = entity["@type"] == "kafka_topics_extended"
+    marked = any("internal" in topic for topic in entity["topics"])
     columns = ["Kafka Topic", "Partitions", "Partition Replicas"]
+    columns += ["Internal"] if marked else []
     rows: list[Row] = []
     for topic in entity["topics"]:
         replicas = topic.get("replicaInfo") or []
         same = len(set(replicas)) == 1
         shown = str(replicas[0]) if same else ", ".join(map(str, replicas))
-        more = (topic.get("consumerCount"), topic.get("consumerGroupCount"))
-        rows.append((topic["name"], len(replicas), shown, *(more if extended else ())))
+        internal = ("true" if topic.get("internal") else "false",) if marked else ()
+        more = (topic.get("consumerCount"), topic.get("consumerGroupCount")) if extended else ()
+        rows.append((topic["name"], len(replicas), shown, *internal, *more))
     return Answer(
         columns + (["Consumers", "ConsumerGroups"] if extended else []), rows, entity=entity
     )

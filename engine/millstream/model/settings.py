@@ -72,6 +72,11 @@ class EngineSettings:
     snapshot_commands: int = 50
     """After so many statements what they made is written down in short, for the next start."""
 
+    def is_internal(self, topic: str) -> bool:
+        """Whether a topic is the engine's own. Everything that hides, marks or protects internal
+        topics asks here."""
+        return topic.startswith(self.internal_prefix) or topic == self.command_topic
+
 
 def canonical_name(name: str) -> str:
     """The listed name of a property, which may be given with or without `ksql.streams.`."""

@@ -8,13 +8,12 @@ same id.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from millstream.model.errors import MillstreamError
 from millstream.service.engine import Ended, Engine
 from millstream.service.statements import ending
-from millstream.topology.topology import INTERNAL_TOPIC
+from millstream.topology.topology import owner_of
 
 
 def sweep(engine: Engine, *, below: int | None = None) -> None:
@@ -66,7 +65,6 @@ def delete_topic(engine: Engine, name: str, identity: str) -> None:
 
 
 def _with_topics(engine: Engine) -> set[str]:
-    prefix = re.escape(engine.settings.internal_prefix)
-    internal = re.compile(f"{prefix}(.+)-{INTERNAL_TOPIC}")
-    found = (internal.fullmatch(topic.name) for topic in engine.log.topics())
-    return {match[1] for match in found if match}
+    prefix = engine.settings.internal_prefix
+    found = (owner_of(topic.name, prefix) for topic in engine.log.topics())
+    return {query_id for query_id in found if query_id is not None}

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from millstream.catalog.source import Format, Source
 from millstream.model.schema import Schema
 from millstream.plan.nodes import Node, Read, Repartition
 
-INTERNAL_TOPIC = "[0-9]+-(?:repartition|subscription|response|changelog)"
-"""What the name of an internal topic has after that of its query and a dash, as a pattern."""
+_OF_A_QUERY = re.compile("(.+)-[0-9]+-(?:repartition|subscription|response|changelog)", re.DOTALL)
+
+
+def owner_of(topic: str, prefix: str) -> str | None:
+    """The id of the query that an internal topic belongs to; None where it belongs to none."""
+    if not topic.startswith(prefix):
+        return None
+    found = _OF_A_QUERY.fullmatch(topic, len(prefix))
+    return found[1] if found else None
 
 
 @dataclass(frozen=True, slots=True)

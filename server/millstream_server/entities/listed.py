@@ -9,7 +9,6 @@ from millstream.catalog.source import Source
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
 from millstream.service.session import Session
-from millstream.service.statements.inspect import INTERNAL_PREFIX
 from millstream_parser.statements import Listing, Show
 from millstream_server.entities.described import query_description, source_description
 from millstream_server.entities.functions import function_names
@@ -90,16 +89,19 @@ def _source(source: Source) -> Entity:
 
 
 def _topics(statement: Show, view: View) -> Entity:
+    is_internal = view.engine.settings.is_internal
     shown = [
         topic
         for topic in view.engine.log.topics()
-        if (statement.all or not topic.name.startswith(INTERNAL_PREFIX))
-        and view.sight.topic(topic.name)
+        if (statement.all or not is_internal(topic.name)) and view.sight.topic(topic.name)
     ]
     topics: list[Entity] = [
         {"name": topic.name, "replicaInfo": [max(1, topic.replicas)] * topic.partitions}
         for topic in shown
     ]
+    if statement.all:
+        for topic in topics:
+            topic["internal"] = is_internal(topic["name"])
     if not statement.extended:
         return {"@type": "kafka_topics", "topics": topics}
     places = [place for query in view.figures.queries for place in query.places]

@@ -13,10 +13,11 @@ by patterns that begin with their prefix.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from millstream.model.errors import StatementError
+from millstream.model.settings import EngineSettings
 from millstream_server.failures import FORBIDDEN_ON_KAFKA
 from millstream_server.guarding.needs import Kind, Need, Operation
 from millstream_server.guarding.principal import Principal, Refusal, forbidden
@@ -55,14 +56,15 @@ class Access:
 
     rules: tuple[Rule, ...] = ()
     admins: frozenset[str] = frozenset({"admin"})
-    internal: str = "_millstream_"
+    is_internal: Callable[[str], bool] = EngineSettings().is_internal
+    """Whether a topic, or a pattern of topics, is one of the engine's own."""
     open: bool = False
 
     def allows(self, principal: Principal, need: Need) -> bool:
         """Whether a principal may do this."""
         if need.kind is Kind.FILE:
             return False
-        internal = need.kind is Kind.TOPIC and need.name.startswith(self.internal)
+        internal = need.kind is Kind.TOPIC and self.is_internal(need.name)
         if internal and need.operation not in (Operation.READ, Operation.DESCRIBE):
             # They are the engine's: changed by hand, they no longer say what it did.
             return False
@@ -71,7 +73,7 @@ class Access:
         who = {"everyone", f"user:{principal.name}", *(f"role:{r}" for r in principal.roles)}
         about = [rule for rule in self.rules if rule.who in who and rule.covers(need)]
         if internal:
-            about = [r for r in about if not r.allow or r.pattern.startswith(self.internal)]
+            about = [r for r in about if not r.allow or self.is_internal(r.pattern)]
         return bool(about) and all(rule.allow for rule in about)
 
 

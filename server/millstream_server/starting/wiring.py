@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.model.errors import StatementError
+from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.session import Bounds
 from millstream_server.guarding.access import Access, read_rules
@@ -59,8 +60,8 @@ def authenticator(
     return Authenticator(rules, monotonic, users=users, tokens=tokens, subjects=subjects)
 
 
-def access(config: ServerConfig, internal: str) -> Access:
-    """The rules in force; `internal`: what the names of the engine's own topics begin with.
+def access(config: ServerConfig, settings: EngineSettings) -> Access:
+    """The rules in force; `settings` say which topics are the engine's own.
 
     Without authentication everybody may do everything; with it, what the rules' file allows,
     and where there is none, the administrators alone.
@@ -68,7 +69,7 @@ def access(config: ServerConfig, internal: str) -> Access:
     path = config.text("authorization.rules.file")
     rules = read_rules(read_settings(path)) if path else ()
     admins = frozenset(config.texts("authorization.admin.roles"))
-    return Access(rules, admins, internal, open=not methods(config))
+    return Access(rules, admins, settings.is_internal, open=not methods(config))
 
 
 def audit(config: ServerConfig, files: ExitStack) -> Audit:
@@ -99,7 +100,7 @@ def gate(
     return Gate(
         engine,
         authenticator(config, monotonic=monotonic),
-        access(config, engine.settings.internal_prefix),
+        access(config, engine.settings),
         Limits(quota(config), time.monotonic),
         log,
         Origins(

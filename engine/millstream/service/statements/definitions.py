@@ -20,6 +20,7 @@ from millstream.service.command_log.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled
+from millstream.service.internal import refuse_internal
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements import control, ending, persistent
@@ -128,6 +129,7 @@ def source_topic(statement: s.CreateSource, source: Source, engine: Engine) -> N
                     "Add PARTITIONS=n to the WITH clause to have it made.",
                 ),
             )
+        refuse_internal(engine, source.topic, "create")
         policy = "compact" if source.kind is SourceKind.TABLE else "delete"
         config = {"cleanup.policy": policy}
         wanted = Topic(source.topic, partitions, properties.replicas or AS_THE_CLUSTER, config)
@@ -156,6 +158,8 @@ def _drop(statement: s.DropSource, context: Context) -> tuple[Done, bool]:
         return Done(f"Source {statement.name} does not exist.", changed=False), False
     engine = context.engine
     deleting = None if context.replaying else dropped.delete_topic
+    if deleting is not None:
+        refuse_internal(engine, deleting, "delete")
     doomed = engine.log.topic(deleting) if deleting else None
     context.write(deleting=doomed)
     before, engine.catalog = engine.catalog, dropped.catalog

@@ -6,7 +6,7 @@ import re
 
 from millstream.model.errors import UnavailableError
 from millstream.service.engine import Ended, Engine
-from millstream.topology.topology import INTERNAL_TOPIC
+from millstream.topology.topology import owner_of
 
 TRIES = 150
 """How often the topics and positions of an ended query are tried to be deleted while others may
@@ -68,9 +68,9 @@ def erase(engine: Engine, query_id: str, noted: frozenset[str] = frozenset()) ->
     unique = not engine.shared or number_of(query_id) is not None
     if unique:
         engine.log.forget_group(query_id)
-    own = re.compile(f"{re.escape(engine.settings.internal_prefix + query_id)}-{INTERNAL_TOPIC}")
+    prefix = engine.settings.internal_prefix
     for topic in engine.log.topics():
-        if own.fullmatch(topic.name) and (unique or topic.id in noted):
+        if owner_of(topic.name, prefix) == query_id and (unique or topic.id in noted):
             engine.log.delete_topic(topic.name)
 
 

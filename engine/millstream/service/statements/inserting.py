@@ -22,6 +22,7 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
+from millstream.service.internal import refuse_internal
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.loading import load_batches
@@ -202,6 +203,7 @@ def refuse_insert(source: Source, action: str, engine: Engine) -> None:
         raise StatementError(f"Cannot {action} read-only {noun}: {source.name}")
     if source.window is not None:
         raise StatementError(f"Cannot {action} windowed {noun}: {source.name}")
+    refuse_internal(engine, source.topic, action)
 
 
 def target_columns(

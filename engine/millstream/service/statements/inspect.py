@@ -27,8 +27,6 @@ from millstream.service.statements.described import (
 )
 from millstream_parser.statements import Describe, Listing, Show
 
-INTERNAL_PREFIX = "_millstream_"
-
 
 def rows(columns: Sequence[str], values: Iterable[Sequence[Any]], title: str = "") -> Rows:
     """A table of text."""
@@ -126,13 +124,15 @@ def _sources(engine: Engine, kind: SourceKind, extended: bool) -> Rows:
 
 
 def _topics(engine: Engine, everything: bool, extended: bool) -> Rows:
-    columns = ("Kafka Topic", "Partitions", "Partition Replicas")
-    shown = [
-        topic
-        for topic in engine.log.topics()
-        if everything or not topic.name.startswith(INTERNAL_PREFIX)
+    columns: tuple[str, ...] = ("Kafka Topic", "Partitions", "Partition Replicas")
+    is_internal = engine.settings.is_internal
+    shown = [topic for topic in engine.log.topics() if everything or not is_internal(topic.name)]
+    listed: list[tuple[Any, ...]] = [
+        (topic.name, topic.partitions, topic.replicas) for topic in shown
     ]
-    listed = [(topic.name, topic.partitions, topic.replicas) for topic in shown]
+    if everything:
+        columns = (*columns, "Internal")
+        listed = [(*row, "true" if is_internal(row[0]) else "false") for row in listed]
     if not extended:
         return rows(columns, listed)
     statuses = engine.statuses()

@@ -19,6 +19,7 @@ from millstream.service import queries, upgrades
 from millstream.service.context import Context, check_replacing
 from millstream.service.history.filled import changed, check_filled
 from millstream.service.history.replaced import Replaced
+from millstream.service.internal import refuse_internal
 from millstream.service.results import Done
 from millstream.service.statements import ending
 from millstream_parser import print_statement
@@ -83,6 +84,8 @@ def draft(statement: s.CreateAs, context: Context) -> Draft:
     sink = replace(planned.sink, origins=origins)
     _check_formats(statement, planned, sink, context)
     define.check_new(sink, context.catalog, replacing=statement.or_replace)
+    if not context.replaying:
+        refuse_internal(context.engine, sink.topic, "write to")
     replacing = query_id in context.catalog.queries
     catalog = context.catalog.with_source(sink, replacing=existing is not None)
     record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context)
@@ -101,6 +104,9 @@ def insert_into(statement: s.InsertInto, context: Context) -> Done:
     query_id = given.query_id or f"INSERTQUERY_{context.offset}"
     target = ExistingStream(statement.target, statement.properties)
     planned = _planned(statement.query, target, context)
+    if not context.replaying:
+        sink = context.catalog.sources[statement.target]
+        refuse_internal(context.engine, sink.topic, "write to")
     record = _record(query_id, QueryKind.INSERT, planned, statement.target, context)
     _take_on(context, context.catalog.with_query(record), record, planned)
     return Done(f"Created query with ID {query_id}", query_id)
