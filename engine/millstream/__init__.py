@@ -20,6 +20,7 @@ from millstream.model.errors import (
     UnavailableError,
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.service.changes import Deletion, Row
 from millstream.service.database import Database, connect
 from millstream.service.metrics.prometheus import exposition
 from millstream.service.results import Done, History, Rows, Stream
@@ -30,6 +31,7 @@ __all__ = [
     "ConflictError",
     "CorruptionError",
     "Database",
+    "Deletion",
     "Done",
     "Door",
     "EngineSettings",
@@ -38,6 +40,7 @@ __all__ = [
     "InstanceSettings",
     "MillstreamError",
     "RecordError",
+    "Row",
     "Rows",
     "StatementError",
     "Stream",

@@ -18,7 +18,8 @@ from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpec
 from millstream_server.guarding.principal import Principal
 from millstream_server.requests import asked, parsed_body
 from millstream_server.rows import queries
-from millstream_server.rows.values import row_texts, text_of
+from millstream_server.rows.framing import marked_texts
+from millstream_server.rows.values import text_of
 from millstream_server.server import Server
 
 DONE, BAD_REQUEST, FAILED, NOT_READY = 1000, 1003, 1011, 1013
@@ -114,10 +115,11 @@ async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str,
 
 
 def _rows(change: Change, schema: Schema) -> Iterator[str]:
-    """A frame for each row. JSON has no line ends of its own: they separate the frames."""
+    """A frame for each row, marked where it is a deletion. JSON has no line ends of its own: they
+    separate the frames."""
 
     def framed(rows: pa.Table) -> bytes:
-        texts = row_texts(rows, schema)
+        texts = marked_texts(rows, schema)
         return "\n".join(f'{{"row":{{"columns":{text}}}}}' for text in texts).encode()
 
     for start in range(0, change.rows.num_rows, queries.ROWS_AT_ONCE):

@@ -73,6 +73,48 @@ def test_deletions_are_tombstones(door: Door) -> None:
     ]
 
 
+SESSIONS = (
+    "SELECT k, WINDOWSTART, WINDOWEND, COUNT(*) AS n FROM clicks"
+    " WINDOW SESSION (10 SECONDS) GROUP BY k EMIT CHANGES LIMIT 3;"
+)
+
+
+@pytest.fixture
+def clicks(door: Door) -> Door:
+    """Two clicks that make one session."""
+    door.ksql(
+        "CREATE STREAM clicks (k STRING KEY, n INT)"
+        " WITH (kafka_topic='clicks', format='JSON', partitions=1);"
+    )
+    door.ksql("INSERT INTO clicks (rowtime, k, n) VALUES (1000, 'x', 1);")
+    door.ksql("INSERT INTO clicks (rowtime, k, n) VALUES (5000, 'x', 2);")
+    return door
+
+
+def test_a_session_that_grows_is_deleted_with_its_key_alone(clicks: Door) -> None:
+    found = json.loads(clicks.query(SESSIONS, KSQL))
+    assert found[1:4] == [
+        {"row": {"columns": ["x", 1000, 1000, 1]}},
+        {"row": {"columns": ["x", 1000, 1000, None], "tombstone": True}},
+        {"row": {"columns": ["x", 1000, 5000, 2]}},
+    ]
+
+
+def test_framings_without_a_mark_leave_deletions_out(clicks: Door) -> None:
+    results = [["x", 1000, 1000, 1], ["x", 1000, 5000, 2]]
+    _, *lines = clicks.query(SESSIONS).splitlines()
+    assert [json.loads(line) for line in lines] == results
+    _, *rows = json.loads(clicks.query(SESSIONS, "application/json"))
+    assert rows == results
+    answer = clicks.http2.post(
+        "/query-stream",
+        json={"sql": SESSIONS, "properties": {"auto.offset.reset": "earliest"}},
+        headers={"accept": ARROW},
+    )
+    found = pa.ipc.open_stream(answer.content).read_all()
+    assert [list(row.values()) for row in found.to_pylist()] == results
+
+
 def test_arrow_over_http2(shop: Door) -> None:
     answer = shop.http2.post("/query-stream", json={"sql": PULL}, headers={"accept": ARROW})
     assert answer.http_version == "HTTP/2"

@@ -45,6 +45,20 @@ def test_the_rows_of_a_query(shop: Door) -> None:
     assert (code, reason) == (1000, "done")
 
 
+def test_a_deletion_is_marked(door: Door) -> None:
+    door.ksql(
+        "CREATE STREAM s (k STRING KEY, n INT) WITH (kafka_topic='s', format='JSON', partitions=1);"
+    )
+    door.ksql("INSERT INTO s VALUES ('x', 5);")
+    door.ksql("INSERT INTO s VALUES ('x', -7);")
+    sql = "SELECT k, SUM(n) AS t FROM s GROUP BY k HAVING SUM(n) > 0 EMIT CHANGES LIMIT 2;"
+    (_, *rows, _), _, _ = frames(door, json.dumps({"ksql": sql}))
+    assert rows == [
+        '{"row":{"columns":["x",5]}}',
+        '{"row":{"columns":["x",null],"tombstone":true}}',
+    ]
+
+
 def test_a_pull_query_and_print(shop: Door) -> None:
     found, code, _ = frames(shop, json.dumps({"ksql": "SELECT * FROM spending;"}))
     assert (len(found), code) == (4, 1000)

@@ -14,6 +14,7 @@ from rich.live import Live as Region
 from rich.text import Text
 
 from millstream.model.errors import MillstreamError
+from millstream.service.changes import Deletion
 from millstream_cli.screen.keys import Keys
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.tables import Layout, Look, stream_layout, table_layout
@@ -48,7 +49,10 @@ class Followed:
         if self.live.key:
             keyed = {tuple(map(_hashable, (row[i] for i in self.live.key))): row for row in rows}
             self.latest.update(keyed)
-            self.fresh = set(keyed)
+            for key, row in keyed.items():
+                if isinstance(row, Deletion):
+                    del self.latest[key]
+            self.fresh = self.latest.keys() & keyed.keys()
         return rows
 
     def enough(self, look: Look) -> bool:
@@ -145,7 +149,7 @@ def follow(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Followe
     with Keys.of_terminal() as keys, region:
         for batch in incoming(live, followed, look, interrupt):
             if batch is not None and not followed.in_place:
-                out.lines([line for row in batch for line in layout.row(row)])
+                out.lines([line for row in batch for line in layout.row(marked(row))])
             if not _obeyed(keys.pressed(), followed, out, look):
                 break
             region.update(_picture(followed, out.screen, look), refresh=True)
@@ -204,6 +208,13 @@ def _whole(followed: Followed, width: int, look: Look) -> list[str]:
     layout = _layout(followed, width, look)
     rows = [line for row in followed.latest.values() for line in layout.row(row)]
     return [*layout.head(), *rows, layout.rule] if rows else layout.head()
+
+
+def marked(row: Row) -> Row:
+    """A deletion with `<TOMBSTONE>` for what is NULL, any other row as it is."""
+    if not isinstance(row, Deletion):
+        return row
+    return tuple("<TOMBSTONE>" if value is None else value for value in row)
 
 
 def _hashable(value: object) -> object:

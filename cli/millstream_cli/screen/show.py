@@ -7,13 +7,16 @@ import io
 from collections.abc import Iterable, Sequence
 
 from millstream.model.errors import MillstreamError
+from millstream.service.changes import Deletion
 from millstream_cli.screen.cells import cell, to_json
-from millstream_cli.screen.live import Followed, follow, incoming
+from millstream_cli.screen.live import Followed, follow, incoming, marked
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.tables import Look, table, vertical
 from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.results import Answer, Live, Outcome, Row, Said
 
+TOMBSTONE = "$tombstone"
+"""The further field of a deletion in JSON. No column of a query has a name like this."""
 FORMS = ("TABULAR", "JSON", "CSV", "VERTICAL")
 
 
@@ -109,11 +112,12 @@ def _listed(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Follow
             if not live.columns:
                 out.line(cell(row[0]))
             elif look.form == "VERTICAL":
-                out.lines(vertical(live.columns, [row], number))
+                out.lines(vertical(live.columns, [marked(row)], number))
             elif look.form == "CSV":
-                out.line(_csv([row]))
+                out.line(_csv([marked(row)]))
             else:
-                out.line(to_json(dict(zip(live.columns, row, strict=True))))
+                mark = {TOMBSTONE: True} if isinstance(row, Deletion) else {}
+                out.line(to_json({**dict(zip(live.columns, row, strict=True)), **mark}))
     if interrupt.wanted:
         followed.interrupted = True
         followed.ended = "Query terminated" if live.columns else "Topic printing ceased"

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.service.changes import Deletion
 from millstream_cli.sessions.results import Row
 from millstream_parser.lexemes import Piece, lexemes
 
@@ -44,12 +45,13 @@ def header(objects: Iterator[dict[str, Any]]) -> tuple[str, list[str]]:
 
 
 def rows(objects: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    """The rows; ends at the final message. Raises an error that comes among them."""
+    """The rows, deletions as such; ends at the final message. Raises an error that comes among
+    them."""
     for item in objects:
         raise_error(item)
         row = item.get("row")
-        if row is not None and not row.get("tombstone"):
-            yield tuple(row["columns"])
+        if row is not None:
+            yield Deletion(row["columns"]) if row.get("tombstone") else tuple(row["columns"])
 
 
 def raise_error(item: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from millstream.catalog.source import Source
-from millstream.model.python_values import tuples
 from millstream.model.schema import Role
+from millstream.service.changes import changed_rows
 from millstream.service.database import Database
 from millstream.service.metrics.figures import PERSISTENT, QueryMetrics
 from millstream.service.results import Done, History, Result, Rows, Stream
@@ -154,8 +154,8 @@ def outcome(result: Result, progress: Progress | None = None) -> Outcome:
 
 
 def _batches(stream: Stream) -> Iterator[Sequence[Row]]:
-    for table in stream.batches():
-        yield list(tuples(table))
+    for table in stream.changes():
+        yield list(changed_rows(table))
 
 
 def _source(source: Source) -> SourceName:

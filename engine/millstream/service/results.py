@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.history.progress import StageProgress
-from millstream.model.batch import DIFF
 from millstream.model.errors import MillstreamError
 from millstream.model.python_values import tuples
 from millstream.model.schema import Schema
+from millstream.service.changes import Row, changed_rows, without_deletions
 from millstream.service.texts import Texts
 
 _SIGNALS_SECONDS = 0.5
@@ -98,7 +98,8 @@ class Change:
 
 @dataclass(slots=True)
 class Stream:
-    """A running push query: iterate for rows, `close()` (or leave a `with`) to end it.
+    """A running push query: iterate for rows, `close()` (or leave a `with`) to end it. A row whose
+    `deleted` is true says that the result with its key no longer exists.
 
     Iteration blocks until a row arrives and ends at the query's LIMIT or when it is terminated.
     The buffer is bounded: a client that does not read is told so and dropped.
@@ -134,9 +135,12 @@ class Stream:
         self._put(change)
 
     def batches(self) -> Iterator[pa.Table]:
-        """Rows as Arrow tables, one per batch the engine produced."""
+        """Rows as Arrow tables, one per batch the engine produced, without deletions: `changes`
+        has these too."""
         for table in self.changes():
-            yield table.drop_columns([DIFF]) if DIFF in table.column_names else table
+            rows = without_deletions(table)
+            if rows.num_rows:
+                yield rows
 
     def changes(self) -> Iterator[pa.Table]:
         """The same with `$diff` behind the columns of a table's rows: less than 1 for the deletion
@@ -164,9 +168,9 @@ class Stream:
         """Whether `next_change` would not wait."""
         return self._satisfied() or not self.buffer.empty()
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        for table in self.batches():
-            yield from tuples(table)
+    def __iter__(self) -> Iterator[Row]:
+        for table in self.changes():
+            yield from changed_rows(table)
 
     def close(self) -> None:
         """End the query; idempotent."""

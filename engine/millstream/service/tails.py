@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.model.schema import SourceKind
+from millstream.model.schema import Schema, SourceKind
 from millstream.plan.nodes import Node
+from millstream.service.changes import key_alone
 from millstream.service.results import Change, Stream
 from millstream.service.texts import Texts
 from millstream.topology.topology import Topology
@@ -76,7 +77,7 @@ class Tail:
             for output in outputs:
                 if not output.count:
                     continue
-                rows = _for_clients(output.batch, self.node.schema.names, kind)
+                rows = _for_clients(output.batch, self.node.schema, kind)
                 texts = self.texts if len(self.streams) > 1 else None
                 change = Change(rows, texts, next(self._numbers))
                 for stream in self.streams:
@@ -111,14 +112,14 @@ class Tail:
                 )
 
 
-def _for_clients(rows: pa.Table, columns: Sequence[str], kind: SourceKind) -> pa.Table:
-    """The columns of the query under their names, and `$diff` where there are deletions. Records
-    of a stream that have no value are no rows."""
+def _for_clients(rows: pa.Table, schema: Schema, kind: SourceKind) -> pa.Table:
+    """The columns of the query under their names, and `$diff` where there are deletions, which
+    have nothing but their key. Records of a stream that have no value are no rows."""
     kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
     change = kept[DIFF]
-    kept = kept.drop_columns([DIFF]).rename_columns(list(columns))
+    kept = kept.drop_columns([DIFF]).rename_columns(list(schema.names))
     if pc.min(change).as_py() == 1:
         return kept
     if kind is SourceKind.STREAM:
         return kept.filter(pc.equal(change, 1))
-    return kept.append_column(DIFF, change)
+    return key_alone(kept, change, schema).append_column(DIFF, change)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from millstream.model.batch import DIFF
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, Schema
+from millstream.service.changes import without_deletions
 from millstream_server.failures import RefusedError
 from millstream_server.rows.values import row_texts, text_of
 
@@ -42,10 +43,13 @@ class Framing(Protocol):
         """What comes last when rows cannot go on."""
 
 
-def _without_deletions(table: pa.Table) -> pa.Table:
+def marked_texts(table: pa.Table, schema: Schema) -> Iterable[str]:
+    """Rows as what follows `"columns":` in an object: a JSON array, and a mark for a deletion."""
+    texts = row_texts(table, schema)
     if DIFF not in table.column_names:
-        return table
-    return table.filter(pa.compute.equal(table[DIFF], 1))
+        return texts
+    marks = (',"tombstone":true' if diff < 1 else "" for diff in table[DIFF].to_pylist())
+    return (f"{text}{mark}" for text, mark in zip(texts, marks, strict=True))
 
 
 def column_types(schema: Schema) -> list[str]:
@@ -75,7 +79,7 @@ class Delimited:
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
-        return self.framed(row_texts(_without_deletions(table), self._schema))
+        return self.framed(row_texts(without_deletions(table), self._schema))
 
     def framed(self, texts: Iterable[str]) -> bytes:
         """Rows that are JSON arrays already."""
@@ -102,7 +106,7 @@ class PlainArray:
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
-        return self.framed(row_texts(_without_deletions(table), self._schema))
+        return self.framed(row_texts(without_deletions(table), self._schema))
 
     def framed(self, texts: Iterable[str]) -> bytes:
         """Rows that are JSON arrays already."""
@@ -138,11 +142,7 @@ class Objects:
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
-        texts = row_texts(table, self._schema)
-        if DIFF not in table.column_names:
-            return self.framed(texts)
-        marks = (',"tombstone":true' if diff < 1 else "" for diff in table[DIFF].to_pylist())
-        return self.framed(f"{text}{mark}" for text, mark in zip(texts, marks, strict=True))
+        return self.framed(marked_texts(table, self._schema))
 
     def framed(self, texts: Iterable[str]) -> bytes:
         """Rows that are JSON arrays already."""
@@ -195,7 +195,7 @@ class ArrowStream:
 
     def rows(self, table: pa.Table) -> bytes:
         """See `Framing`."""
-        columns = _without_deletions(table).columns[: len(self._schema)]
+        columns = without_deletions(table).columns[: len(self._schema)]
         wanted = zip(columns, self._schema.types, strict=True)
         self._writer.write_table(
             pa.Table.from_arrays([c.cast(kind) for c, kind in wanted], schema=self._schema)

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from millstream import Deletion
 from millstream.model.errors import MillstreamError
 from millstream_cli.sessions import frames
 
@@ -21,7 +22,9 @@ def test_objects_come_in_pieces(size: int) -> None:
     pieces = [ANSWER[at : at + size] for at in range(0, len(ANSWER), size)]
     objects = frames.objects(pieces)
     assert frames.header(objects) == ("q1", ["ID", "a,`b"])
-    assert list(frames.rows(objects)) == [(1, {"F": Decimal("1.50")}), (3, "]}")]
+    rows = list(frames.rows(objects))
+    assert rows == [(1, {"F": Decimal("1.50")}), (2, None), (3, "]}")]
+    assert [isinstance(row, Deletion) for row in rows] == [False, True, False]
 
 
 def test_an_object_is_there_before_the_comma_behind_it() -> None:

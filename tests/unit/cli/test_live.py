@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from millstream import Deletion
 from millstream_cli.screen import live as screen_live
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show
@@ -67,3 +69,34 @@ def test_ctrl_c_ends_the_query_between_rows(form: str, monkeypatch: pytest.Monke
     query, closed = endless([(f"key{n}", n) for n in range(10)])
     show(query, out, Look(form=form, live=False))
     assert closed.is_set() and "key9" not in shown.getvalue()
+
+
+CHANGES: list[Row] = [("a", 1), ("b", 2), Deletion(("a", None)), ("c", None), Deletion(("d", None))]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("JSON", ['{"ID": "a", "N": null, "$tombstone": true}', '{"ID": "c", "N": null}']),
+        ("CSV", ["a,<TOMBSTONE>", "c,"]),
+        ("VERTICAL", ["N  | <TOMBSTONE>", "N  | null"]),
+        ("TABULAR", ["| a | <TOMBSTONE> |", "| c | null |"]),
+    ],
+)
+def test_a_deletion_looks_like_none_of_the_results(form: str, expected: list[str]) -> None:
+    shown = io.StringIO()
+    out = Output(Console(file=shown, width=60, height=20))
+    show(Live(("ID", "N"), iter([CHANGES]), lambda: None, key=(0,)), out, Look(form=form))
+    text = re.sub(" +", " ", shown.getvalue()) if form == "TABULAR" else shown.getvalue()
+    for line in expected:
+        assert line in text
+
+
+def test_a_deleted_row_leaves_the_table_on_the_screen() -> None:
+    followed = screen_live.Followed(Live(("ID", "N"), iter(()), lambda: None, key=(0,)))
+    followed.take(CHANGES)
+    assert list(followed.latest.values()) == [("b", 2), ("c", None)]
+    assert followed.fresh == {("b",), ("c",)}
+    followed.take([Deletion(("b", None)), ("b", 3), ("c", 4), Deletion(("c", None))])
+    assert list(followed.latest.values()) == [("b", 3)]
+    assert followed.count == 9

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.model.schema import Role, SourceKind
+from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.nodes import Deliver, Project, Write
 from millstream.plan.shareable import of_keyed_rows, shared_source
 from millstream.plan.sinks import Client
 from millstream.runtime.spec import QuerySpec
+from millstream.service.changes import key_names
 from millstream.service.engine import Engine
 from millstream.service.queries import (
     add_query,
@@ -26,8 +27,6 @@ from millstream.service.session import Session
 from millstream.service.tails import Tail
 from millstream.service.users import calls_users_functions
 from millstream_parser import statements as s
-
-_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
 
 def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
@@ -95,8 +94,8 @@ def _key(node: Write | Deliver) -> tuple[str, ...]:
     if node.kind is SourceKind.STREAM:
         return ()
     wanted = node.input.input.schema.key if isinstance(node.input, Project) else node.schema.key
-    found = [c.name for c in node.schema.columns if c.role is Role.KEY or c.name in _BOUNDS]
-    return tuple(found) if len(found) >= len(wanted) else ()
+    found = key_names(node.schema)
+    return found if len(found) >= len(wanted) else ()
 
 
 def _start(engine: Engine, tail: Tail, session: Session, kind: SourceKind) -> None:
