@@ -9,15 +9,13 @@ from typing import Any
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
 from millstream.service.execution import execute_piece, parsed
-from millstream.service.queries import topology_of
 from millstream.service.rehearsal import Rehearsal
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
-from millstream.service.statements.explain import plan_of
+from millstream.service.statements.explain import given, plan_of, running
 from millstream.service.text import Piece
 from millstream.topology.show import show_topology
-from millstream_parser import print_statement
 from millstream_parser import statements as s
 from millstream_server.entities import changed
 from millstream_server.entities.described import (
@@ -164,11 +162,10 @@ def _explained(
     engine = server.engine
     inner, wanted = statement.statement, statement.query_id
     if inner is not None:
-        planned = plan_of(inner, engine, session)
-        topology = show_topology(topology_of(engine, "EXPLAINED", planned))
-        columns = planned.node.schema.columns
-        text = print_statement(inner)
-        return planned_description(text, columns, show_plan(planned.node), topology)
+        columns = plan_of(inner, engine, session).node.schema.columns
+        query = given(inner, engine, session)
+        plan, topology = show_plan(query.node), show_topology(query.topology)
+        return planned_description(query.statement, columns, plan, topology)
     ids = (*engine.catalog.queries, *engine.pushing)
     found = next((name for name in ids if name.upper() == (wanted or "").upper()), None)
     if found is None:
@@ -176,8 +173,8 @@ def _explained(
             f"Query with id:{wanted} does not exist, use SHOW QUERIES to view the full set of "
             "queries."
         )
-    plan = engine.plans.get(found)
-    if plan is None:
+    existing = running(found, engine)
+    if existing is None:
         return query_description(found, server.view(principal))
-    topology = show_topology(topology_of(engine, found, plan))
-    return query_description(found, server.view(principal), show_plan(plan.node), topology)
+    plan, topology = show_plan(existing.node), show_topology(existing.topology)
+    return query_description(found, server.view(principal), plan, topology)

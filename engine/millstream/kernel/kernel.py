@@ -26,6 +26,7 @@ from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
 from millstream.operators.compile import compile_subtopology
+from millstream.operators.program import ActiveProgram
 from millstream.plan.nodes import Deliver, Repartition, Write
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.state.store import Store
@@ -101,6 +102,13 @@ class DuckKernel:
         self._moved = Unpacked()
         self._open: set[int] = set()
         self._guarded = 0
+        self._headers = False
+
+    @property
+    def active(self) -> ActiveProgram:
+        """The program of the last batch, or of the first one to come."""
+        ready = self._program(headers=self._headers)
+        return ActiveProgram(ready.program, self._cached, self._headers, self._guarded > 0)
 
     def open(self, partition: int) -> int:
         """See `runtime.ports.Kernel`."""
@@ -216,6 +224,7 @@ class DuckKernel:
     def _process(self, taken: Intake) -> tuple[pa.Table, tuple[Problem, ...]]:
         """Run the fast program, or, after a failure, the exact one."""
         chosen = self._program(headers=taken.headers)
+        self._headers = taken.headers
         tables = (
             taken.tables
             if taken.headers

@@ -99,6 +99,20 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class ActiveProgram:
+    """The program of a sub-topology that runs now, out of those that it has.
+
+    `cached`, `headers`: what it was compiled with. `exact`: its guarded steps run, as a row of a
+    recent batch has failed.
+    """
+
+    program: Program
+    cached: bool = False
+    headers: bool = False
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OutputColumn:
     """A column of `out`: physical name and logical type."""
 

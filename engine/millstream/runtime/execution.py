@@ -264,7 +264,7 @@ class Execution(Generic[Batch]):
         records = tuple(output for outputs in flushed for output in outputs)
         if self.spec.transient:
             self.outbox.hand_out(records)
-            self.stages.commit_state()
+            self.metrics.records_out += self.stages.settle_transient(flushed)
             return self._committed(now)
         self.stages.begin_snapshots(self.log)
         positions = self.positions()

@@ -16,7 +16,7 @@ from millstream.log.log import Batch, Log, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
 from millstream.runtime.execution import STOPPED, Execution
-from millstream.runtime.ports import NoRestorer, Restorer
+from millstream.runtime.ports import Kernel, NoRestorer, Restorer
 from millstream.runtime.scheduling import (
     FIRST_BATCH,
     RUN_MS,
@@ -138,6 +138,11 @@ class Instance(Generic[Batch]):
         """The open tasks of a query; none where it is not here."""
         execution = self._queries.get(query_id)
         return () if execution is None else tasks_of(execution)
+
+    def kernels(self, query_id: str) -> tuple[Kernel[Batch], ...]:
+        """What runs the sub-topologies of a query, in their order; none where it is not here."""
+        execution = self._queries.get(query_id)
+        return () if execution is None else tuple(k.kernel for k in execution.spec.kernels)
 
     def retrying(self) -> dict[str, str]:
         """The queries that will try again by themselves, and why they could not go on."""

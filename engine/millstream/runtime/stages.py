@@ -136,10 +136,13 @@ class Stages(Generic[Batch]):
             stage.frontier.committed()
         return written
 
-    def commit_state(self) -> None:
-        """Make the state durable where nothing goes with it."""
-        for stage in self._all:
+    def settle_transient(self, flushed: Flushed[Batch]) -> int:
+        """Make the state durable where nothing goes with it. How many outputs were flushed."""
+        written = 0
+        for stage, outputs in zip(self._all, flushed, strict=True):
+            written += stage.settle_flush(outputs)
             stage.spec.kernel.commit(stage.changelog_positions())
+        return written
 
     def forget(self, log: Log[Batch]) -> None:
         """Delete consumed repartition records and changelogs behind snapshots."""

@@ -110,7 +110,7 @@ class Engine:
         self.plans: dict[str, Planned] = {}
         self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
-        self.shared_tails: dict[str, Tail] = {}
+        self.tails: dict[str, Tail] = {}
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False

@@ -137,7 +137,6 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
     if fresh:
         _remember_start(engine, query_id, topology, record.properties)
     cached = caching(record.properties)
-    interval = record.properties.get("commit.interval.ms")
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
     made = kernels(
         engine, topology, record.properties, cached=cached, delivering=False, held=exactly
@@ -155,7 +154,7 @@ def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
             topics=engine.topics[query_id],
             users_functions=calls_users_functions(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
-            commit_interval_ms=None if interval is None else int(interval),
+            commit_interval_ms=commit_interval(record.properties),
         ),
     )
     if query_id in engine.paused:
@@ -257,6 +256,12 @@ def fatal_problems(properties: Mapping[str, str]) -> frozenset[str]:
 def caching(properties: Mapping[str, str]) -> bool:
     """Whether intermediate revisions of a key may be dropped between commits."""
     return int(effective(properties, "cache.max.bytes.buffering")) > 0
+
+
+def commit_interval(properties: Mapping[str, str]) -> int | None:
+    """How often a query of the session commits, in ms; None: as the engine's settings say."""
+    interval = properties.get("commit.interval.ms")
+    return None if interval is None else int(interval)
 
 
 def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:

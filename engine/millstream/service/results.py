@@ -119,6 +119,8 @@ class Stream:
     set it before looking whether something is `ready`."""
     key: tuple[str, ...] = ()
     """The columns that tell the rows of a table apart: a row replaces the one before."""
+    statement: str = ""
+    """The text of the query, as EXPLAIN shows it."""
     closed: bool = False
     delivered: int = 0
     bytes_in: int = 0
@@ -205,7 +207,8 @@ class Stream:
             with contextlib.suppress(queue.Empty):
                 return self.buffer.get(timeout=_SIGNALS_SECONDS)
         while self.buffer.empty():
-            if not self.idle():
+            # The commit at its end may have brought rows where no record was left to process.
+            if not self.idle() and self.buffer.empty():
                 return None
         return self.buffer.get_nowait()
 

@@ -14,7 +14,7 @@ from millstream.log.log import Appended
 from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import Schema, SourceKind
-from millstream.plan.nodes import Node
+from millstream.plan.nodes import Deliver
 from millstream.service.changes import key_alone
 from millstream.service.results import Change, Stream
 from millstream.service.texts import Texts
@@ -26,16 +26,19 @@ _BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
 
 @dataclass(slots=True, eq=False)
 class Tail:
-    """`node` and `properties` are what it runs; `bytes_max` bounds what waits for each client.
+    """`root` and `properties` are what it runs; its first columns are those of `schema`, which
+    clients see. `bytes_max` bounds what waits for each client. `shared`: further clients may join.
 
     A client that reads too slowly is ended alone, unless it is the only one: then the query ends.
     """
 
     query_id: str
-    node: Node
+    root: Deliver
+    schema: Schema
     properties: Mapping[str, str]
     topology: Topology
     bytes_max: int
+    shared: bool = False
     streams: tuple[Stream, ...] = ()
     texts: Texts = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -47,9 +50,10 @@ class Tail:
         # As much again as waits for one client, however many there are.
         self.texts = Texts(self.bytes_max)
 
-    def runs(self, node: Node, properties: Mapping[str, str]) -> bool:
-        """Whether its rows are those of a query."""
-        return self.node == node and self.properties == properties
+    def runs(self, root: Deliver, properties: Mapping[str, str]) -> bool:
+        """Whether its rows are those of a query. LIMIT is the client's own."""
+        same = self.root.input == root.input
+        return self.shared and same and self.properties == properties
 
     def join(self, stream: Stream) -> bool:
         """Let a client listen from now on; False when it has ended."""
@@ -77,7 +81,7 @@ class Tail:
             for output in outputs:
                 if not output.count:
                     continue
-                rows = _for_clients(output.batch, self.node.schema, kind)
+                rows = _for_clients(output.batch, self.schema, kind)
                 texts = self.texts if len(self.streams) > 1 else None
                 change = Change(rows, texts, next(self._numbers))
                 for stream in self.streams:
@@ -117,7 +121,7 @@ def _for_clients(rows: pa.Table, schema: Schema, kind: SourceKind) -> pa.Table:
     have nothing but their key. Records of a stream that have no value are no rows."""
     kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
     change = kept[DIFF]
-    kept = kept.drop_columns([DIFF]).rename_columns(list(schema.names))
+    kept = pa.table(kept.columns[: len(schema.columns)], names=list(schema.names))
     if pc.min(change).as_py() == 1:
         return kept
     if kind is SourceKind.STREAM:

@@ -235,7 +235,7 @@ def test_those_who_ask_the_same_share_one_reading(scalable: Database) -> None:
     assert len(queries(scalable)) == 4
     for stream in (*streams, other):
         stream.close()
-    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.shared_tails
+    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.tails
 
 
 def test_those_who_share_rows_have_the_same_object(scalable: Database) -> None:
@@ -256,7 +256,7 @@ def test_texts_are_kept_for_those_who_share_rows(scalable: Database) -> None:
     scalable.execute("INSERT INTO orders VALUES ('x', 'egg', 60);")
     change = alone.next_change()
     assert change is not None and change.texts is not None
-    (tail,) = scalable.engine.shared_tails.values()
+    (tail,) = scalable.engine.tails.values()
     assert change.texts is tail.texts and tail.texts.bytes_max == tail.bytes_max
     alone.close()
     other.close()

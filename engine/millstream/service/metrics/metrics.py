@@ -50,7 +50,7 @@ def metrics(engine: Engine) -> EngineMetrics:
 
 def _each(query: QueryMetrics, engine: Engine) -> list[QueryMetrics]:
     """What is told of a run: of each push query that listens to it, if several may."""
-    tail = engine.shared_tails.get(query.query_id)
+    tail = engine.tails.get(query.query_id)
     if tail is None:
         return [query]
     return [replace(query, query_id=stream.query_id) for stream in tail.streams]

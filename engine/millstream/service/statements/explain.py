@@ -5,22 +5,30 @@ from __future__ import annotations
 import pyarrow as pa
 
 from millstream.model.errors import StatementError
-from millstream.operators.compile import compile_subtopology
-from millstream.operators.show import show_program
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.metrics.progress import Facts
+from millstream.service.programs import (
+    Explained,
+    first_programs,
+    persistent,
+    pushed,
+    shown_programs,
+)
 from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.service.statements.described import push_facts, query_facts
+from millstream.service.statements.pushing import planned_push, push_topology
 from millstream.topology.show import show_topology
 from millstream_parser import print_statement
 from millstream_parser import statements as s
 
+EXPLAINED = "EXPLAINED"
+"""The id of a query that is given and does not run."""
 STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 
 
@@ -31,26 +39,49 @@ def explain(statement: s.Explain, engine: Engine, session: Session) -> Rows:
     inner = statement.statement
     if inner is None:
         raise StatementError("EXPLAIN needs a query or the id of one")
-    planned = plan_of(inner, engine, session)
-    return _table(_stages(statement.stage, print_statement(inner), "EXPLAINED", planned, engine))
+    return _table(_stages(statement.stage, given(inner, engine, session)))
 
 
-def _running(query_id: str, stage: str | None, engine: Engine) -> Rows:
+def given(statement: s.Statement, engine: Engine, session: Session) -> Explained:
+    """A query as it would run."""
+    text, properties = print_statement(statement), session.properties
+    match statement:
+        case s.SelectStatement(query) if query is not None and query.emit is not None:
+            made = planned_push(query, text, engine, properties)
+            node, topology = made.root, push_topology(engine, EXPLAINED, made)
+            return Explained(text, node, topology, first_programs(engine, topology, properties))
+    planned = plan_of(statement, engine, session)
+    topology = topology_of(engine, EXPLAINED, planned)
+    programs = first_programs(engine, topology, properties)
+    return Explained(text, planned.node, topology, programs)
+
+
+def running(query_id: str, engine: Engine) -> Explained | None:
+    """A query that exists, by its id; None for PRINT, which runs no program."""
+    return persistent(query_id, engine) or pushed(query_id, engine)
+
+
+def _running(given_id: str, stage: str | None, engine: Engine) -> Rows:
     """A query that exists: without a stage, what it does comes first."""
-    record, planned = engine.catalog.queries.get(query_id), engine.plans.get(query_id)
-    if record is None or planned is None:
-        return _pushing(query_id, engine)
-    stages = _stages(stage, record.statement, query_id, planned, engine)
-    if stage is None:
-        stages.insert(0, ("QUERY", _text(query_facts(record, engine, metrics(engine)))))
-    return _table(stages)
+    record = engine.catalog.queries.get(given_id)
+    query_id, facts = given_id, None
+    if record is None:
+        query_id, facts = _pushing(given_id, engine)
+    elif stage is None:
+        facts = _text(query_facts(record, engine, metrics(engine)))
+    found = running(query_id, engine)
+    shown = [] if found is None else _stages(stage, found)
+    if facts is not None and (stage is None or found is None):
+        shown.insert(0, ("QUERY", facts))
+    return _table(shown)
 
 
-def _pushing(query_id: str, engine: Engine) -> Rows:
+def _pushing(query_id: str, engine: Engine) -> tuple[str, str]:
+    """The id of a push query, and what it does."""
     for query in metrics(engine).queries:
         stream = engine.pushing.get(query.query_id)
         if stream is not None and query.query_id.upper() == query_id.upper():
-            return _table([("QUERY", _text(push_facts(query, stream.schema)))])
+            return query.query_id, _text(push_facts(query, stream.schema))
     raise StatementError(
         f"Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of "
         "queries."
@@ -86,11 +117,9 @@ def plan_of(statement: s.Statement, engine: Engine, session: Session) -> Planned
     )
 
 
-def _stages(
-    stage: str | None, text: str, query_id: str, planned: Planned, engine: Engine
-) -> list[tuple[str, str]]:
+def _stages(stage: str | None, query: Explained) -> list[tuple[str, str]]:
     wanted = STAGES if stage is None else (stage,)
-    return [(name, _stage(name, text, query_id, planned, engine)) for name in wanted]
+    return [(name, _stage(name, query)) for name in wanted]
 
 
 def _table(shown: list[tuple[str, str]]) -> Rows:
@@ -99,18 +128,12 @@ def _table(shown: list[tuple[str, str]]) -> Rows:
     )
 
 
-def _stage(stage: str, text: str, query_id: str, planned: Planned, engine: Engine) -> str:
+def _stage(stage: str, query: Explained) -> str:
     match stage:
         case "STATEMENT":
-            return text
+            return query.statement
         case "PLAN":
-            return show_plan(planned.node)
-    topology = topology_of(engine, query_id, planned)
-    if stage == "TOPOLOGY":
-        return show_topology(topology)
-    programs = (
-        f"-- sub-topology {sub.index}\n"
-        + show_program(compile_subtopology(sub, engine.functions, headers=False, cached=False))
-        for sub in topology.subtopologies
-    )
-    return "\n\n".join(programs)
+            return show_plan(query.node)
+        case "TOPOLOGY":
+            return show_topology(query.topology)
+    return shown_programs(query.programs)

@@ -1,0 +1,85 @@
+"""What a query runs: its plan, its topology and the programs, of a query that runs or would run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millstream.kernel.kernel import DuckKernel
+from millstream.operators.compile import compile_subtopology
+from millstream.operators.program import ActiveProgram
+from millstream.operators.show import show_program
+from millstream.plan.nodes import Deliver, Write
+from millstream.service.engine import Engine
+from millstream.service.queries import caching, topology_of
+from millstream.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A query as EXPLAIN shows it. `programs`: one for each sub-topology."""
+
+    statement: str
+    node: Write | Deliver
+    topology: Topology
+    programs: tuple[ActiveProgram, ...]
+
+
+def first_programs(
+    engine: Engine, topology: Topology, properties: Mapping[str, str]
+) -> tuple[ActiveProgram, ...]:
+    """The programs that a query with these properties starts with."""
+    cached = caching(properties)
+    return tuple(
+        ActiveProgram(
+            compile_subtopology(sub, engine.functions, headers=False, cached=cached), cached=cached
+        )
+        for sub in topology.subtopologies
+    )
+
+
+def active_programs(
+    engine: Engine, topology: Topology, properties: Mapping[str, str]
+) -> tuple[ActiveProgram, ...]:
+    """The programs of a query that exists: those that its kernels run here. Where it has none, the
+    ones that it would start with."""
+    kernels = engine.instance.kernels(topology.query_id)
+    active = tuple(kernel.active for kernel in kernels if isinstance(kernel, DuckKernel))
+    return active or first_programs(engine, topology, properties)
+
+
+def persistent(query_id: str, engine: Engine) -> Explained | None:
+    """A persistent query of the catalog."""
+    record, planned = engine.catalog.queries.get(query_id), engine.plans.get(query_id)
+    if record is None or planned is None:
+        return None
+    topology = topology_of(engine, query_id, planned)
+    programs = active_programs(engine, topology, record.properties)
+    return Explained(record.statement, planned.node, topology, programs)
+
+
+def pushed(query_id: str, engine: Engine) -> Explained | None:
+    """A push query of a client; None also for PRINT, which runs no program."""
+    for tail in tuple(engine.tails.values()):
+        for stream in tail.streams:
+            if stream.query_id == query_id:
+                programs = active_programs(engine, tail.topology, tail.properties)
+                return Explained(stream.statement, tail.root, tail.topology, programs)
+    return None
+
+
+def shown_programs(programs: tuple[ActiveProgram, ...]) -> str:
+    """The programs as text, each under a line that says which one of its sub-topology it is."""
+    return "\n\n".join(
+        f"-- sub-topology {index} ({_chosen(each)})\n{show_program(each.program, exact=each.exact)}"
+        for index, each in enumerate(programs)
+    )
+
+
+def _chosen(active: ActiveProgram) -> str:
+    words = [
+        "one change for each key and commit" if active.cached else "every change",
+        "with headers" if active.headers else "",
+        "exact, after a row that failed" if active.exact else "",
+    ]
+    return ", ".join(word for word in words if word)
