@@ -15,6 +15,7 @@ from millstream_server.guarding.guard import Guard
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 from millstream_server.starting.addresses import Address
+from millstream_server.wire.connections import Transport
 from millstream_server.wire.listening import Tls, bind, serve
 
 SOCKET_BYTES = 64 << 10
@@ -39,6 +40,7 @@ def served(
     guard: Guard | None = None,
     tls: Tls | None = None,
     patience_s: float = 60.0,
+    transport: Transport | None = None,
 ) -> Iterator[Served]:
     """Serve an engine on a free port of this machine; the engine is not closed in the end."""
     server = Server(engine, settings or ServerSettings(properties=properties or {}), guard)
@@ -48,7 +50,9 @@ def served(
     url = listener.url
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
-    serving = serve(application(server), [listener], stop.wait, tls.context() if tls else None)
+    context = tls.context() if tls else None
+    shown = None if context is None else (lambda: context)
+    serving = serve(application(server), [listener], stop.wait, shown, transport)
     thread = threading.Thread(target=_run, args=(loop, serving), daemon=True)
     thread.start()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
@@ -16,9 +17,16 @@ from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed
 from millstream_server.endpoints import principal_of
-from millstream_server.failures import BAD_STATEMENT, MALFORMED, NEEDS_HTTP2, RefusedError, refusal
+from millstream_server.failures import (
+    BAD_STATEMENT,
+    MALFORMED,
+    NEEDS_HTTP2,
+    TOO_SLOW,
+    RefusedError,
+    refusal,
+)
 from millstream_server.guarding.principal import Principal
-from millstream_server.requests import Asked, accepted, settings_of
+from millstream_server.requests import Asked, accepted, check_depth, settings_of
 from millstream_server.rows.framing import DELIMITED, JSON
 from millstream_server.rows.values import text_of
 from millstream_server.server import Server
@@ -35,13 +43,22 @@ async def inserts_stream(request: Request, server: Server) -> Response:
     if request.scope.get("http_version") not in ("2", "3") and not upgrades:
         raise RefusedError(NEEDS_HTTP2, "This endpoint is only available when using HTTP2")
     kind = accepted(request.headers.get("accept", ""), (DELIMITED, JSON), DELIMITED)
-    lines = _lines(request)
-    first = await anext(lines, None)
+    seconds = server.settings.body_seconds
+    lines = _lines(request, seconds)
+    try:
+        async with asyncio.timeout(seconds):
+            first = await anext(lines, None)
+    except TimeoutError as error:
+        raise _slow() from error
     if not first:
         raise RefusedError(MALFORMED, "The first line must be an object with the target")
     inserts = await server.run(_opened, server, first[0], principal_of(request))
     pieces = _acknowledged(server, inserts, first[1:], lines, array=kind == JSON)
     return Streamed(pieces, kind, reading=True)
+
+
+def _slow() -> RefusedError:
+    return RefusedError(TOO_SLOW, "The rows did not come in time")
 
 
 def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
@@ -74,17 +91,29 @@ def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
         raise refusal(error, target, seen=sight.suggested) from error
 
 
-async def _lines(request: Request) -> AsyncGenerator[list[bytes], None]:
-    """The lines that have come, as many at a time as came together."""
+async def _lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes], None]:
+    """The lines that have come, as many at a time as came together. A line that has begun ends
+    within `seconds`; until the next begins, clients may take their time."""
     left = b""
-    async for piece in request.stream():
+    pieces = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(seconds if left else None):
+                piece = await anext(pieces, None)
+        except TimeoutError as error:
+            raise _slow() from error
+        if piece is None:
+            break
         *whole, left = (left + piece).split(b"\n")
         if len(left) > LINE_BYTES_MAX:
             raise RefusedError(MALFORMED, f"A line has at most {LINE_BYTES_MAX} bytes")
         found = [line for line in whole if line.strip()]
+        for line in found:
+            check_depth(line)
         if found:
             yield found
     if left.strip():
+        check_depth(left)
         yield [left]
 
 

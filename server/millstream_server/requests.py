@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from millstream_parser import Values
 from millstream_server.failures import MALFORMED, UNACCEPTABLE, RefusedError
+
+DEPTH_MAX = 64
+_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
+"""Texts, so that what is in them does not count, and what nests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,21 @@ class Asked:
     """What `?`, `$1` or `:name` stand for."""
 
 
+def check_depth(body: bytes) -> None:
+    """RefusedError for JSON that is nested too deeply: what reads it calls itself at each level."""
+    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
+        return
+    depth = 0
+    for token in _NESTING.findall(body):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token, 0)
+        if depth > DEPTH_MAX:
+            message = f"Invalid JSON in request: it is nested more than {DEPTH_MAX} levels deep"
+            raise RefusedError(MALFORMED, message)
+
+
 def parsed_body(body: bytes) -> dict[str, Any]:
     """A JSON object; RefusedError for anything else."""
+    check_depth(body)
     try:
         value = json.loads(body or b"null")
     except (ValueError, RecursionError) as error:

@@ -17,10 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream_server import cluster, endpoints, inserts, state, websocket
 from millstream_server.answers import Reading, objects, refused
-from millstream_server.failures import UNACCEPTABLE, RefusedError, unexpected
+from millstream_server.entrance import Entrance
+from millstream_server.failures import TOO_SLOW, UNACCEPTABLE, RefusedError, unexpected
+from millstream_server.guarding.principal import ANONYMOUS
 from millstream_server.openapi import document
 from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.server import Server
+from millstream_server.wire.connections import AUTHENTICATED
 
 Call = Callable[[Request, Server], Awaitable[Response]]
 Answering = Callable[[Scope, Receive], Awaitable[Response]]
@@ -165,11 +168,12 @@ def application(server: Server, pages: Sequence[str] = ()) -> ASGIApp:
         },
     )
     # Who may see the answers; the guard says whose requests are answered.
-    return (
+    seen: ASGIApp = (
         CORSMiddleware(made, allow_origins=pages, allow_methods=["*"], allow_headers=["*"])
         if pages
         else made
     )
+    return Entrance(seen, server.guard, server.settings.headers_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +214,11 @@ def _answer(endpoint: Endpoint, server: Server) -> Answering:
         try:
             return await _answered(endpoint, request, server)
         except RefusedError as error:
-            if "content-length" in request.headers:
+            if "content-length" in request.headers and error.code != TOO_SLOW:
                 await reading.rest(server.settings.body_bytes_max, server.settings.body_seconds)
+            if error.code == TOO_SLOW and scope.get("http_version", "").startswith("1"):
+                # What is left of the body would be taken for a next request.
+                error.headers["connection"] = "close"
             if error.code == UNACCEPTABLE:
                 return PlainTextResponse(error.message, 406)
             return refused(error, KSQL)
@@ -225,6 +232,8 @@ async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Res
     try:
         principal = await guard.authenticate(request.scope)
         request.scope["millstream.principal"] = principal
+        if principal is not ANONYMOUS and AUTHENTICATED in request.scope:
+            request.scope[AUTHENTICATED]()
         guard.enter(principal, path)
         try:
             if not endpoint.always:

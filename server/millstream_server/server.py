@@ -76,7 +76,8 @@ class ServerSettings:
     pull_queries_max: int = 1_000
     statements_max: int = 500
     body_bytes_max: int = 10 << 20
-    body_seconds: float = 30.0
+    body_seconds: float = 10.0
+    headers_max: int = 100
     websocket_seconds: float = 3_600.0
     command_timeout_ms: int = 5_000
 

@@ -15,12 +15,13 @@ from millstream.service.results import Change, Rows
 from millstream_server.endpoints import started
 from millstream_server.entities.shapes import schema_object
 from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpected
-from millstream_server.guarding.principal import Principal
+from millstream_server.guarding.principal import ANONYMOUS, Principal
 from millstream_server.requests import asked, parsed_body
 from millstream_server.rows import queries
 from millstream_server.rows.framing import marked_texts
 from millstream_server.rows.values import text_of
 from millstream_server.server import Server
+from millstream_server.wire.connections import AUTHENTICATED
 
 DONE, BAD_REQUEST, FAILED, NOT_READY = 1000, 1003, 1011, 1013
 REASON_BYTES_MAX = 123
@@ -32,6 +33,8 @@ async def ws_query(socket: WebSocket, server: Server) -> None:
     await socket.accept()
     try:
         principal = await server.guard.authenticate(socket.scope)
+        if principal is not ANONYMOUS and AUTHENTICATED in socket.scope:
+            socket.scope[AUTHENTICATED]()
         server.guard.enter(principal, PATH)
     except RefusedError as error:
         await _refuse(socket, error)

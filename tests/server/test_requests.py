@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream_server.failures import RefusedError
-from millstream_server.requests import accepted, asked, parsed_body
+from millstream_server.requests import accepted, asked, check_depth, parsed_body
 from millstream_server.rows.framing import DELIMITED, JSON, KSQL
 
 OFFERED = (KSQL, JSON, DELIMITED)
@@ -76,3 +76,21 @@ def test_a_request_that_is_none(value: dict[str, object]) -> None:
     with pytest.raises(RefusedError) as refused:
         asked(value)
     assert refused.value.code == 40000
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
+def test_json_is_nested_so_deeply_at_most(opening: bytes) -> None:
+    levels = opening.count(b"[") + opening.count(b"{")
+    closing = opening.replace(b'"a":', b"").translate(bytes.maketrans(b"[{", b"]}"))[::-1]
+    fit = 64 // levels
+    check_depth(opening * fit + b"1" + closing * fit)
+    for body in (opening * (fit + 1), opening * 100_000, opening * (fit + 1) + closing * fit):
+        with pytest.raises(RefusedError, match="nested more than 64"):
+            check_depth(body)
+
+
+def test_what_does_not_nest_is_not_counted() -> None:
+    for body in (b'{"ksql": "' + b"[{" * 1_000 + b'"}', b'{"a": "\\"' + b"[" * 100 + b'"}'):
+        check_depth(body)
+    check_depth(b"[" + b"[1]," * 10_000 + b"[]]")
+    check_depth(b'"' + b"[" * 100_000)

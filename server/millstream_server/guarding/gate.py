@@ -38,12 +38,17 @@ class Gate:
     functions: frozenset[str] = frozenset()
     """The names of those that users brought along."""
 
+    def check_source(self, scope: Scope) -> None:
+        """See `Guard`."""
+        came_in = (scope.get("server") or ("",))[0]
+        refused = self.origins.refusal(scope["headers"], scope.get("scheme", "http"), came_in)
+        if refused is not None:
+            address = (scope.get("client") or ("",))[0]
+            raise self._refused(refused, path=scope["path"], address=address)
+
     async def authenticate(self, scope: Scope) -> Principal:
         """See `Guard`. Passwords and signatures are checked beside the loop."""
         address = (scope.get("client") or ("",))[0]
-        refused = self.origins.refusal(scope["headers"])
-        if refused is not None:
-            raise self._refused(refused, path=scope["path"], address=address)
         if not self.authenticator.on:
             return ANONYMOUS
         found = await asyncio.to_thread(

@@ -20,6 +20,10 @@ class Guard(Protocol):
     """Asked before anything is done; each raises `RefusedError` to say no. `authorise` is called
     where it may wait, the others in the thread of the event loop."""
 
+    def check_source(self, scope: Scope) -> None:
+        """Whether the request was sent to this server, and by a client that may call; asked of
+        each request before anything else."""
+
     async def authenticate(self, scope: Scope) -> Principal:
         """Who asks for this path; called for each request, before its body is read."""
 
@@ -41,6 +45,9 @@ class Guard(Protocol):
 
 class OpenDoor:
     """Everybody may do everything."""
+
+    def check_source(self, scope: Scope) -> None:
+        """See `Guard`."""
 
     async def authenticate(self, scope: Scope) -> Principal:
         """See `Guard`."""

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from millstream.model.errors import StatementError
 
 PORT = 8088
+EVERYWHERE = ("0.0.0.0", "::", "")
+"""Hosts of listeners that are reached by every address of the machine."""
 
 
 @dataclass(frozen=True, slots=True)

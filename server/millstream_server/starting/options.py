@@ -68,7 +68,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "access.control.allow.origin", _L, "", "Origins of pages that may call; none: CORS off."
     ),
-    Option("millstream.hosts", _L, "", "Names in Host that are answered; empty: any."),
+    Option(
+        "millstream.hosts", _L, "", "Names in Host, beside its listeners' and loopback; * for any."
+    ),
     Option("millstream.audit.file", _T, "", "File of the audit log; empty: standard error."),
     # --- limits
     Option("ksql.max.push.queries", _C, "100", "Push queries at a time.", 100_000),
@@ -79,12 +81,20 @@ OPTIONS: tuple[Option, ...] = (
     Option("millstream.principal.max.concurrent", _C, "256", "Requests at a time, each.", 10_000),
     Option("millstream.statement.max.rate", _C, "50", "DDL a second, each principal.", 1e6),
     Option("millstream.connections.max", _C, "1000", "Connections at a time.", 100_000),
+    Option("millstream.connections.address.max", _C, "500", "Of them from one address.", 100_000),
+    Option(
+        "millstream.connections.reserved", _C, "100", "Of them for clients authenticated.", 50_000
+    ),
     Option("millstream.result.max.rows", _C, "1000000", "Rows of an answer.", 1e9),
     Option("millstream.result.max.bytes", _B, "64MiB", "Bytes of an answer.", 16 << 30),
     Option("millstream.request.deadline.seconds", _S, "30", "What a request may take.", 3600),
     Option("millstream.body.max.bytes", _B, "1MiB", "Bytes of a request.", 64 << 20),
-    Option("millstream.body.deadline.seconds", _S, "30", "Until a request has come.", 3600),
+    Option("millstream.headers.deadline.seconds", _S, "10", "Until the headers have come.", 3600),
+    Option("millstream.body.deadline.seconds", _S, "10", "Until the rest has come.", 3600),
+    Option("millstream.answer.stall.seconds", _S, "60", "Until a stalled reader ends.", 3600),
+    Option("millstream.streams.max", _C, "100", "Requests at a time on a connection.", 10_000),
     Option("millstream.headers.max.bytes", _B, "16KiB", "Bytes of its headers.", 1 << 20),
+    Option("millstream.headers.max.count", _C, "100", "Headers of a request.", 10_000),
     Option("ksql.idle.connection.timeout.seconds", _S, "60", "Until a connection ends.", 86_400),
     Option("ksql.websocket.connection.max.timeout.ms", _C, "3600000", "A websocket's life.", 864e5),
     Option("millstream.statements.max", _C, "500", "Statements of a request.", 10_000),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -20,16 +21,18 @@ from millstream.service.database import Database
 from millstream_server.guarding.audit import Event
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
-from millstream_server.starting.boot import check_boot
+from millstream_server.starting.addresses import EVERYWHERE
+from millstream_server.starting.boot import check_boot, methods
 from millstream_server.starting.config import ServerConfig
 from millstream_server.starting.secret import Secret
 from millstream_server.starting.wiring import answer_bounds, audit, gate, pulls_at_a_time
+from millstream_server.wire.admission import ConnectionLimits
 from millstream_server.wire.connections import Transport
 from millstream_server.wire.listening import Listener, Tls, bind, serve
 
 STATE_FILE = "millstream.db"
 PUSH_BUFFER_BYTES = 1 << 20
-_EVERYWHERE = ("0.0.0.0", "::", "")
+FILES_BESIDE_SOCKETS = 1_024
 _LOG = logging.getLogger("millstream.server")
 
 
@@ -105,6 +108,17 @@ def _door(config: ServerConfig) -> Door:
     )
 
 
+def _allow_files(count: int) -> None:
+    """Let the process have so many sockets beside its files, as far as the system permits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + FILES_BESIDE_SOCKETS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if most < wanted:
+            _LOG.warning("The system permits %d open files; %d may be needed", most, wanted)
+
+
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
     """Look for garbage less often, and not among what is there now. By Python's own thresholds a
@@ -132,8 +146,10 @@ def run_server(
     """
     addresses, tls = check_boot(config), tls_of(config)
     context = None if tls is None else tls.context()
+    shown = None if context is None else (lambda: context)
     for warning in config.warnings:
         _LOG.warning("%s", warning)
+    _allow_files(config.count("millstream.connections.max"))
     with ExitStack() as stack:
         listeners = [bind(address) for address in addresses]
         for listener in listeners:
@@ -146,7 +162,7 @@ def run_server(
         log.event(Event.STARTED, listeners=urls)
         told(urls)
         stack.enter_context(collecting_rarely())
-        asyncio.run(_serve(server, listeners, config, context))
+        asyncio.run(_serve(server, listeners, config, shown))
         log.event(Event.STOPPED)
 
 
@@ -163,6 +179,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
         pull_queries_max=pulls_at_a_time(config),
         statements_max=config.count("millstream.statements.max"),
         body_bytes_max=config.count("millstream.body.max.bytes"),
+        headers_max=config.count("millstream.headers.max.count"),
         body_seconds=config.seconds("millstream.body.deadline.seconds"),
         websocket_seconds=config.count("ksql.websocket.connection.max.timeout.ms") / 1000,
     )
@@ -170,14 +187,31 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
 
 def _named(host: str) -> str:
     """How others call the machine; where it listens to all addresses, by its own name."""
-    return socket.gethostname() if host in _EVERYWHERE else host
+    return socket.gethostname() if host in EVERYWHERE else host
+
+
+def transport_of(config: ServerConfig) -> Transport:
+    """The bounds on the connections of a server."""
+    total = config.count("millstream.connections.max")
+    # Where nobody is authenticated, nobody would ever have the room that is kept.
+    reserved = config.count("millstream.connections.reserved") if methods(config) else 0
+    return Transport(
+        ConnectionLimits(
+            total, config.count("millstream.connections.address.max"), min(reserved, total // 2)
+        ),
+        config.count("millstream.headers.max.bytes"),
+        config.seconds("millstream.headers.deadline.seconds"),
+        config.seconds("ksql.idle.connection.timeout.seconds"),
+        config.seconds("millstream.answer.stall.seconds"),
+        config.count("millstream.streams.max"),
+    )
 
 
 async def _serve(
     server: Server,
     listeners: Sequence[Listener],
     config: ServerConfig,
-    tls: ssl.SSLContext | None,
+    tls: Callable[[], ssl.SSLContext] | None,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -188,10 +222,5 @@ async def _serve(
         await stop.wait()
         server.close()
 
-    transport = Transport(
-        config.count("millstream.connections.max"),
-        config.count("millstream.headers.max.bytes"),
-        config.seconds("ksql.idle.connection.timeout.seconds"),
-    )
     app = application(server, config.texts("access.control.allow.origin"))
-    await serve(app, listeners, stopped, tls, transport)
+    await serve(app, listeners, stopped, tls, transport_of(config))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from millstream_server.guarding.limits import Limits, Quota, Work, WorkLimit
 from millstream_server.guarding.origins import Origins
 from millstream_server.guarding.passwords import read_users
 from millstream_server.guarding.tokens import Tokens
+from millstream_server.starting.addresses import EVERYWHERE, read_address
 from millstream_server.starting.boot import methods
 from millstream_server.starting.config import ServerConfig
 from millstream_server.starting.secret import read_private, read_settings
@@ -103,12 +105,23 @@ def gate(
         access(config, engine.settings),
         Limits(quota(config), time.monotonic),
         log,
-        Origins(
-            frozenset(config.texts("access.control.allow.origin")),
-            frozenset(config.texts("millstream.hosts")),
-        ),
+        Origins(frozenset(config.texts("access.control.allow.origin")), names(config)),
         _functions_of_users(engine.functions),
     )
+
+
+def names(config: ServerConfig) -> frozenset[str]:
+    """The names that the server is called by in Host, as far as its settings say: those that are
+    listed, those of its listeners, and the machine's where one listens to all addresses."""
+    found = {name.lower() for name in config.texts("millstream.hosts")}
+    advertised = config.text("ksql.advertised.listener")
+    listeners = [*config.texts("listeners"), *([f"http://{advertised}"] if advertised else [])]
+    for listener in listeners:
+        host = read_address(listener).host.lower()
+        found.add(host)
+        if host in EVERYWHERE:
+            found.add(socket.gethostname().lower())
+    return frozenset(found)
 
 
 def quota(config: ServerConfig) -> Quota:

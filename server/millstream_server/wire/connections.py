@@ -4,66 +4,85 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from email.utils import formatdate
-from enum import Enum
 from functools import partial
 from typing import Any, cast
 
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.utils import wrap_app
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn import Config as PlainConfig
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from millstream_server.wire.admission import Admission, ConnectionLimits
+from millstream_server.wire.connection import Connection
+from millstream_server.wire.headers import common_headers
+from millstream_server.wire.http1 import PlainHttp1
 from millstream_server.wire.protocols import Answering
-from millstream_server.wire.written import Written
 
 PEER = "millstream.peer"
 """Where a scope has the certificate that its client has shown, None for none."""
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_HEAD_END = b"\r\n\r\n"
+AUTHENTICATED = "millstream.authenticated"
+"""Where a scope has the function to call when a request of the connection was authenticated."""
+CHECKS_PER_DEADLINE = 8
+WEBSOCKET_BYTES_MAX = 64 << 10
+"""Of a message from a client; none is expected."""
+_BUSY = "Too many requests at a time on this connection."
 _LOG = logging.getLogger("millstream.server.connections")
-
-
-class Speaks(Enum):
-    """What the first bytes of a connection say."""
-
-    PLAIN = "HTTP/1.1"
-    OTHER = "HTTP/2, or a request to change to another protocol"
-
-
-def spoken(seen: bytes) -> Speaks | None:
-    """What a connection that begins with `seen` speaks; None while that cannot be told."""
-    if _PREFACE.startswith(seen[: len(_PREFACE)]):
-        return Speaks.OTHER if len(seen) >= len(_PREFACE) else None
-    head, end, _ = seen.partition(_HEAD_END)
-    if not end:
-        return None
-    return Speaks.OTHER if b"\r\nupgrade:" in head.lower() else Speaks.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class Transport:
     """Bounds on connections."""
 
-    connections_max: int = 1_000
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     headers_bytes_max: int = 16 << 10
+    headers_seconds: float = 10.0
+    """Until the head of a request has come whole, or the rest of a body that is not read."""
     idle_seconds: float = 86_400
+    stall_seconds: float = 60.0
+    """Until a client that takes nothing of its answer is cut off."""
+    streams_max: int = 100
+    """Requests at a time on one connection."""
+
+    @property
+    def check_seconds(self) -> float:
+        """How often connections are compared with their deadlines."""
+        return min(self.headers_seconds, self.stall_seconds, CHECKS_PER_DEADLINE) / (
+            CHECKS_PER_DEADLINE
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The application, told of the certificate that a connection's client has shown."""
+class ConnectionApp:
+    """The application as one connection sees it: with the certificate that its client has shown,
+    and for a bounded number of requests at a time. Those that the client has given up count until
+    they end: without that, resets would pass the limit on streams."""
 
-    app: ASGIApp
-    peer: object
+    def __init__(self, app: ASGIApp, connection: Connection, recognise: Callable[[], None]) -> None:
+        self._app, self._connection, self._recognise = app, connection, recognise
+        self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[PEER] = self.peer
-        await self.app(scope, receive, send)
+        """Answer one request."""
+        if self._running >= self._connection.transport_limits.streams_max:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1013})
+            else:
+                busy = PlainTextResponse(_BUSY, 429, {"retry-after": "1"})
+                await busy(scope, receive, send)
+            return
+        scope[PEER] = self._connection.peer
+        scope[AUTHENTICATED] = self._recognise
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
 
 
 class Connections:
@@ -73,13 +92,11 @@ class Connections:
 
     def __init__(self, app: ASGIApp, transport: Transport) -> None:
         self._app = app
-        self._most = transport.connections_max
-        self.headers_bytes_max = transport.headers_bytes_max
-        self._config = _config(transport)
+        self.transport = transport
+        self._admission = Admission(transport.limits)
+        self._configs = {secure: _config(transport, secure=secure) for secure in (False, True)}
         self._context = WorkerContext(None)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: set[Connection] = set()
-        """Those that have not said yet what they speak."""
         self._plain = PlainConfig(
             cast(Any, app),
             http="httptools",
@@ -88,159 +105,107 @@ class Connections:
             log_config=None,
             access_log=False,
             proxy_headers=False,
-            timeout_keep_alive=int(transport.idle_seconds),
+            timeout_keep_alive=max(1, int(transport.idle_seconds)),
         )
         self._plain.load()
-        self._state = ServerState()
+        self._states = {secure: ServerState() for secure in (False, True)}
+        self._date()
 
-    def opened(self) -> Connection:
-        """The protocol of a new connection."""
-        return Connection(self)
+    def opened(self, tls: Callable[[], ssl.SSLContext] | None) -> Connection:
+        """The protocol of a new connection; `tls` gives what TLS speaks with, if it does."""
+        return Connection(self, tls)
 
-    def admit(self, connection: Connection) -> bool:
-        """Count a new connection; False when there are too many."""
-        count = len(self._waiting) + len(self._tasks) + len(self._state.connections)
-        if count >= self._most:
-            return False
-        self._waiting.add(connection)
-        return True
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection; False when there is no room for it."""
+        return self._admission.admit(connection, address)
 
-    def decided(self, connection: Connection) -> None:
-        """It has said what it speaks, or is gone."""
-        self._waiting.discard(connection)
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._admission.remove(connection)
 
-    def plain(self, peer: object) -> HttpToolsProtocol:
-        """What answers HTTP/1.1 on a connection whose client has shown the certificate `peer`."""
-        protocol = HttpToolsProtocol(self._plain, self._state, {})
-        protocol.app = cast(Any, _Shown(self._app, peer))
-        protocol.logger, protocol.access_log = _LOG, False
-        return protocol
+    def plain(self, connection: Connection) -> PlainHttp1:
+        """What answers HTTP/1.1 on a connection."""
+        state = self._states[connection.secure]
+        app = self._for(connection)
+        return PlainHttp1(self._plain, state, app, self.transport.headers_bytes_max, _LOG)
 
     async def other(
-        self, peer: object, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Answer everything else, to the end of the connection."""
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         loop = asyncio.get_running_loop()
-        app = wrap_app(cast(Any, _Shown(self._app, peer)), 0, "asgi")
+        app = wrap_app(cast(Any, self._for(connection)), 0, "asgi")
+        config = self._configs[connection.secure]
+        answering = Answering(app, loop, config, self._context, {}, reader, writer)
+        connection.answering = answering
         try:
-            await Answering(app, loop, self._config, self._context, {}, reader, writer)
+            await answering
         except* KeyError:
             # What comes on a stream that was answered already makes Hypercorn fall over.
             _LOG.debug("A connection ended that sent more than was read", exc_info=True)
+        except* asyncio.CancelledError:
+            _LOG.debug("A connection was cut off as the server stops")
+        finally:
+            self.closed(connection)
 
-    async def tell_time(self) -> None:
-        """Keep the `date` of answers true, without end."""
+    def _for(self, connection: Connection) -> ConnectionApp:
+        recognise = partial(self._admission.authenticate, connection)
+        return ConnectionApp(self._app, connection, recognise)
+
+    async def watch(self) -> None:
+        """Close connections whose deadlines pass, and keep the `date` of answers true, without
+        end."""
+        loop = asyncio.get_running_loop()
         while True:
-            self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
-            await asyncio.sleep(1)
+            self._date()
+            for connection in self._admission.connections():
+                cast(Connection, connection).check(loop.time())
+            await asyncio.sleep(self.transport.check_seconds)
+
+    def _date(self) -> None:
+        date = (b"date", formatdate(usegmt=True).encode())
+        for secure, state in self._states.items():
+            state.default_headers = [date, *common_headers(secure=secure)]
 
     async def end(self, patience_s: float) -> None:
         """Let answers end that end soon, then cut the others off."""
         await self._context.terminated.set()
-        for waiting in tuple(self._waiting):
-            waiting.close()
-        for connection in list(self._state.connections):
-            connection.shutdown()
+        for connection in self._admission.connections():
+            if not cast(Connection, connection).decided:
+                connection.close()
+        states = self._states.values()
+        for plain in [plain for state in states for plain in state.connections]:
+            plain.shutdown()
         for _ in range(2):
-            left = [*self._tasks, *self._state.tasks]
+            left = [*self._tasks, *(task for state in states for task in state.tasks)]
             if left:
                 await asyncio.wait(left, timeout=patience_s)
             for task in left:
                 task.cancel()
 
 
-def _config(transport: Transport) -> Config:
-    config = Config()
+class _Config(Config):
+    """Hypercorn's settings, with our headers in every answer."""
+
+    common: list[tuple[bytes, bytes]]
+
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """See Hypercorn."""
+        return super().response_headers(protocol) + self.common
+
+
+def _config(transport: Transport, *, secure: bool) -> Config:
+    config = _Config()
+    config.common = common_headers(secure=secure)
     config.keep_alive_timeout = transport.idle_seconds
     config.h11_max_incomplete_size = transport.headers_bytes_max
     config.h2_max_header_list_size = transport.headers_bytes_max
+    config.h2_max_concurrent_streams = transport.streams_max
+    config.websocket_max_message_size = WEBSOCKET_BYTES_MAX
     config.include_server_header = False
     config.errorlog = _LOG
     config.accesslog = None
     return config
-
-
-class Connection(asyncio.Protocol):
-    """One connection: looks at its first bytes, and passes all on to whom they are for."""
-
-    def __init__(self, all_of_them: Connections) -> None:
-        self._connections = all_of_them
-        self._seen = b""
-        self._inner: HttpToolsProtocol | None = None
-        self._head_bytes = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
-        self._transport = cast(asyncio.Transport, transport)
-        if not self._connections.admit(self):
-            self._transport.close()
-            return
-        secure = transport.get_extra_info("ssl_object")
-        self._peer = None if secure is None else secure.getpeercert()
-        if secure is not None and secure.selected_alpn_protocol() == "h2":
-            self._hand_over()
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
-        if self._inner is not None:
-            self._pass(self._inner, data)
-            return
-        self._seen += data
-        match spoken(self._seen):
-            case Speaks.PLAIN:
-                self._inner = self._connections.plain(self._peer)
-                self._inner.connection_made(Written(self._transport, asyncio.get_running_loop()))
-                self._connections.decided(self)
-                self._pass(self._inner, self._seen)
-                self._seen = b""
-            case Speaks.OTHER:
-                self._hand_over()
-            case None if len(self._seen) > self._connections.headers_bytes_max:
-                self._transport.close()
-
-    def _pass(self, inner: HttpToolsProtocol, data: bytes) -> None:
-        before = inner.cycle
-        inner.data_received(data)
-        cycle = inner.cycle
-        between = cycle is before and (cycle is None or not cycle.more_body)
-        self._head_bytes = self._head_bytes + len(data) if between else 0
-        if self._head_bytes > self._connections.headers_bytes_max:
-            self._transport.close()
-
-    def _hand_over(self) -> None:
-        reader = asyncio.StreamReader()
-        taken = partial(self._connections.other, self._peer)
-        protocol = asyncio.StreamReaderProtocol(reader, taken)
-        self._transport.set_protocol(protocol)
-        protocol.connection_made(self._transport)
-        self._connections.decided(self)
-        if self._seen:
-            protocol.data_received(self._seen)
-
-    def close(self) -> None:
-        """End it, whatever it was about to say."""
-        self._transport.close()
-
-    def eof_received(self) -> None:
-        """See asyncio.Protocol."""
-        if self._inner is not None:
-            self._inner.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
-        self._connections.decided(self)
-        if self._inner is not None:
-            self._inner.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """See asyncio.Protocol."""
-        if self._inner is not None:
-            self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        """See asyncio.Protocol."""
-        if self._inner is not None:
-            self._inner.resume_writing()

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -17,7 +18,8 @@ from millstream_server.wire.connections import Connections, Transport
 BACKLOG = 512
 GRACE_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
-HANDSHAKE_SECONDS = 10
+ACCEPTED_AT_ONCE = 16
+"""New connections, before others have their turn."""
 UNSENT_BYTES_MAX = 64 << 10
 
 
@@ -116,28 +118,30 @@ async def serve(
     app: ASGIApp,
     listeners: Sequence[Listener],
     stop: Callable[[], Awaitable[object]],
-    tls: ssl.SSLContext | None = None,
+    tls: Callable[[], ssl.SSLContext] | None = None,
     transport: Transport | None = None,
 ) -> None:
-    """Serve until `stop` returns. The listeners are closed then; clients that do not take the rest
-    of their answers within some seconds are left behind."""
+    """Serve until `stop` returns; each connection is given what `tls` returns then. The listeners
+    are closed in the end; clients that do not take the rest of their answers within some seconds
+    are left behind."""
     connections = Connections(app, transport or Transport())
     loop = asyncio.get_running_loop()
     servers = [
         await loop.create_server(
-            connections.opened,
+            partial(connections.opened, tls if listener.secure else None),
             sock=listener.bound,
-            backlog=BACKLOG,
-            ssl=tls if listener.secure else None,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if listener.secure else None,
+            backlog=ACCEPTED_AT_ONCE,
         )
         for listener in listeners
     ]
-    telling = asyncio.ensure_future(connections.tell_time())
+    for listener in listeners:
+        # asyncio accepts as many at once as may wait; these are two things.
+        listener.bound.listen(BACKLOG)
+    watching = asyncio.ensure_future(connections.watch())
     try:
         await stop()
     finally:
-        telling.cancel()
+        watching.cancel()
         for server in servers:
             server.close()
         await connections.end(GRACE_SECONDS)

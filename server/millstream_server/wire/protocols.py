@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-import h2.exceptions
 import h11
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.config import Config
 from hypercorn.events import Event as WireEvent
 from hypercorn.events import RawData
 from hypercorn.protocol import ProtocolWrapper
-from hypercorn.protocol.events import Event, Response
-from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
-from hypercorn.typing import AppWrapper, ConnectionState, H11SendableEvent, WorkerContext
+from hypercorn.typing import ConnectionState, H11SendableEvent
+
+from millstream_server.wire.given import Given
+from millstream_server.wire.http2 import LiveHttp2
 
 LIVE = {"x-accel-buffering": "no"}
 """The header of an answer whose lines come as they are made; proxies know it too."""
-BYTES_AT_ONCE = 1 << 14
-_LIVE = (b"x-accel-buffering", b"no")
-_Place = tuple[str, int] | None
-Given = tuple[
-    AppWrapper,
-    Config,
-    WorkerContext,
-    TaskGroup,
-    ConnectionState,
-    bool,
-    _Place,
-    _Place,
-    Callable[[WireEvent], Awaitable[None]],
-]
-"""What a protocol of Hypercorn's is made of: among others TLS or not, the client, the server."""
 
 
 class WholeHttp1(H11Protocol):
@@ -52,6 +34,21 @@ class WholeHttp1(H11Protocol):
             )
         await super()._send_h11_event(event)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.stream is None
+
+    @property
+    def requests(self) -> int:
+        """How many requests have come."""
+        return self.keep_alive_requests
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a part of a head has come."""
+        return self.idle and bool(self.connection.trailing_data[0])
+
     async def _create_stream(self, request: h11.Request) -> None:
         await super()._create_stream(
             h11.Request(
@@ -63,50 +60,19 @@ class WholeHttp1(H11Protocol):
         )
 
 
-class LiveHttp2(H2Protocol):
-    """Sends each line of a live answer in a frame of its own: the client `ksqldb-client` takes each
-    frame for one row."""
-
-    async def stream_send(self, event: Event) -> None:
-        """Send a part of an answer."""
-        if isinstance(event, Response) and _LIVE in event.headers:
-            self.stream_buffers[event.stream_id] = Lines(self.context.event_class)
-        await super().stream_send(event)
-
-    async def _send_data(self, stream_id: int) -> None:
-        waiting = self.stream_buffers.get(stream_id)
-        if isinstance(waiting, Lines):
-            # The last line goes the usual way, and takes those before it along.
-            with contextlib.suppress(h2.exceptions.ProtocolError):
-                room = self.connection.local_flow_control_window(stream_id)
-                for line in waiting.before_last(min(room, BYTES_AT_ONCE)):
-                    self.connection.send_data(stream_id, line)
-        await super()._send_data(stream_id)
-
-
-class Lines(StreamBuffer):
-    """What waits to be sent of a live answer."""
-
-    async def pop(self, max_length: int) -> bytes:
-        """The next line, or as much of it as may be sent."""
-        end = self.buffer.find(b"\n", 0, max_length) + 1
-        return await super().pop(end or max_length)
-
-    def before_last(self, max_length: int) -> list[bytes]:
-        """Take out the lines that may be sent, without the last of them."""
-        end = self.buffer.rfind(b"\n", 0, max_length) + 1
-        start = self.buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1
-        lines = bytes(self.buffer[:start]).splitlines(keepends=True)
-        del self.buffer[:start]
-        return lines
-
-
 class Spoken(ProtocolWrapper):
     """What one connection speaks, of these protocols. Hypercorn's own would make its own ones."""
 
     def __init__(self, given: Given, *, http2: bool) -> None:
         self._given = given
         self.protocol = (LiveHttp2 if http2 else WholeHttp1)(*given)
+
+    @property
+    def now(self) -> WholeHttp1 | LiveHttp2:
+        """The protocol that is spoken now."""
+        protocol = self.protocol
+        assert isinstance(protocol, WholeHttp1 | LiveHttp2)
+        return protocol
 
     async def handle(self, event: WireEvent) -> None:
         """Take what the connection brings."""
@@ -133,6 +99,29 @@ class Spoken(ProtocolWrapper):
 class Answering(TCPServer):
     """One connection that Hypercorn answers, in these protocols."""
 
+    spoken: Spoken | None = None
+    """None before it begins."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.spoken is None or self.spoken.now.idle
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a part of a head has come, or the first must come."""
+        return self.spoken is None or self.spoken.now.incomplete
+
+    @property
+    def requests(self) -> int:
+        """How many requests have come."""
+        return 0 if self.spoken is None else self.spoken.now.requests
+
+    def check(self, now: float, stall_seconds: float) -> None:
+        """Give up answers that the client has not taken for so long."""
+        if self.spoken is not None and isinstance(self.spoken.now, LiveHttp2):
+            self.spoken.now.check(now, stall_seconds)
+
     async def run(self) -> None:
         """Answer to its end."""
         told = self.writer.get_extra_info
@@ -152,7 +141,7 @@ class Answering(TCPServer):
                     self.protocol_send,
                 )
                 http2 = secure is not None and secure.selected_alpn_protocol() == "h2"
-                self.protocol = Spoken(given, http2=http2)
+                self.protocol = self.spoken = Spoken(given, http2=http2)
                 await self.protocol.initiate()
                 await self.idle_task.restart(group, self._idle_timeout)
                 await self._read_data()

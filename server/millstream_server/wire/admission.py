@@ -1,0 +1,91 @@
+"""Which connections may be open at a time: in all, from one address, and by clients unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Admitted(Protocol):
+    """A connection as far as its admission goes."""
+
+    authenticated: bool
+    """Whether a request on it was authenticated."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request of it is being answered."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """`reserved` of the `total` are for connections that are authenticated."""
+
+    total: int = 1_000
+    per_address: int = 500
+    reserved: int = 0
+
+
+class Admission:
+    """The open connections, oldest first. Where a limit is reached, a new connection takes the
+    place of the oldest idle one: silent sockets cannot keep others out, and HTTP clients open a
+    new connection where an idle one is closed."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+        self._open: dict[Admitted, str] = {}
+        self._by_address: dict[str, dict[Admitted, None]] = {}
+        self._authenticated = 0
+
+    def connections(self) -> tuple[Admitted, ...]:
+        """Those that are open now, oldest first."""
+        return tuple(self._open)
+
+    def admit(self, new: Admitted, address: str) -> bool:
+        """Whether there is room for a new connection, which counts from now on."""
+        limits, here = self._limits, self._by_address.get(address, {})
+        if len(here) >= limits.per_address and not self._close_one(here, known_too=True):
+            return False
+        unknown = len(self._open) - self._authenticated
+        if unknown >= limits.total - limits.reserved and not self._close_one(self._open):
+            return False
+        if len(self._open) >= limits.total and not self._close_one(self._open, known_too=True):
+            return False
+        self._open[new] = address
+        self._by_address.setdefault(address, {})[new] = None
+        return True
+
+    def authenticate(self, connection: Admitted) -> None:
+        """A request on the connection was authenticated: it may use the reserved room."""
+        if not connection.authenticated:
+            connection.authenticated = True
+            self._authenticated += connection in self._open
+
+    def remove(self, connection: Admitted) -> None:
+        """The connection is closed."""
+        address = self._open.pop(connection, None)
+        if address is None:
+            return
+        self._authenticated -= connection.authenticated
+        here = self._by_address[address]
+        del here[connection]
+        if not here:
+            del self._by_address[address]
+
+    def _close_one(self, among: Iterable[Admitted], *, known_too: bool = False) -> bool:
+        chosen = None
+        for connection in among:
+            if connection.idle:
+                if not connection.authenticated:
+                    chosen = connection
+                    break
+                chosen = chosen or (connection if known_too else None)
+        if chosen is None:
+            return False
+        self.remove(chosen)
+        chosen.close()
+        return True

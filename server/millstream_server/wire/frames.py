@@ -1,0 +1,101 @@
+"""The frames of an HTTP/2 connection, counted before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+PREFACE_BYTES = 24
+_HEAD_BYTES = 9
+_HEADERS = 1
+_END_STREAM, _END_HEADERS = 1, 4
+
+
+class Kind(Enum):
+    """Frames that cost the server more than the client. `burst` of them may come at once, and
+    `per_second` on."""
+
+    RESET = ("stream resets", 100, 33.0)
+    CONTROL = ("pings, settings, priorities and empty frames", 200, 33.0)
+    WINDOW = ("window updates", 10_000, 5_000.0)
+
+    def __init__(self, title: str, burst: int, per_second: float) -> None:
+        self.title = title
+        self.burst = burst
+        self.per_second = per_second
+
+
+CONTINUATIONS_MAX = 8
+"""Of one block of headers."""
+
+
+@dataclass(slots=True)
+class FrameMeter:
+    """Reads the heads of frames alone. `clock`: monotonic seconds."""
+
+    headers_bytes_max: int
+    clock: Callable[[], float]
+    excess: str = ""
+    """What there was too much of; empty for nothing."""
+    in_headers: bool = False
+    """Whether a block of headers has begun and not ended."""
+    greeted: bool = False
+    """Whether the preface has come."""
+    _skip: int = PREFACE_BYTES
+    _head: bytes = b""
+    _block_bytes: int = 0
+    _continuations: int = 0
+    _tokens: dict[Kind, tuple[float, float]] = field(default_factory=dict)
+
+    def feed(self, data: bytes) -> None:
+        """Count the frames of the next bytes; `excess` says whether there were too many."""
+        at = 0
+        while at < len(data) and not self.excess:
+            if self._skip:
+                step = min(self._skip, len(data) - at)
+                self._skip -= step
+                at += step
+                self.greeted = self.greeted or not self._skip
+                continue
+            step = _HEAD_BYTES - len(self._head)
+            self._head += data[at : at + step]
+            at += step
+            if len(self._head) == _HEAD_BYTES:
+                head, self._head = self._head, b""
+                self._skip = int.from_bytes(head[:3], "big")
+                self._frame(head[3], head[4], self._skip)
+
+    def count(self, kind: Kind, times: int = 1) -> None:
+        """Count frames that are not in the bytes, as resets that the client has provoked."""
+        now = self.clock()
+        tokens, then = self._tokens.get(kind, (float(kind.burst), now))
+        tokens = min(kind.burst, tokens + (now - then) * kind.per_second) - times
+        self._tokens[kind] = tokens, now
+        if tokens < 0:
+            self.excess = kind.title
+
+    def _frame(self, kind: int, flags: int, size: int) -> None:
+        match kind:
+            case 1 | 9:  # HEADERS, CONTINUATION
+                self._headers(kind, flags, size)
+            case 3:  # RST_STREAM
+                self.count(Kind.RESET)
+            case 8:  # WINDOW_UPDATE
+                self.count(Kind.WINDOW)
+            case 0 if size or flags & _END_STREAM:  # DATA
+                pass
+            case _:
+                self.count(Kind.CONTROL)
+
+    def _headers(self, kind: int, flags: int, size: int) -> None:
+        if kind == _HEADERS:
+            self._block_bytes = self._continuations = 0
+        else:
+            self._continuations += 1
+        self._block_bytes += size
+        self.in_headers = not flags & _END_HEADERS
+        if self._continuations > CONTINUATIONS_MAX:
+            self.excess = "continuations"
+        elif self._block_bytes > self.headers_bytes_max:
+            self.excess = "bytes of headers"

@@ -1,0 +1,85 @@
+"""HTTP/1.1 as uvicorn speaks it, with bounds on what it would gather without end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+from starlette.types import ASGIApp
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+PIPELINED_MAX = 32
+
+
+class PlainHttp1(HttpToolsProtocol):
+    """Answers one connection. Headers behind a body are dropped: uvicorn would add them to those
+    that were checked."""
+
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        app: ASGIApp,
+        headers_bytes_max: int,
+        log: logging.Logger,
+    ) -> None:
+        super().__init__(config, state, {})
+        self.app = cast(Any, app)
+        self.logger, self.access_log = log, False
+        self._headers_bytes_max = headers_bytes_max
+        self._head_bytes = 0
+        self._body_came = False
+        self._in_head = False
+        self._in_body = False
+        self.requests = 0
+        """How many requests have come."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a part of a head, or of a body that is not read, has come or must come."""
+        return self.idle and (self.cycle is None or self._in_head or self.cycle.more_body)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        before, self._body_came = self.cycle, False
+        super().data_received(data)
+        # Chunk extensions, headers behind a body and the head of a next request count alike.
+        passed = self._body_came or self.cycle is not before
+        self._head_bytes = 0 if passed else self._head_bytes + len(data)
+        if self._head_bytes > self._headers_bytes_max:
+            self.transport.close()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See uvicorn."""
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_message_begin(self) -> None:
+        """See uvicorn."""
+        super().on_message_begin()
+        self._in_head, self._in_body = True, False
+
+    def on_headers_complete(self) -> None:
+        """See uvicorn."""
+        self._in_head, self._in_body = False, True
+        if len(self.pipeline) >= PIPELINED_MAX:
+            raise ValueError("too many requests are pipelined")
+        self.requests += 1
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """See uvicorn."""
+        self._body_came = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See uvicorn."""
+        self._body_came = True
+        super().on_message_complete()

@@ -1,0 +1,149 @@
+"""HTTP/2 as Hypercorn speaks it, with bounds, and with what one client needs beside that."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import h2.exceptions
+from h2.errors import ErrorCodes
+from h2.events import DataReceived, PriorityUpdated, RequestReceived, StreamReset
+from h2.events import Event as H2Event
+from hypercorn.events import Closed, RawData
+from hypercorn.events import Event as WireEvent
+from hypercorn.protocol.events import Event, Response
+from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
+
+from millstream_server.wire.frames import FrameMeter, Kind
+from millstream_server.wire.given import Given
+from millstream_server.wire.progress import Progress
+
+BYTES_AT_ONCE = 1 << 14
+READ_AT_ONCE = 8 << 10
+"""Of frames, before other connections have their turn."""
+_LIVE = (b"x-accel-buffering", b"no")
+
+
+class LiveHttp2(H2Protocol):
+    """Ends connections of too many frames and streams whose client takes nothing. Sends each line
+    of a live answer in a frame of its own: the client `ksqldb-client` takes each frame for one
+    row."""
+
+    def __init__(self, *given: *Given) -> None:
+        super().__init__(*given)
+        self._meter = FrameMeter(self.config.h2_max_header_list_size, time.monotonic)
+        self._progress: dict[int, Progress] = {}
+        # Hypercorn only tells the client; what is larger once unpacked is refused here.
+        self.connection.decoder.max_header_list_size = self.config.h2_max_header_list_size
+
+    @property
+    def requests(self) -> int:
+        """How many requests have come."""
+        return self.keep_alive_requests
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the head of a request has begun, or the preface or the first must come."""
+        if self._meter.in_headers or not self._meter.greeted:
+            return True
+        return self.idle and not self.requests
+
+    async def handle(self, event: WireEvent) -> None:
+        """Take what the connection brings."""
+        if not isinstance(event, RawData):
+            await super().handle(event)
+            return
+        for start in range(0, len(event.data), READ_AT_ONCE):
+            piece = event.data[start : start + READ_AT_ONCE]
+            self._meter.feed(piece)
+            if not self._meter.excess:
+                await super().handle(RawData(data=piece))
+            if self._meter.excess:
+                await self._calm()
+                return
+            if start:
+                await asyncio.sleep(0)
+
+    async def _calm(self) -> None:
+        """End the connection: the client sends too much."""
+        with contextlib.suppress(h2.exceptions.ProtocolError):
+            reason = f"too many {self._meter.excess}".encode()
+            self.connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM, reason)
+        await self._flush()
+        await super().handle(Closed())
+        await self.send(Closed())
+
+    async def _handle_events(self, events: list[H2Event]) -> None:
+        for event in events:
+            if isinstance(event, StreamReset) and not event.remote_reset:
+                # Frames that make the server reset a stream cost as much as the client's resets.
+                self._meter.count(Kind.RESET)
+            if isinstance(event, DataReceived) and event.stream_id not in self.streams:
+                # The rest of a request that was answered before it had come.
+                length = event.flow_controlled_length
+                self.connection.acknowledge_received_data(length, event.stream_id)
+            else:
+                await super()._handle_events([event])
+
+    async def _priority_updated(self, event: PriorityUpdated) -> None:
+        """Priorities are deprecated; those of streams that never come would fill the tree."""
+
+    async def _create_stream(self, request: RequestReceived) -> None:
+        fields = dict(request.headers)
+        if b":path" in fields and fields[b":path"].isascii() and fields[b":method"].isascii():
+            await super()._create_stream(request)
+            return
+        self._meter.count(Kind.RESET)
+        with contextlib.suppress(h2.exceptions.ProtocolError):
+            self.connection.reset_stream(request.stream_id, ErrorCodes.PROTOCOL_ERROR)
+
+    def check(self, now: float, stall_seconds: float) -> None:
+        """Give up the streams whose client has taken nothing for so long."""
+        for stream_id, waiting in self.stream_buffers.items():
+            progress = self._progress.setdefault(stream_id, Progress())
+            if progress.stalled_for(len(waiting.buffer), now) >= stall_seconds:
+                self.task_group.spawn(self._give_up, stream_id)
+        for stream_id in self._progress.keys() - self.stream_buffers.keys():
+            del self._progress[stream_id]
+
+    async def _give_up(self, stream_id: int) -> None:
+        with contextlib.suppress(h2.exceptions.ProtocolError):
+            self.connection.reset_stream(stream_id, ErrorCodes.CANCEL)
+        await self._flush()
+        await self._close_stream(stream_id)
+        if stream_id in self.stream_buffers:
+            await self.stream_buffers[stream_id].close()
+
+    async def stream_send(self, event: Event) -> None:
+        """Send a part of an answer."""
+        if isinstance(event, Response) and _LIVE in event.headers:
+            self.stream_buffers[event.stream_id] = Lines(self.context.event_class)
+        await super().stream_send(event)
+
+    async def _send_data(self, stream_id: int) -> None:
+        waiting = self.stream_buffers.get(stream_id)
+        if isinstance(waiting, Lines):
+            # The last line goes the usual way, and takes those before it along.
+            with contextlib.suppress(h2.exceptions.ProtocolError):
+                room = self.connection.local_flow_control_window(stream_id)
+                for line in waiting.before_last(min(room, BYTES_AT_ONCE)):
+                    self.connection.send_data(stream_id, line)
+        await super()._send_data(stream_id)
+
+
+class Lines(StreamBuffer):
+    """What waits to be sent of a live answer."""
+
+    async def pop(self, max_length: int) -> bytes:
+        """The next line, or as much of it as may be sent."""
+        end = self.buffer.find(b"\n", 0, max_length) + 1
+        return await super().pop(end or max_length)
+
+    def before_last(self, max_length: int) -> list[bytes]:
+        """Take out the lines that may be sent, without the last of them."""
+        end = self.buffer.rfind(b"\n", 0, max_length) + 1
+        start = self.buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1
+        lines = bytes(self.buffer[:start]).splitlines(keepends=True)
+        del self.buffer[:start]
+        return lines
