@@ -13,6 +13,7 @@ SEQUENCES ?= 200
 SAMPLE ?= 200
 KILLS ?= 20
 REQUESTS ?= 5000
+READS ?= 10000
 BENCH_VENV := .venv-bench
 EVENTS ?= 2000000
 RECORDS ?= 2000000
@@ -27,7 +28,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim crash crash-spark differential spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark differential spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -116,6 +117,10 @@ fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAP
 
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)
+
+snapshots: $(STAMP)  ## Pull queries over several tables under load: READS=n [LOG=kafka] [INSTANCES=n]
+	@$(BIN)/python -m tests.snapshots.run --reads $(READS) $(if $(LOG),--log '$(LOG)') \
+		$(if $(INSTANCES),--instances $(INSTANCES))
 
 crash: $(STAMP)  ## SIGKILL a real process: KILLS=n [LOG=embedded|kafka] [KIND=log|engine|backfill|replace|pipeline] [SEED=n]
 ifeq ($(LOG),kafka)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from millstream.log.log import DirectReader, Fetched, Log, TopicPartition
+from millstream.log.log import DirectReader, Fetched, Log, TopicPartition, read_before
 
 AHEAD = 8192
 
@@ -23,8 +23,22 @@ class AheadReader:
     def begin(self, *, together: bool = True) -> None:
         """Each read is of what is there now."""
 
-    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        """As `Log.read`."""
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_records: int,
+        before: int | None = None,
+    ) -> Fetched[pa.Table]:
+        """See `Reader`."""
+        if before is None:
+            return self._read(topic, partition, offset, max_records)
+        return read_before(
+            lambda count: self._read(topic, partition, offset, count), offset, max_records, before
+        )
+
+    def _read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         place = (topic, partition)
         if max_records >= AHEAD:
             self._kept.pop(place, None)

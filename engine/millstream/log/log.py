@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -112,8 +112,16 @@ class Reader(Protocol[Batch]):
         partition is reported only if it was still one when all that was read of the others had
         come. Otherwise each partition is read for itself."""
 
-    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
-        """As `Log.read`, but without waiting: what is not here yet is `awaited`."""
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_records: int,
+        before: int | None = None,
+    ) -> Fetched[Batch]:
+        """As `Log.read`, but without waiting: what is not here yet is `awaited`. With `before` the
+        partition ends at that offset: what lies behind it is not read."""
 
     def ready(self, positions: Mapping[TopicPartition, int]) -> int:
         """About how many records `read` could give from these positions on. Told from any thread,
@@ -132,9 +140,23 @@ class DirectReader(Generic[Batch]):
     def begin(self, *, together: bool = True) -> None:
         """Each read is of what is there now."""
 
-    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_records: int,
+        before: int | None = None,
+    ) -> Fetched[Batch]:
         """As `Log.read`."""
-        return self.log.read(topic, partition, offset, max_records)
+        if before is None:
+            return self.log.read(topic, partition, offset, max_records)
+        return read_before(
+            lambda count: self.log.read(topic, partition, offset, count),
+            offset,
+            max_records,
+            before,
+        )
 
     def ready(self, positions: Mapping[TopicPartition, int]) -> int:
         """What lies between the positions and the ends."""
@@ -143,6 +165,23 @@ class DirectReader(Generic[Batch]):
 
     def close(self) -> None:
         """Nothing was fetched."""
+
+
+def read_before(
+    read: Callable[[int], Fetched[Batch]], offset: int, max_records: int, before: int
+) -> Fetched[Batch]:
+    """At most `max_records` with offsets below `before`, where the partition is taken to end.
+    `read` gives so many records from `offset` on; where offsets are missing, they may reach past
+    `before`, and fewer are read then."""
+    count = min(max_records, before - offset)
+    while count > 0:
+        found = read(count)
+        if found.next_offset < before:
+            return found
+        if found.next_offset == before or not found.count:
+            return replace(found, next_offset=before, end=True)
+        count = min(count, found.count) // 2
+    return replace(read(0), next_offset=max(offset, before), end=True, awaited=False)
 
 
 def ends_one_by_one(

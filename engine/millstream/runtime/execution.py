@@ -16,7 +16,7 @@ would make two owners fence each other for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Generic
 
@@ -296,6 +296,11 @@ class Execution(Generic[Batch]):
     def positions(self) -> dict[TopicPartition, int]:
         """How far each input partition is processed."""
         return self.stages.positions()
+
+    def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
+        """See `Stage.end_at`."""
+        for stage in self.stages:
+            stage.end_at(bounds)
 
     @property
     def buffered(self) -> int:

@@ -8,13 +8,14 @@ method while any runs, but for those that only tell something (`candidates`, `in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic
 
 from millstream.log.log import Batch, Log, TopicPartition
 from millstream.model.errors import ConflictError, FencedError, StatementError
 from millstream.model.problem import Problem
+from millstream.runtime.alignment import Lineage, Reached, lineage, reached_by, topics_of
 from millstream.runtime.execution import STOPPED, Execution
 from millstream.runtime.ports import Kernel, NoRestorer, Restorer
 from millstream.runtime.scheduling import (
@@ -221,6 +222,23 @@ class Instance(Generic[Batch]):
         execution = self._queries.get(query_id)
         if execution is not None:
             execution.commit_now(now)
+
+    def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
+        """Have a query take partitions to end at these offsets, be there more or not; without any,
+        where the log says."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            execution.end_at(bounds)
+
+    def reached(self, query_id: str) -> Reached | None:
+        """How far a query has come; None where it is not here."""
+        execution = self._queries.get(query_id)
+        return None if execution is None else reached_by(execution)
+
+    def lineage(self, query_ids: Collection[str]) -> Lineage:
+        """The queries that feed what these make, these included."""
+        queries = tuple(query for query in self._queries.values() if not query.spec.transient)
+        return lineage([topics_of(query) for query in queries], query_ids)
 
     def fail(self, query_id: str, error: Exception) -> None:
         """Stop one query for a fault in the program around or below it."""

@@ -44,6 +44,8 @@ class Stage(Generic[Batch]):
         """What rows of the last run wait for, if that is on its way from upstream: until something
         comes of it, or it is known to have come farther, nothing that else comes changes that."""
         self.lanes = Lanes(spec, elsewhere)
+        self.bounds: Mapping[TopicPartition, int] = {}
+        """Where partitions are taken to end for now, be there more or not."""
 
     def open(
         self,
@@ -142,8 +144,9 @@ class Stage(Generic[Batch]):
 
     def _read(self, reader: Reader[Batch], place: TopicPartition, quota: int) -> Fetched[Batch]:
         topic, partition = place
+        bound = self.bounds.get(place)
         for _ in range(GAP_READS):
-            fetched = reader.read(topic, partition, self.positions[place], quota)
+            fetched = reader.read(topic, partition, self.positions[place], quota, bound)
             if fetched.count:
                 break
             moved = fetched.next_offset > self.positions[place]
@@ -151,7 +154,13 @@ class Stage(Generic[Batch]):
             if fetched.end or not moved:
                 break
         self.pacing.read(place, fetched)
-        return self.lanes.bounded(fetched)
+        # Who sends to a partition with a bound has sent all that lies before it.
+        return fetched if bound is not None else self.lanes.bounded(fetched)
+
+    def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
+        """Take partitions to end at these offsets; without any, where the log says."""
+        self.bounds = bounds
+        self.buffer.clear()
 
     @property
     def whole(self) -> bool:

@@ -114,6 +114,14 @@ class Store:
         """A connection that sees committed state; the caller closes it."""
         return self._root.cursor()
 
+    def take_snapshot(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Have a cursor see the state as it is now, until it rolls back."""
+        cursor.begin()
+        # DuckDB fixes what a transaction sees of a database when it is first touched.
+        cursor.execute(
+            f"SELECT 1 FROM {quoted(self.database)}.main.{_POSITIONS} LIMIT 1"
+        ).fetchall()
+
     def table(self, query_id: str, subtopology: int, name: str) -> str:
         """The full SQL name of a state table, for queries through `cursor`."""
         return ".".join(map(quoted, (self.database, schema_of(query_id, subtopology), name)))

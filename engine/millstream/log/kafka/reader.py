@@ -83,9 +83,16 @@ class KafkaReader:
             self._together = together
             self._horizon.begin(self._feeds)
 
-    def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        """At most `max_records` from `offset` on, of those that have come."""
-        return self._checked_read((topic, partition), offset, max_records, 0.0)
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_records: int,
+        before: int | None = None,
+    ) -> Fetched[pa.Table]:
+        """At most `max_records` from `offset` on, of those that have come. See `Reader`."""
+        return self._checked_read((topic, partition), offset, max_records, 0.0, before)
 
     def wait_and_read(
         self, topic: str, partition: int, offset: int, max_records: int
@@ -129,17 +136,24 @@ class KafkaReader:
             self._thread.join()
 
     def _checked_read(
-        self, place: Place, offset: int, max_records: int, seconds: float
+        self,
+        place: Place,
+        offset: int,
+        max_records: int,
+        seconds: float,
+        before: int | None = None,
     ) -> Fetched[pa.Table]:
         self._topics.check(place)
+        if before is not None and offset >= before:
+            return Fetched(*place, NO_RECORDS, 0, offset, True)
         try:
             with self._news:
-                return self._read(place, offset, max_records, seconds)
+                return self._read(place, offset, max_records, seconds, before)
         except CorruptionError as error:
             raise self._topics.out_of_range(place, offset) from error
 
     def _read(
-        self, place: Place, offset: int, max_records: int, seconds: float
+        self, place: Place, offset: int, max_records: int, seconds: float, before: int | None
     ) -> Fetched[pa.Table]:
         self._start()
         feed = self._feed(place, offset)
@@ -153,6 +167,10 @@ class KafkaReader:
         if not feed.count and feed.fault is not None:
             del self._feeds[place]
             raise feed.fault
+        if before is not None:
+            # All partitions end where they ended at one moment: nothing that lies before these
+            # offsets can be later than what lies behind.
+            return self._read_before(place, feed, offset, max_records, before)
         bound = self._horizon.bound(place, feed) if self._together else None
         batch = feed.first(max_records, bound)
         at_end = self._ended(place, feed) and batch.num_rows == feed.count
@@ -165,6 +183,17 @@ class KafkaReader:
         count = batch.num_rows
         size = feed.bytes * count // feed.count if count else 0
         return Fetched(*place, batch, count, following, at_end, size)
+
+    def _read_before(
+        self, place: Place, feed: Feed, offset: int, max_records: int, before: int
+    ) -> Fetched[pa.Table]:
+        batch = feed.first(max_records, before)
+        end = feed.next >= before and batch.num_rows < max_records
+        if not end and not batch.num_rows:
+            return self._nothing_yet(place, feed, offset)
+        feed.awaited = None
+        following = before if end else batch["offset"][-1].as_py() + 1
+        return Fetched(*place, batch, batch.num_rows, following, end, batch.nbytes)
 
     def _nothing_yet(self, place: Place, feed: Feed, offset: int) -> Fetched[pa.Table]:
         if self._together and (feed.count or feed.end is not None):

@@ -40,8 +40,8 @@ class Relations:
         self._session = session
         self._mentioned = mentioned(written)
         self._gathering = Gathering(engine, session, cursor)
-        self._present = False
-        """Whether a table is among them as it is now."""
+        self._present: list[Source] = []
+        """The tables among them as they are now."""
         self._texts: dict[tuple[str, Range | None], str] = {}
         self._limit = int(session.property(TIMEOUT))
 
@@ -58,7 +58,9 @@ class Relations:
 
     def _gathered(self) -> Iterator[pa.Table]:
         """The answer of one moment of the tables that are kept."""
-        found = self._gathering.answered(lambda: extended_sql(self._written, self._text))
+        found = self._gathering.answered(
+            lambda: extended_sql(self._written, self._text), self._present
+        )
         starts = range(0, found.num_rows, BATCH_ROWS)
         return (found.slice(start, BATCH_ROWS) for start in starts)
 
@@ -73,7 +75,7 @@ class Relations:
         source = self._engine.catalog.source(name)
         if not _kept(source, ranged):
             return self._text(name, ranged)
-        self._present = True
+        self._present.append(source)
         names = physical_names(pull_schema(source).names)
         types = [kind for _, kind in columns_of(source)]
         listed = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import duckdb
@@ -23,6 +23,7 @@ from millstream.query.conditions import Condition, condition_sql, pinned
 from millstream.service.bounded import collected
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
+from millstream.service.instances.alignment import aligned
 from millstream.service.instances.asking import ACTIVE_ONLY, NOT_READY, Ask, not_ready
 from millstream.service.instances.placing import partitions_of_keys
 from millstream.service.instances.routing import Routing
@@ -100,13 +101,17 @@ class Gathering:
         self._ready_ms = int(session.property(READY_MS))
         self._read: list[tuple[str, frozenset[int]]] = []
         self._registered: list[str] = []
+        self._fixed = False
+        """Whether the cursor is in a transaction, which sees one snapshot."""
 
-    def answered(self, text: Callable[[], str]) -> pa.Table:
+    def answered(self, text: Callable[[], str], tables: Collection[Source] = ()) -> pa.Table:
         """The answer to the query whose text is made by `text` (which calls `rows`). What cannot be
-        read now is tried again until the session's patience is at its end."""
+        read now is tried again until the session's patience is at its end. Several `tables` are
+        read as of one moment."""
         until = time.monotonic() + self._ready_ms / 1000
         while True:
             try:
+                self._take_snapshot(tables, until)
                 table = collected(self.cursor, text(), self._bounds)
                 self._check()
             except UnavailableError as error:
@@ -117,6 +122,16 @@ class Gathering:
                 return table
             finally:
                 self._forget()
+
+    def _take_snapshot(self, tables: Collection[Source], until: float) -> None:
+        """From here on the cursor sees the state as it is when all that feeds these tables has been
+        read up to the same offsets."""
+        query_ids = {kept(source, self.engine).query_id for source in tables}
+        if len(query_ids) < 2:
+            return
+        with aligned(self.engine, query_ids, until):
+            self.engine.store.take_snapshot(self.cursor)
+            self._fixed = True
 
     def rows(self, source: Source, conditions: tuple[Condition, ...] = ()) -> str:
         """A SELECT of the committed rows of a table, those at least that meet the conditions, with
@@ -166,6 +181,9 @@ class Gathering:
                 self.engine.routing.check_here(query_id, here, self._lag_max)
 
     def _forget(self) -> None:
+        if self._fixed:
+            self._fixed = False
+            self.cursor.rollback()
         for name in self._registered:
             self.cursor.unregister(name)
         self._registered.clear()

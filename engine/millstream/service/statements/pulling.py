@@ -166,9 +166,9 @@ def _extended(
     """A pull query beyond the dialect, printed anew from its checked tree. As nothing else bounds
     what it costs, its time is bounded."""
     written = Written.of(statement, piece.text)
-    known = (engine.catalog.sources.get(name) for name in sources_of(written))
-    streams = any(source.kind is SourceKind.STREAM for source in known if source is not None)
-    if written.ranges or streams:
+    known = [engine.catalog.sources.get(name) for name in sources_of(written)]
+    tables = [source for source in known if source is not None]
+    if written.ranges or any(source.kind is SourceKind.STREAM for source in tables):
         return historical.beyond(written, engine, session)
     cursor = engine.store.cursor()
     limit = int(session.property(TIMEOUT))
@@ -178,7 +178,7 @@ def _extended(
         with within(cursor, limit):
             gathering = Gathering(engine, session, cursor)
             relation = partial(_relation, gathering=gathering)
-            return Rows(gathering.answered(lambda: extended_sql(written, relation)))
+            return Rows(gathering.answered(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
         raise StatementError("The pull query failed.", detail=reason(error)) from error
     finally:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from millstream.model.errors import MillstreamError, UnavailableError
@@ -108,6 +108,29 @@ class Driver:
                 raise UnavailableError(f"Query {query_id} is busy", hint="Try again.")
             self.instance.resume(query_id)
         self.wake()
+
+    @contextmanager
+    def holding(self, query_ids: Iterable[str], until: float) -> Iterator[None]:
+        """No thread works on these queries meanwhile. UnavailableError (E-QUERY-BUSY) where one
+        does not come to the end of a piece of its work until then, by the monotonic clock."""
+        with ExitStack() as held:
+            if not self.threaded:
+                held.enter_context(self.lock)
+            # Always in one order: no two callers can wait for each other.
+            for query_id in sorted(query_ids) if self.threaded else ():
+                if not held.enter_context(self._turns.holding(query_id, until)):
+                    raise UnavailableError(f"Query {query_id} is busy", code="E-QUERY-BUSY")
+            yield
+
+    def process(self, query_id: str) -> bool:
+        """Do one piece of work of a query that the caller holds, or commit it where there is none;
+        whether anything was done."""
+        step, _ = self._advance(query_id)
+        if step.progress:
+            return True
+        before = self.instance.reached(query_id)
+        self.instance.commit_query(query_id, self._clock())
+        return before is not None and not before.committed
 
     # ---- waiting for work to be done ---------------------------------------------------------
 

@@ -1,0 +1,236 @@
+"""Pull queries over several tables: all of them as of the same offsets of their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import count
+from random import Random
+
+import pytest
+
+import millstream
+from millstream import Database
+from millstream.log.log import Outcome, TopicPartition
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.settings import EngineSettings
+from millstream.service.engine import Engine
+from millstream.service.execution import open_engine
+from millstream.service.instances import alignment
+from millstream.service.instances.gathering import READY_MS
+from millstream.service.session import Session
+from tests.snapshots.run import Findings, read
+from tests.snapshots.workload import (
+    INVARIANTS,
+    SCRIPT,
+    TABLES,
+    Invariant,
+    Number,
+    appended,
+    load,
+    transfers,
+)
+from tests.unit.service.conftest import EARLIEST
+
+GUARANTEES = ("at_least_once", "exactly_once_v2")
+
+
+def amount(number: int) -> int:
+    return number * 37 % 100 + 1
+
+
+def transfer(number: int) -> str:
+    payer, payee = number * 7 % 11, number * 5 % 13
+    return f"INSERT INTO transfers VALUES ('p{payer}', 'q{payee}', {amount(number)});"
+
+
+class Stepped:
+    """A database without threads, whose queries move as the test says, and another session."""
+
+    def __init__(self, guarantee: str, *, cached: bool = False) -> None:
+        self.now = count(0, 10)
+        self.engine: Engine = open_engine(":memory:", EngineSettings(), lambda: next(self.now))
+        self.writing = Database(
+            self.engine,
+            Session(
+                {
+                    **EARLIEST,
+                    "processing.guarantee": guarantee,
+                    "cache.max.bytes.buffering": "1000000" if cached else "0",
+                }
+            ),
+        )
+        self.reading = Database(self.engine, Session({**EARLIEST, READY_MS: "500"}))
+
+    def settle(self, query_id: str) -> None:
+        """Have one query, and no other, process and commit all there is."""
+        while self.engine.driver.process(query_id):
+            pass
+
+    def query_of(self, table: str) -> str:
+        found = self.engine.catalog.source(table).query_id
+        assert found is not None
+        return found
+
+
+@pytest.fixture(params=[(g, c) for g in GUARANTEES for c in (False, True)], ids=str)
+def stepped(request: pytest.FixtureRequest) -> Iterator[Stepped]:
+    guarantee, cached = request.param
+    made = Stepped(guarantee, cached=cached)
+    made.writing.execute(SCRIPT)
+    made.engine.driver.run_until_idle()
+    yield made
+    made.engine.close()
+
+
+def agree(db: Database, invariant: Invariant) -> tuple[Number, Number]:
+    ((left, right),) = db.execute(invariant.text)
+    assert invariant.holds(left, right), invariant.name
+    return left, right
+
+
+@pytest.mark.parametrize("ahead", TABLES)
+def test_tables_of_one_source_are_read_at_the_same_offsets(stepped: Stepped, ahead: str) -> None:
+    for number in range(12):
+        stepped.writing.execute(transfer(number))
+    stepped.settle(stepped.query_of(ahead))
+    for invariant in INVARIANTS:
+        agree(stepped.reading, invariant)
+    assert agree(stepped.reading, INVARIANTS[0]) == (sum(map(amount, range(12))),) * 2
+
+
+def test_every_prefix_of_the_work_shows_one_snapshot(stepped: Stepped) -> None:
+    for number in range(30):
+        stepped.writing.execute(transfer(number))
+        stepped.settle(stepped.query_of(TABLES[number % len(TABLES)]))
+        agree(stepped.reading, INVARIANTS[number % len(INVARIANTS)])
+
+
+def test_what_comes_behind_the_snapshot_is_read_afterwards(stepped: Stepped) -> None:
+    """The queries go on where they were held: no record is lost or read twice."""
+    for number in range(20):
+        stepped.writing.execute(transfer(number))
+        if number % 3 == 0:
+            agree(stepped.reading, INVARIANTS[0])
+    stepped.engine.driver.run_until_idle()
+    for invariant in INVARIANTS[:-1]:
+        assert agree(stepped.reading, invariant)[0] > 0
+
+
+@pytest.fixture
+def plain() -> Iterator[Stepped]:
+    made = Stepped("at_least_once")
+    made.writing.execute(SCRIPT)
+    made.engine.driver.run_until_idle()
+    yield made
+    made.engine.close()
+
+
+def test_tables_of_two_sources_show_a_transaction_on_both_or_on_neither(plain: Stepped) -> None:
+    writer = plain.engine.log.writer("both")
+    for number in range(6):
+        rows = [(f"k{number}", {"N": number})]
+        both = (*appended("debits", rows, number), *appended("credits", rows, number))
+        assert writer.transact("", both, {}) is Outcome.COMMITTED
+        plain.settle(plain.query_of(("DEBITED", "CREDITED")[number % 2]))
+        left, right = agree(plain.reading, INVARIANTS[-1])
+        assert left == right == number + 1
+
+
+class Moving:
+    """A log whose ends are different each time they are asked for, a partition at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.asked = 0
+        self._ends = engine.log.end_offsets
+
+    def __call__(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked += 1
+        return {place: end + self.asked for place, end in self._ends(places).items()}
+
+
+def test_ends_that_are_of_no_one_moment_are_not_taken(
+    plain: Stepped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving = Moving(plain.engine)
+    monkeypatch.setattr(plain.engine.log, "end_offsets", moving)
+    with pytest.raises(UnavailableError, match="cannot be read at one moment: records come too"):
+        plain.reading.execute(INVARIANTS[-1].text)
+    assert moving.asked > 2
+
+
+def test_a_paused_query_is_read_where_it_has_read_all(plain: Stepped) -> None:
+    for number in range(5):
+        plain.writing.execute(transfer(number))
+    plain.engine.driver.run_until_idle()
+    plain.writing.execute(f"PAUSE {plain.query_of('PAID')};")
+    plain.engine.driver.run_until_idle()
+    assert agree(plain.reading, INVARIANTS[0])[0] > 0
+
+
+def test_a_paused_query_that_others_have_left_behind_is_an_error(plain: Stepped) -> None:
+    plain.writing.execute(f"PAUSE {plain.query_of('PAID')};")
+    plain.engine.driver.run_until_idle()
+    plain.writing.execute(transfer(1))
+    plain.settle(plain.query_of("RECEIVED"))
+    with pytest.raises(StatementError, match=r"CTAS_PAID_\d+ is in state PAUSED") as found:
+        plain.reading.execute(INVARIANTS[0].text)
+    assert found.value.code == "E-SNAPSHOT"
+    assert "Resume the query" in found.value.hint
+    plain.reading.execute("SELECT * FROM paid;")
+    plain.writing.execute(f"RESUME {plain.query_of('PAID')};")
+    assert agree(plain.reading, INVARIANTS[0]) == (amount(1), amount(1))
+
+
+def test_queries_that_are_all_paused_at_one_place_are_read_there(plain: Stepped) -> None:
+    plain.writing.execute(transfer(1))
+    plain.engine.driver.run_until_idle()
+    for table in ("PAID", "RECEIVED"):
+        plain.writing.execute(f"PAUSE {plain.query_of(table)};")
+    plain.engine.driver.run_until_idle()
+    plain.writing.execute(transfer(2))
+    assert agree(plain.reading, INVARIANTS[0]) == (amount(1), amount(1))
+
+
+def test_a_query_that_has_failed_is_an_error_that_says_why(plain: Stepped) -> None:
+    query_id = plain.query_of("PAID")
+    plain.engine.instance.fail(query_id, StatementError("the state is damaged"))
+    plain.writing.execute(transfer(1))
+    plain.settle(plain.query_of("RECEIVED"))
+    with pytest.raises(StatementError, match=r"in state ERROR \(the state is damaged\)"):
+        plain.reading.execute(INVARIANTS[0].text)
+
+
+def test_a_query_that_is_far_behind_holds_nobody_up(
+    plain: Stepped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment, "NEAR", 10)
+    writer = plain.engine.log.writer("many")
+    writer.append(appended("transfers", transfers(Random(0), 50), 0))
+    plain.settle(plain.query_of("RECEIVED"))
+    with pytest.raises(UnavailableError, match=r"CTAS_PAID_\d+ has some 50 records to read yet"):
+        plain.reading.execute(INVARIANTS[0].text)
+    plain.settle(plain.query_of("PAID"))
+    agree(plain.reading, INVARIANTS[0])
+
+
+def test_one_table_is_read_as_it_is(plain: Stepped) -> None:
+    """Nothing is held for a query that names one table, be it several times."""
+    plain.writing.execute(transfer(1))
+    text = "SELECT (SELECT SUM(n) FROM paid) AS a, (SELECT SUM(amount) FROM paid) AS b;"
+    assert list(plain.reading.execute(text)) == [(None, None)]
+    assert list(plain.reading.execute("SELECT * FROM paid;")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_answers_are_of_one_instant_while_records_flow(guarantee: str) -> None:
+    findings = Findings()
+    properties = {**EARLIEST, "processing.guarantee": guarantee}
+    with millstream.connect(properties=properties) as db:
+        db.execute(SCRIPT)
+        db.wait()
+        with load(db.engine.log, 7, 0.05):
+            read([db], 40, findings)
+    assert findings.wrong == []
+    assert not findings.refused
+    assert sum(len(values) for values in findings.seen.values()) > len(INVARIANTS)
