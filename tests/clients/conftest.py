@@ -1,7 +1,8 @@
-"""A server with nothing on it, for one client."""
+"""A server with nothing on it and without configuration, for one client."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
+from millstream_server.guarding.audit import Audit
+from millstream_server.starting.config import load_config
+from millstream_server.starting.wiring import gate
 from tests.served import served
 
 
@@ -17,6 +21,7 @@ def url() -> Iterator[str]:
     """Where it answers."""
     engine = open_engine(":memory:", EngineSettings(threads=1), now_ms)
     engine.start()
-    with served(engine) as door:
+    guard = gate(load_config(), engine, Audit(lambda line: None, time.time))
+    with served(engine, guard=guard) as door:
         yield door.url
     engine.close()

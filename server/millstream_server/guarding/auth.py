@@ -69,6 +69,11 @@ class Authenticator:
         self._known = KnownPasswords(clock)
         self._tries = threading.BoundedSemaphore(TRIES_AT_A_TIME)
 
+    def go_on(self, before: Authenticator) -> None:
+        """Take over who has guessed wrong, and the bound on tries, of the one in use before. Which
+        passwords were right is not taken over: they may be others now."""
+        self._backoff, self._tries = before._backoff, before._tries
+
     @property
     def on(self) -> bool:
         """Whether anybody is asked who they are."""

@@ -26,12 +26,19 @@ from millstream_server.wire.connections import PEER
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """Implements `Guard`."""
+class Policy:
+    """Who may come in and do what, as the files say that were read together."""
 
-    engine: Engine
     authenticator: Authenticator
     access: Access
+
+
+@dataclass(slots=True)
+class Gate:
+    """Implements `Guard`. A new `policy` holds from the next request and the next statement on."""
+
+    engine: Engine
+    policy: Policy
     limits: Limits
     audit: Audit
     origins: Origins
@@ -49,10 +56,10 @@ class Gate:
     async def authenticate(self, scope: Scope) -> Principal:
         """See `Guard`. Passwords and signatures are checked beside the loop."""
         address = (scope.get("client") or ("",))[0]
-        if not self.authenticator.on:
+        if not self.policy.authenticator.on:
             return ANONYMOUS
         found = await asyncio.to_thread(
-            self.authenticator.authenticate,
+            self.policy.authenticator.authenticate,
             scope["headers"],
             scope.get(PEER),
             path=scope["path"],
@@ -64,8 +71,8 @@ class Gate:
 
     def enter(self, principal: Principal, path: str) -> None:
         """See `Guard`. A path that needs no authentication needs nothing else."""
-        free = principal is ANONYMOUS and self.authenticator.on
-        refused = None if free else authorise(self.access, principal, endpoint_needs(path))
+        free = principal is ANONYMOUS and self.policy.authenticator.on
+        refused = None if free else authorise(self.policy.access, principal, endpoint_needs(path))
         refused = refused or self.limits.admit(principal, endpoint_work(path))
         if refused is not None:
             raise self._refused(refused, principal, path=path)
@@ -86,18 +93,18 @@ class Gate:
             needs = needs_of(statement.statement, around, statement.text)
         except MillstreamError as error:
             raise refusal(error, statement.text) from error
-        refused = authorise(self.access, principal, needs)
+        refused = authorise(self.policy.access, principal, needs)
         if refused is not None:
             raise self._refused(refused, principal, statement=statement.text)
 
     def record(self, principal: Principal, statement: Piece) -> None:
         """See `Guard`."""
-        if self.authenticator.on:
+        if self.policy.authenticator.on:
             self.audit.event(Event.STATEMENT, principal, statement=statement.text)
 
     def sight(self, principal: Principal, catalog: Catalog) -> Sight:
         """See `Guard`."""
-        return Sight(catalog, self.access, principal)
+        return Sight(catalog, self.policy.access, principal)
 
     def _refused(
         self,

@@ -8,7 +8,8 @@ import logging
 import resource
 import signal
 import socket
-import ssl
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,14 +19,15 @@ import millstream
 from millstream.model.door import Door
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database
-from millstream_server.guarding.audit import Event
+from millstream_server.guarding.audit import Audit, Event
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 from millstream_server.starting.addresses import EVERYWHERE
 from millstream_server.starting.boot import check_boot, methods
 from millstream_server.starting.config import ServerConfig
+from millstream_server.starting.reloading import AuditFile, Certificate, Reloading
 from millstream_server.starting.secret import Secret
-from millstream_server.starting.wiring import answer_bounds, audit, gate, pulls_at_a_time
+from millstream_server.starting.wiring import answer_bounds, gate, pulls_at_a_time
 from millstream_server.wire.admission import ConnectionLimits
 from millstream_server.wire.connections import Transport
 from millstream_server.wire.listening import Listener, Tls, bind, serve
@@ -139,14 +141,14 @@ def collecting_rarely() -> Iterator[None]:
 def run_server(
     config: ServerConfig, *, told: Callable[[Sequence[str]], None] = lambda urls: None
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `told` is called with the addresses once they are bound.
+    """Serve until SIGINT or SIGTERM; SIGHUP reads files again. `told` is called with the addresses
+    once they are bound.
 
     Raises StatementError for a configuration that is refused, MillstreamError where the database,
     an address or a file cannot be had.
     """
     addresses, tls = check_boot(config), tls_of(config)
-    context = None if tls is None else tls.context()
-    shown = None if context is None else (lambda: context)
+    certificate = None if tls is None else Certificate(tls)
     for warning in config.warnings:
         _LOG.warning("%s", warning)
     _allow_files(config.count("millstream.connections.max"))
@@ -154,15 +156,21 @@ def run_server(
         listeners = [bind(address) for address in addresses]
         for listener in listeners:
             stack.callback(listener.bound.close)
-        log = audit(config, stack)
+        path = config.text("millstream.audit.file")
+        audit_file = AuditFile(path) if path else None
+        if audit_file is not None:
+            stack.callback(audit_file.close)
+        log = Audit(audit_file.write if audit_file else sys.stderr.write, time.time)
         engine = stack.enter_context(open_database(config)).engine
         settings = server_settings(config, listeners[0])
-        server = Server(engine, settings, gate(config, engine, log))
+        guard = gate(config, engine, log)
+        server = Server(engine, settings, guard)
+        reloading = Reloading(config, guard, log, certificate, audit_file)
         urls = [listener.url for listener in listeners]
         log.event(Event.STARTED, listeners=urls)
         told(urls)
         stack.enter_context(collecting_rarely())
-        asyncio.run(_serve(server, listeners, config, shown))
+        asyncio.run(_serve(server, listeners, reloading))
         log.event(Event.STOPPED)
 
 
@@ -210,17 +218,32 @@ def transport_of(config: ServerConfig) -> Transport:
 async def _serve(
     server: Server,
     listeners: Sequence[Listener],
-    config: ServerConfig,
-    tls: Callable[[], ssl.SSLContext] | None,
+    reloading: Reloading,
 ) -> None:
+    config, certificate = reloading.config, reloading.certificate
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+
+    reloads = asyncio.Lock()
+    begun: set[asyncio.Task[None]] = set()
+
+    async def reload() -> None:
+        async with reloads:
+            await asyncio.to_thread(reloading.reload)
+
+    def hung_up() -> None:
+        task = loop.create_task(reload())
+        begun.add(task)
+        task.add_done_callback(begun.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, hung_up)
 
     async def stopped() -> None:
         await stop.wait()
         server.close()
 
     app = application(server, config.texts("access.control.allow.origin"))
+    tls = None if certificate is None else certificate.context
     await serve(app, listeners, stopped, tls, transport_of(config))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
@@ -19,7 +16,7 @@ from millstream_server.guarding.access import Access, read_rules
 from millstream_server.guarding.audit import Audit
 from millstream_server.guarding.auth import Authenticator, Rules
 from millstream_server.guarding.certificates import read_subjects
-from millstream_server.guarding.gate import Gate
+from millstream_server.guarding.gate import Gate, Policy
 from millstream_server.guarding.jwks import ALGORITHMS, open_keys
 from millstream_server.guarding.limits import Limits, Quota, Work, WorkLimit
 from millstream_server.guarding.origins import Origins
@@ -74,20 +71,19 @@ def access(config: ServerConfig, settings: EngineSettings) -> Access:
     return Access(rules, admins, settings.is_internal, open=not methods(config))
 
 
-def audit(config: ServerConfig, files: ExitStack) -> Audit:
-    """The audit log, in its file or on standard error; `files` closes it. StatementError where
-    the file cannot be had."""
-    path = config.text("millstream.audit.file")
-    if not path:
-        return Audit(sys.stderr.write, time.time)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StatementError(
-            f"Cannot write the audit log to '{path}': {error.strerror}.", code="E-CONFIG"
-        ) from error
-    files.callback(os.close, descriptor)
-    return Audit(lambda line: os.write(descriptor, line.encode("ascii")), time.time)
+def policy(
+    config: ServerConfig,
+    engine: Engine,
+    *,
+    before: Policy | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Policy:
+    """Who may come in and do what. Those who guess go on waiting as in the policy `before`. Raises
+    StatementError, UnavailableError as `authenticator` does."""
+    made = authenticator(config, monotonic=monotonic)
+    if before is not None:
+        made.go_on(before.authenticator)
+    return Policy(made, access(config, engine.settings))
 
 
 def gate(
@@ -101,8 +97,7 @@ def gate(
     StatementError, UnavailableError as `authenticator` does."""
     return Gate(
         engine,
-        authenticator(config, monotonic=monotonic),
-        access(config, engine.settings),
+        policy(config, engine, monotonic=monotonic),
         Limits(quota(config), time.monotonic),
         log,
         Origins(frozenset(config.texts("access.control.allow.origin")), names(config)),
