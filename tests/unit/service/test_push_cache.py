@@ -179,7 +179,8 @@ WINDOWED = "FROM s WINDOW {} GROUP BY k EMIT CHANGES;"
     [
         ("SELECT k, COUNT(*) AS n " + WINDOWED.format("TUMBLING (SIZE 1 SECOND)"),
          [("a", 1), ("a", 2), ("b", 1)]),
-        ("SELECT COUNT(*) AS n, k " + WINDOWED.format("HOPPING (SIZE 1 SECOND, ADVANCE BY 1 SECOND)"),
+        ("SELECT COUNT(*) AS n, k "
+         + WINDOWED.format("HOPPING (SIZE 1 SECOND, ADVANCE BY 1 SECOND)"),
          [(1, "a"), (1, "b"), (2, "a")]),
         ("SELECT COUNT(*) AS n FROM s GROUP BY k EMIT CHANGES;", [(1,), (3,)]),
         ("SELECT COUNT(*) AS n FROM s EMIT CHANGES;", [(4,)]),
