@@ -17,7 +17,7 @@ import millstream
 from millstream.model.door import Door
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.settings import InstanceSettings
-from millstream.service.text import read_text
+from millstream.service.text import read_script
 from millstream_cli.options import parser
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell
@@ -136,7 +136,7 @@ def _script(options: argparse.Namespace) -> str | None:
     if options.execute is not None:
         text: str = options.execute
         return text if text.rstrip().endswith(";") else text + ";"
-    return None if options.file is None else read_text(options.file, "script")
+    return None if options.file is None else read_script(options.file)
 
 
 def _sharing(options: argparse.Namespace) -> InstanceSettings | None:

@@ -1,6 +1,7 @@
 """Text <-> statements of the dialect: `parse` and `print_statement` are each other's inverse."""
 
 from . import statements
+from .continuation import without_continuations
 from .failure import SyntaxFailure
 from .parameters import Parameters, Values
 from .print_expressions import print_expression, print_type
@@ -21,4 +22,5 @@ __all__ = [
     "split",
     "statements",
     "substitute",
+    "without_continuations",
 ]

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from millstream.model.errors import MillstreamError
+from millstream.model.overrides import Overrides
 from millstream.service.command_log.outcomes import Outcomes
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
@@ -69,6 +70,8 @@ class ServerSettings:
     """Where other servers ask, if not here: then nothing that is for them is answered here."""
     bounds: Bounds = field(default_factory=Bounds)
     """Of each pull query."""
+    overrides: Overrides = field(default_factory=Overrides)
+    """The properties that clients may set."""
     statement_threads: int = 8
     lookup_threads: int = 2
     print_threads: int = 16
@@ -112,7 +115,7 @@ class Server:
     def session(self, asked: Asked) -> Session:
         """The session of one request; RefusedError where a property cannot be set."""
         session = Session(dict(self.settings.properties), dict(asked.variables), local=False)
-        session.bounds = self.settings.bounds
+        session.bounds, session.overrides = self.settings.bounds, self.settings.overrides
         for name, value in asked.properties.items():
             try:
                 session.set(name, value)

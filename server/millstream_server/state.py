@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from millstream.model.errors import MillstreamError
-from millstream.model.settings import check_property
 from millstream.service.metrics.metrics import metrics
 from millstream.service.metrics.prometheus import CONTENT_TYPE, exposition
 from millstream_server.answers import objects
@@ -92,15 +91,11 @@ async def _known(server: Server) -> Mapping[str, Mapping[str, Any]]:
 
 
 async def is_valid_property(request: Request, server: Server) -> Response:
-    """GET /is_valid_property/{name}."""
-    name = request.path_params["property"]
+    """GET /is_valid_property/{name}: whether a client may set a property, as SET decides it."""
     try:
-        check_property(name, "")
+        server.settings.overrides.check(request.path_params["property"])
     except MillstreamError as error:
-        if error.message.startswith("Unknown property"):
-            raise RefusedError(
-                MALFORMED, f"One or more properties cannot be set: {name}"
-            ) from error
+        raise RefusedError(MALFORMED, str(error)) from error
     return objects(True, media_type(request))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from millstream.model.errors import MillstreamError, StatementError
-from millstream.service.text import read_text
+from millstream.service.text import read_script
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.progress import wait
 from millstream_cli.screen.show import FORMS, show_error
@@ -69,7 +69,8 @@ def _help(terminal: Terminal, _arguments: list[str]) -> None:
 
 _INTRODUCTION = """\
 Type SQL, ended by a semicolon, over as many lines as you like; \\G in place of the semicolon
-shows each value on a line of its own. These are commands of the shell, in any case:"""
+shows each value on a line of its own; a backslash at the end of a line continues the line. These
+are commands of the shell, in any case:"""
 _KEYS = """\
 Keys: Tab completes, Ctrl-R searches what was typed, Alt-Enter begins a line anywhere.
 Ctrl-C ends a running query, Ctrl-D leaves. While a table changes: t shows its rows below each
@@ -107,7 +108,7 @@ def _pipelining(terminal: Terminal, arguments: list[str]) -> None:
 
 
 def _run_script(terminal: Terminal, arguments: list[str]) -> None:
-    terminal.execute(read_text(arguments[0], "script"))
+    terminal.execute(read_script(arguments[0]))
 
 
 def _spool(terminal: Terminal, arguments: list[str]) -> None:

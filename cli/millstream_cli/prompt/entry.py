@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millstream_cli.prompt.commands import find_command
+from millstream_parser.continuation import is_continued
 from millstream_parser.lexemes import Lexeme, Piece, lexemes
 
 
 def complete(text: str) -> bool:
     """Whether Enter ends an entry: it is a command, is empty, or its last statement is ended by
-    `;` or `\\G` outside of quotes and comments."""
+    `;` or `\\G` outside of quotes and comments. A backslash at its end continues it."""
+    if is_continued(text):
+        return False
     pieces = list(lexemes(text))
     if any(not piece.closed and not piece.text.startswith("--") for piece in pieces):
         return False

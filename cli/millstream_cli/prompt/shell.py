@@ -18,6 +18,7 @@ from millstream_cli.prompt.toolbar import Watch, toolbar
 from millstream_cli.screen.keys import quiet
 from millstream_cli.screen.show import show_error
 from millstream_cli.sessions.results import Status
+from millstream_parser import without_continuations
 
 HISTORY = Path.home() / ".millstream-history"
 
@@ -76,7 +77,9 @@ def process(terminal: Terminal, text: str) -> bool:
 
 
 def run_parts(terminal: Terminal, text: str) -> bool:
-    """Run the statements and commands of a text, up to the first that fails; whether none did."""
+    """Run the statements and commands of a text, up to the first that fails; whether none did. A
+    backslash at the end of a line continues it."""
+    text = without_continuations(text)
     whole = [text] if find_command(text) is not None else parts(text)
     for part in whole:
         match find_command(part):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
-from millstream.service.text import read_text, split_text, substituted
+from millstream.service.text import read_script, split_text, substituted
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text
@@ -76,7 +76,7 @@ class RemoteSession:
                 case "PRINT":
                     yield self._print(statement)
                 case "RUN":
-                    yield from self.run(read_text(_string(statement), "script"))
+                    yield from self.run(read_script(_string(statement)))
                 case _:
                     yield self.settings.apply(statement, self._is_property)
         yield from self._send(waiting, progress)

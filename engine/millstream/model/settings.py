@@ -88,6 +88,12 @@ def canonical_name(name: str) -> str:
 
 def check_property(name: str, value: str) -> tuple[str, str]:
     """The canonical name and value, or StatementError when unknown or out of range."""
+    known = known_property(name)
+    return known.name, _checked(known, str(value).strip())
+
+
+def known_property(name: str) -> Property:
+    """The property of this name; StatementError where there is none."""
     known = _BY_NAME.get(canonical_name(name))
     if known is None:
         listed = "SHOW PROPERTIES lists what can be set."
@@ -95,7 +101,7 @@ def check_property(name: str, value: str) -> tuple[str, str]:
         raise StatementError(
             f"Unknown property: {name}", hint=listed if near is None else f"Did you mean '{near}'?"
         )
-    return known.name, _checked(known, str(value).strip())
+    return known
 
 
 def _checked(known: Property, value: str) -> str:

@@ -41,7 +41,7 @@ from millstream.service.text import (
     locate,
     parameters_for,
     parse_text,
-    read_text,
+    read_script,
     show_statement,
     split_text,
     substituted,
@@ -186,6 +186,6 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
 def _run_script(engine: Engine, path: str, session: Session) -> Result:
     if not session.local:
         raise StatementError("RUN SCRIPT reads a local file; send the statements instead")
-    text = read_text(path, "script")
+    text = read_script(path)
     count = sum(1 for _ in execute_script(engine, text, session))
     return Done(f"{count} statements executed")

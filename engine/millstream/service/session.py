@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from millstream.model.overrides import Overrides
 from millstream.model.settings import check_property, effective
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Session:
     variables: dict[str, str] = field(default_factory=dict)
     local: bool = True
     bounds: Bounds = field(default_factory=Bounds)
+    overrides: Overrides = field(default_factory=Overrides)
     inserted: bool = False
     """Whether records were inserted since the last pull query."""
     asserted: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -48,7 +50,9 @@ class Session:
         return self.property(name) == "true"
 
     def set(self, name: str, value: str) -> tuple[str, str]:
-        """Override a property; returns its canonical name and value. StatementError if unknown."""
+        """Override a property; returns its canonical name and value. StatementError where it is
+        unknown or prohibited."""
+        self.overrides.check(name)
         canonical, checked = check_property(name, value)
         self.properties[canonical] = checked
         return canonical, checked

@@ -15,6 +15,7 @@ from millstream_parser import (
     print_statement,
     split,
     substitute,
+    without_continuations,
 )
 from millstream_parser import statements as s
 
@@ -38,6 +39,11 @@ def read_text(path: str, what: str) -> str:
     except (OSError, UnicodeDecodeError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else failure.reason
         raise StatementError(f"Cannot read {what} {path}: {reason}") from failure
+
+
+def read_script(path: str) -> str:
+    """The text of a script, in which a backslash at the end of a line continues it."""
+    return without_continuations(read_text(path, "script"))
 
 
 def parse_text(

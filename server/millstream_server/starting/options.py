@@ -42,6 +42,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("ksql.advertised.listener", _T, "", "host:port where they find it, if another one."),
     Option("millstream.instances.token", _X, "", "By which instances know each other."),
     Option("millstream.instance.id", _T, "", "A name that the instance keeps over restarts."),
+    # --- what clients may set
+    Option("ksql.properties.overrides.validation.mode", _T, "denylist", "denylist or allowlist."),
+    Option("ksql.properties.overrides.denylist", _L, "", "Properties that clients may not set."),
+    Option("ksql.properties.overrides.allowlist", _L, "", "The only ones that they may set."),
     # --- who may come in
     Option("authentication.method", _L, "NONE", "NONE, or any of BASIC, BEARER, MTLS."),
     Option("authentication.realm", _T, "millstream", "What a browser's prompt shows."),

@@ -27,7 +27,7 @@ from millstream_server.starting.boot import check_boot, methods
 from millstream_server.starting.config import ServerConfig
 from millstream_server.starting.reloading import AuditFile, Certificate, Reloading
 from millstream_server.starting.secret import Secret
-from millstream_server.starting.wiring import answer_bounds, gate, pulls_at_a_time
+from millstream_server.starting.wiring import answer_bounds, gate, overrides, pulls_at_a_time
 from millstream_server.wire.admission import ConnectionLimits
 from millstream_server.wire.connections import Transport
 from millstream_server.wire.listening import Listener, Tls, bind, serve
@@ -183,6 +183,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
         config.properties,
         config.text("ksql.internal.listener"),
         answer_bounds(config),
+        overrides(config),
         push_queries_max=config.count("ksql.max.push.queries"),
         pull_queries_max=pulls_at_a_time(config),
         statements_max=config.count("millstream.statements.max"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.model.errors import StatementError
+from millstream.model.overrides import Overrides, canonical_names
 from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.session import Bounds
@@ -151,6 +152,22 @@ def answer_bounds(config: ServerConfig) -> Bounds:
         config.count("millstream.result.max.bytes"),
         int(config.seconds("millstream.request.deadline.seconds") * 1000),
     )
+
+
+def overrides(config: ServerConfig) -> Overrides:
+    """The properties that clients may set; StatementError for a mode that does not exist."""
+    prefix = "ksql.properties.overrides"
+    match config.text(f"{prefix}.validation.mode").lower():
+        case "denylist":
+            return Overrides(denied=canonical_names(config.texts(f"{prefix}.denylist")))
+        case "allowlist":
+            return Overrides(allowed=canonical_names(config.texts(f"{prefix}.allowlist")))
+        case mode:
+            raise StatementError(
+                f"{prefix}.validation.mode is '{mode}'.",
+                hint="It is denylist or allowlist.",
+                code="E-CONFIG",
+            )
 
 
 def _pins(config: ServerConfig) -> dict[str, str]:

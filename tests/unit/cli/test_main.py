@@ -93,6 +93,41 @@ def test_piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert main([]) == 1
 
 
+CONTINUED = """\
+CREATE STREAM s (k STRING KEY, v STRING) \\
+WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON'); \\
+INSERT INTO s VALUES ('a', 'b\\
+c'); -- no more \\
+\\
+SELECT v FROM s\\
+  ; \\
+"""
+
+
+def test_a_backslash_continues_a_line_of_a_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(CONTINUED)
+    wanted = {"V": "b\\\nc"}
+    for arguments in (
+        ["-f", str(script)],
+        ["run", str(script)],
+        ["-e", CONTINUED.rstrip("\n\\ ")],
+        ["-e", f"RUN SCRIPT '{script}'; SELECT v FROM s;"],
+        [],
+    ):
+        if not arguments:
+            monkeypatch.setattr("sys.stdin", io.StringIO(CONTINUED))
+        assert main(["--output", "json", *arguments]) == 0, arguments
+        assert json.loads(capsys.readouterr().out.splitlines()[-1]) == wanted
+
+
+def test_an_error_behind_a_continuation_has_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-e", "SHOW STREAMS; \\\nSHOW \\\n  NONSENSE;"]) == 1
+    assert "near 'NONSENSE' at line 3:3" in capsys.readouterr().err
+
+
 def test_variables(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(["-d", "name=s", "--define", "n=7", "-e", FILL + "SELECT v + ${n} FROM ${name};"]) == 0

@@ -70,6 +70,14 @@ def test_statements_over_several_lines(keyboard: PipeInput, run: Run) -> None:
     assert text.rstrip().endswith("Exiting Millstream.")
 
 
+def test_a_backslash_continues_a_line(keyboard: PipeInput, run: Run) -> None:
+    out = io.StringIO()
+    keyboard.send_text(CREATE + "SHOW STREAMS; \\\nSHOW \\\nTYPES;\noutput \\\njson;\nexit\n")
+    assert run(out) == 0
+    assert "Stream Name" in out.getvalue() and "Type Name" in out.getvalue()
+    assert "Output format: JSON" in out.getvalue()
+
+
 def test_help_errors_and_the_end_of_input(keyboard: PipeInput, run: Run) -> None:
     out = io.StringIO()
     keyboard.send_text("help\nSELECT * FROM nothing;\nSHOW STREAMS;\n\x04")

@@ -1,0 +1,32 @@
+"""Which properties the clients of a server may set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from millstream.model.errors import StatementError
+from millstream.model.settings import canonical_name, known_property
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """All properties but those `denied`; where some are `allowed`, these alone."""
+
+    denied: frozenset[str] = frozenset()
+    allowed: frozenset[str] | None = None
+
+    def check(self, name: str) -> str:
+        """The canonical name of a property; StatementError where it is unknown or prohibited."""
+        canonical = known_property(name).name
+        if canonical in self.denied or (self.allowed is not None and canonical not in self.allowed):
+            raise StatementError(
+                "One or more properties overrides set locally are prohibited by the KSQL server "
+                f"(use UNSET to reset their default value): [{name}]"
+            )
+        return canonical
+
+
+def canonical_names(names: Iterable[str]) -> frozenset[str]:
+    """Names of properties as they are listed; `ksql.streams.` before them does not matter."""
+    return frozenset(map(canonical_name, names))

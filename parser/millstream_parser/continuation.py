@@ -1,0 +1,31 @@
+"""Lines of a script that end in a backslash go on in the next one."""
+
+from __future__ import annotations
+
+from .lexemes import Piece, lexemes
+
+_LINE_ENDS = ("\n", "\r\n")
+
+
+def without_continuations(text: str) -> str:
+    """The text with a blank for each backslash at the end of a line, so that all else stays where
+    it is. In a string, a quoted name and a comment a backslash is a character like any other."""
+    if "\\" not in text:
+        return text
+    characters = list(text)
+    for piece in lexemes(text):
+        if piece.piece is Piece.SYMBOL and piece.text == "\\" and _ends_line(text, piece.end):
+            characters[piece.start] = " "
+    return "".join(characters)
+
+
+def is_continued(text: str) -> bool:
+    """Whether the last line of a text goes on in a line that is not written yet."""
+    last = None
+    for piece in lexemes(text):
+        last = piece
+    return last is not None and last.text == "\\" and last.end == len(text)
+
+
+def _ends_line(text: str, end: int) -> bool:
+    return end == len(text) or text.startswith(_LINE_ENDS, end)
