@@ -9,8 +9,8 @@ import pytest
 
 from millstream.model.errors import StatementError
 from millstream_server.starting.boot import check_boot
-from millstream_server.starting.config import load_config
-from millstream_server.starting.options import OPTIONS, ValueKind
+from millstream_server.starting.config import PROPERTY_NAMES, load_config
+from millstream_server.starting.options import BY_NAME, OPTIONS, WITHOUT_EFFECT, ValueKind
 from millstream_server.starting.secret import References, Secret, is_secret_key
 
 KEYSTORE = {"ssl.keystore.location": "/etc/server.pem"}
@@ -69,8 +69,11 @@ def test_the_insecure_flag_is_on_the_command_line_only(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("insecure-i-know=true\ninsecure=true\nlisteners=http://0.0.0.0:1\n")
     environment = {"MILLSTREAM_INSECURE": "true", "MILLSTREAM_INSECURE_I_KNOW": "true"}
+    with pytest.raises(StatementError, match="Unknown setting: insecure"):
+        load_config([str(file)], environment)
+    file.write_text("listeners=http://0.0.0.0:1\n")
     with pytest.raises(StatementError, match="Refusing to listen"):
-        check_boot(load_config([str(file)], environment))
+        check_boot(load_config([str(file)]))
 
 
 def test_flags_before_environment_before_files(tmp_path: Path) -> None:
@@ -92,10 +95,58 @@ def test_flags_before_environment_before_files(tmp_path: Path) -> None:
     assert config.warnings == ()
 
 
-def test_unknown_settings_are_warned_about_with_a_near_one() -> None:
-    config = load_config(flags={"listners": "x", "zzz\n": "y"})
-    assert config.warnings[0] == "Unknown setting listners; did you mean listeners?"
-    assert config.warnings[1] == "Unknown setting zzz\\n"
+UNKNOWN = {
+    "listners": "listeners",
+    "ksql.service.ids": "ksql.service.id",
+    "ksql.streams.auto.offset.rest": "auto.offset.reset",
+    "num.standby.replica": "num.standby.replicas",
+    "session.timeout": "session.timeout.ms",
+    "millstream.conections.max": "millstream.connections.max",
+    "authentication.methods": "authentication.method",
+    "ksql.extension.dirs": "ksql.extension.dir",
+}
+
+
+@pytest.mark.parametrize(("name", "near"), UNKNOWN.items())
+@pytest.mark.parametrize("way", ["flag", "file", "environment"])
+def test_unknown_settings_are_refused_with_a_near_one(
+    name: str, near: str, way: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"{name}=x\n" if way == "file" else "")
+    environment = {f"KSQL_{name.upper().replace('.', '_')}": "x"} if way == "environment" else {}
+    with pytest.raises(StatementError, match="Unknown setting") as caught:
+        load_config([str(file)], environment, {name: "x"} if way == "flag" else {})
+    assert (caught.value.code, near in caught.value.hint) == ("E-CONFIG", True)
+
+
+def test_unknown_settings_are_shown_in_one_line() -> None:
+    with pytest.raises(StatementError, match=r"Unknown setting: zzz\\n\."):
+        load_config(flags={"zzz\n": "y"})
+
+
+def test_settings_without_effect_are_warned_about() -> None:
+    config = load_config(flags={"ksql.verticle.instances": "4", "ksql.streams.poll.ms": "1"})
+    assert config.warnings == (
+        "The setting ksql.verticle.instances has no effect in Millstream",
+        "The setting ksql.streams.poll.ms has no effect in Millstream",
+    )
+    known = {*BY_NAME, *PROPERTY_NAMES}
+    assert not [name for name in WITHOUT_EFFECT if name in known]
+
+
+def test_variables_of_others_are_no_settings() -> None:
+    environment = {
+        "KSQL_HEAP_OPTS": "-Xmx1g",
+        "KSQL_SERVICE_HOST": "10.0.0.1",
+        "KSQL_SERVICE_PORT_HTTP": "8088",
+        "KSQL_SERVER_PORT": "tcp://10.0.0.1:8088",
+        "MILLSTREAM_PORT_8088_TCP_ADDR": "10.0.0.1",
+        "MILLSTREAM_REQUIRE_CLIENTS": "1",
+        "MILLSTREAM_KAFKA": "127.0.0.1:9092",
+        "MILLSTREAM_TOKEN": "canary",
+    }
+    assert load_config(environment=environment) == load_config()
 
 
 def test_no_limit_is_unlimited() -> None:

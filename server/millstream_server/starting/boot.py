@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from millstream.model.errors import StatementError
 from millstream_server.starting.addresses import Address, read_address
-from millstream_server.starting.config import ServerConfig
+from millstream_server.starting.config import ServerConfig, load_config
+from millstream_server.starting.options import ON_KAFKA_ONLY
 
 METHODS = frozenset({"BASIC", "BEARER", "MTLS"})
+DEFAULTS = load_config()
+GROUP_PROTOCOLS = ("classic", "consumer")
 CLIENT_CERTIFICATES = ("NONE", "REQUESTED", "REQUIRED")
 
 
 def check_boot(config: ServerConfig) -> tuple[Address, ...]:
     """Where to listen; StatementError (E-INSECURE, E-CONFIG) where the configuration is refused."""
     _check_methods(config)
+    _check_instances(config)
     addresses = tuple(read_address(url) for url in config.texts("listeners"))
     if not addresses:
         raise _refusal("There is no listener.", "Set listeners.")
@@ -56,6 +60,19 @@ def _check_methods(config: ServerConfig) -> None:
                 raise _refusal(f"authentication.method {method} needs {name}.")
     if "MTLS" in chosen and config.text("ssl.client.authentication").upper() == "NONE":
         raise _refusal("authentication.method MTLS needs ssl.client.authentication.")
+
+
+def _check_instances(config: ServerConfig) -> None:
+    if config.text("group.protocol") not in GROUP_PROTOCOLS:
+        raise _refusal("group.protocol is classic or consumer.")
+    if config.text("bootstrap.servers"):
+        return
+    for name in ON_KAFKA_ONLY:
+        if config.values[name] != DEFAULTS.values[name]:
+            raise _refusal(
+                f"{name} is for instances that share a service, on Kafka.",
+                "Set bootstrap.servers, or leave it out.",
+            )
 
 
 def _check_address(address: Address, config: ServerConfig) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from millstream.model.errors import StatementError
 from millstream.model.nearest import nearest
 from millstream.model.properties import PROPERTIES
-from millstream.model.settings import check_property
-from millstream_server.starting.options import BY_NAME, OPTIONS, Option, ValueKind
+from millstream.model.settings import canonical_name, check_property
+from millstream_server.starting.options import BY_NAME, OPTIONS, WITHOUT_EFFECT, Option, ValueKind
 from millstream_server.starting.secret import (
     References,
     Secret,
@@ -25,9 +25,14 @@ from millstream_server.starting.secret import (
 )
 
 PREFIXES = ("MILLSTREAM_", "KSQL_")
+PROPERTY_NAMES = frozenset(item.name for item in PROPERTIES)
+SPARK = "spark."
 KAFKA = ("security.protocol", "sasl.", "millstream.kafka.")
 _ENVIRONMENT_OF_OTHERS = re.compile(
-    r"KSQL_(HEAP_OPTS|OPTS|JMX_OPTS|CLASSPATH|LOG4J.*|GC_LOG.*|HOME|DIR)|MILLSTREAM_KAFKA_CLIENT"
+    r"KSQL_(HEAP_OPTS|OPTS|JMX_OPTS|CLASSPATH|LOG4J.*|GC_LOG.*|HOME|DIR|JVM_PERFORMANCE_OPTS)"
+    r"|MILLSTREAM_(KAFKA|KAFKA_CLIENT|TOKEN|CRASH_MASTER|REQUIRE_CLIENTS)"
+    # What Kubernetes gives to all that runs beside a service of such a name.
+    r"|(KSQL|MILLSTREAM)(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
 )
 _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 Value = str | tuple[str, ...] | int | float | Secret
@@ -45,6 +50,8 @@ class ServerConfig:
     insecure: bool = False
     """Whether the operator said, on the command line, to listen to the world regardless."""
     warnings: tuple[str, ...] = ()
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Options of the Spark session."""
 
     def text(self, name: str) -> str:
         """A setting of kind TEXT."""
@@ -59,10 +66,14 @@ class ServerConfig:
         return value
 
     def count(self, name: str) -> int:
-        """A setting of kind COUNT or SIZE."""
+        """A setting of kind COUNT, NUMBER or SIZE."""
         value = self.values[name]
         assert isinstance(value, int), name
         return value
+
+    def flag(self, name: str) -> bool:
+        """A setting of kind FLAG."""
+        return self.text(name) == "true"
 
     def seconds(self, name: str) -> float:
         """A setting of kind SECONDS."""
@@ -85,7 +96,8 @@ def load_config(
     insecure: bool = False,
 ) -> ServerConfig:
     """Read and check all settings. StatementError (code E-CONFIG) names the one that is wrong;
-    unknown ones are warned about. `insecure` is a flag only, so that no file brings it along."""
+    one that is unknown is refused with the nearest. `insecure` is a flag only, so that no file
+    brings it along."""
     environment = environment or {}
     texts: dict[str, str] = {}
     for path in files:
@@ -96,6 +108,7 @@ def load_config(
     values = {option.name: _read(option, option.default, references) for option in OPTIONS}
     properties: dict[str, str] = {}
     kafka: dict[str, str | Secret] = {}
+    spark: dict[str, str] = {}
     warnings = []
     for name, text in texts.items():
         option = BY_NAME.get(name) or BY_NAME.get(name.removeprefix("ksql.streams."))
@@ -103,13 +116,23 @@ def load_config(
             values[option.name] = _read(option, text, references)
         elif name.startswith(KAFKA):
             kafka[name.removeprefix(KAFKA[-1])] = _client_value(name, text, references)
+        elif name.startswith(SPARK):
+            spark[name] = text
+        elif canonical_name(name) in PROPERTY_NAMES:
+            canonical, value = _property(name, text)
+            properties[canonical] = value
+        elif name.removeprefix("ksql.streams.") in WITHOUT_EFFECT:
+            warnings.append(f"The setting {name} has no effect in Millstream")
         else:
-            try:
-                canonical, value = check_property(name, text)
-                properties[canonical] = value
-            except StatementError as error:
-                warnings.append(_unknown(name, error))
-    return ServerConfig(values, properties, kafka, insecure, tuple(warnings))
+            raise _unknown(name)
+    return ServerConfig(values, properties, kafka, insecure, tuple(warnings), spark)
+
+
+def _property(name: str, text: str) -> tuple[str, str]:
+    try:
+        return check_property(name, text)
+    except StatementError as error:
+        raise StatementError(error.message, hint=error.hint, code="E-CONFIG") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -147,6 +170,12 @@ def _typed(kind: ValueKind, text: str) -> Value:
             return tuple(part.strip() for part in text.split(",") if part.strip())
         case ValueKind.COUNT:
             return _positive(int(text))
+        case ValueKind.NUMBER:
+            return _positive(int(text) + 1) - 1
+        case ValueKind.FLAG:
+            if text.lower() not in ("true", "false"):
+                raise ValueError
+            return text.lower()
         case ValueKind.SIZE:
             found = re.fullmatch(r"(\d{1,15})\s*([A-Za-z]*)", text)
             unit = _UNITS.get(found[2].upper()) if found else None
@@ -180,10 +209,11 @@ def _client_value(name: str, text: str, references: References) -> str | Secret:
     return references.resolve(text) if secret else text
 
 
-def _unknown(name: str, error: StatementError) -> str:
-    if not error.message.startswith("Unknown property"):
-        raise StatementError(error.message, hint=error.hint, code="E-CONFIG") from error
+def _unknown(name: str) -> StatementError:
+    """A setting that is none is refused: what it should do would not be done."""
     known = (*BY_NAME, *(item.name for item in PROPERTIES))
-    near = nearest(name, known)
+    bare = name.removeprefix("ksql.streams.")
+    near = nearest(name, known) or nearest(bare, known)
     shown = name.encode("unicode_escape").decode("ascii")[:200]
-    return f"Unknown setting {shown}" + (f"; did you mean {near}?" if near else "")
+    hint = "docs/settings.md lists all settings." if near is None else f"Did you mean {near}?"
+    return StatementError(f"Unknown setting: {shown}.", hint=hint, code="E-CONFIG")

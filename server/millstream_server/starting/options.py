@@ -12,6 +12,8 @@ class ValueKind(Enum):
     TEXT = "text"
     LIST = "texts with commas between"
     COUNT = "a whole number of at least 1"
+    NUMBER = "a whole number of at least 0"
+    FLAG = "true or false"
     SIZE = "a number of bytes, or of KiB, MiB or GiB (64MiB)"
     SECONDS = "a number of seconds above 0"
     SECRET = "text, or a reference such as ${env:NAME}"
@@ -29,6 +31,7 @@ class Option:
 
 
 _T, _L, _C = ValueKind.TEXT, ValueKind.LIST, ValueKind.COUNT
+_N, _F = ValueKind.NUMBER, ValueKind.FLAG
 _B, _S, _X = ValueKind.SIZE, ValueKind.SECONDS, ValueKind.SECRET
 
 OPTIONS: tuple[Option, ...] = (
@@ -37,10 +40,21 @@ OPTIONS: tuple[Option, ...] = (
     Option("ksql.streams.state.dir", _T, "", "Folder of the database's file; empty: memory."),
     Option("bootstrap.servers", _T, "", "Brokers; empty: the records lie in the database's file."),
     Option("ksql.queries.file", _T, "", "A script that is all the server runs."),
+    Option("ksql.extension.dir", _T, "", "Folder of Python modules with functions; empty: none."),
+    Option("ksql.udfs.enabled", _F, "true", "Whether these functions are loaded."),
+    # --- how queries run
+    Option("millstream.duckdb.threads", _C, "1", "DuckDB's threads for batch work.", 1_024),
+    Option("millstream.batch.max.records", _C, "200000", "Records of a query's run.", 100e6),
+    Option("millstream.push.buffer.max.bytes", _B, "1MiB", "Unread rows of a push query.", 4 << 30),
+    Option("millstream.snapshot.statements", _C, "50", "Statements between snapshots.", 1e6),
+    Option("spark.master", _T, "local[*]", "Where history runs on Spark; spark.…: its options."),
     # --- other instances of the service, on Kafka
     Option("ksql.internal.listener", _T, "", "host:port where other instances ask; TLS as below."),
     Option("ksql.advertised.listener", _T, "", "host:port where they find it, if another one."),
     Option("millstream.instances.token", _X, "", "By which instances know each other."),
+    Option("num.standby.replicas", _N, "0", "Other instances that keep a copy of state.", 100),
+    Option("session.timeout.ms", _C, "10000", "Until others take over what is silent.", 1_800_000),
+    Option("group.protocol", _T, "classic", "classic, or consumer (KIP-848)."),
     Option("millstream.instance.id", _T, "", "A name that the instance keeps over restarts."),
     # --- what clients may set
     Option("ksql.properties.overrides.validation.mode", _T, "denylist", "denylist or allowlist."),
@@ -108,3 +122,40 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
+ON_KAFKA_ONLY = (
+    "num.standby.replicas",
+    "session.timeout.ms",
+    "group.protocol",
+    "millstream.instance.id",
+    "millstream.instances.token",
+    "ksql.advertised.listener",
+)
+"""Settings of instances that share a service."""
+WITHOUT_EFFECT = frozenset(
+    (
+        "acceptable.recovery.lag",
+        "enable.fips",
+        "ksql.client.ip_port.configuration.enabled",
+        "ksql.deployment.type",
+        "ksql.endpoint.migrate.query",
+        "ksql.internal.http2.max.pool.size",
+        "ksql.json_sr.converter.deserializer.enabled",
+        "ksql.proxy.protocol.local.mode.enabled",
+        "ksql.query.pull.interpreter.enabled",
+        "ksql.query.push.v2.catchup.consumer.msg.window",
+        "ksql.query.push.v2.interpreter.enabled",
+        "ksql.query.push.v2.latest.reset.age.ms",
+        "ksql.query.push.v2.metrics.enabled",
+        "ksql.query.push.v2.new.latest.delay.ms",
+        "ksql.server.command.topic.migration.enabled",
+        "ksql.server.install.dir",
+        "ksql.server.websockets.num.threads",
+        "ksql.verticle.instances",
+        "max.warmup.replicas",
+        "poll.ms",
+        "probing.rebalance.interval.ms",
+        "query.stream.disconnect.check",
+        "window.size.ms",
+    )
+)
+"""Settings of ksqlDB that have nothing to set here; they are accepted with a warning."""

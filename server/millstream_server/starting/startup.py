@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import millstream
+from millstream.functions.user import UserFunction
 from millstream.model.door import Door
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import Database
@@ -25,6 +26,7 @@ from millstream_server.server import Server, ServerSettings
 from millstream_server.starting.addresses import EVERYWHERE
 from millstream_server.starting.boot import check_boot, methods
 from millstream_server.starting.config import ServerConfig
+from millstream_server.starting.extensions import load_functions
 from millstream_server.starting.reloading import AuditFile, Certificate, Reloading
 from millstream_server.starting.secret import Secret
 from millstream_server.starting.wiring import answer_bounds, gate, overrides, pulls_at_a_time
@@ -33,7 +35,6 @@ from millstream_server.wire.connections import Transport
 from millstream_server.wire.listening import Listener, Tls, bind, serve
 
 STATE_FILE = "millstream.db"
-PUSH_BUFFER_BYTES = 1 << 20
 FILES_BESIDE_SOCKETS = 1_024
 _LOG = logging.getLogger("millstream.server")
 
@@ -65,15 +66,26 @@ def open_database(config: ServerConfig) -> Database:
         kafka=kafka or None,
         service_id=config.text("ksql.service.id").rstrip("_") or "default",
         kafka_settings=_revealed(config) if kafka else None,
-        sharing=_sharing(config) if kafka else None,
+        sharing=instance_settings(config) if kafka else None,
         settings=EngineSettings(
-            push_buffer_bytes=PUSH_BUFFER_BYTES,
+            threads=config.count("millstream.duckdb.threads"),
+            max_batch_records=config.count("millstream.batch.max.records"),
+            snapshot_commands=config.count("millstream.snapshot.statements"),
+            spark_master=config.text("spark.master"),
+            spark_options=config.spark,
+            push_buffer_bytes=config.count("millstream.push.buffer.max.bytes"),
             memory_limit=f"{config.count('millstream.memory.max.bytes')}B",
             history_memory_limit=f"{config.count('millstream.history.memory.max.bytes')}B",
         ),
         properties=dict(config.properties),
+        functions=_functions(config),
         queries_file=config.text("ksql.queries.file") or None,
     )
+
+
+def _functions(config: ServerConfig) -> tuple[UserFunction, ...]:
+    enabled = config.flag("ksql.udfs.enabled")
+    return load_functions(config.text("ksql.extension.dir")) if enabled else ()
 
 
 def _revealed(config: ServerConfig) -> dict[str, str]:
@@ -83,11 +95,13 @@ def _revealed(config: ServerConfig) -> dict[str, str]:
     }
 
 
-def _sharing(config: ServerConfig) -> InstanceSettings:
+def instance_settings(config: ServerConfig) -> InstanceSettings:
     """How this server goes along with the others of its service."""
     return InstanceSettings(
         instance_id=config.text("millstream.instance.id"),
-        standby_replicas=int(config.properties.get("num.standby.replicas", "0")),
+        group_protocol="consumer" if config.text("group.protocol") == "consumer" else "classic",
+        session_timeout_ms=config.count("session.timeout.ms"),
+        standby_replicas=config.count("num.standby.replicas"),
         door=_door(config),
     )
 

@@ -1,0 +1,66 @@
+"""Functions in Python that the operator puts into a folder (`ksql.extension.dir`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import stat
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from millstream.functions.function import AggregateFunction, ScalarFunction, TableFunction
+from millstream.functions.user import UserFunction
+from millstream.model.errors import MillstreamError, StatementError
+
+MODULES = "millstream_extensions"
+"""What the names of the modules begin with, so that they hide no others."""
+
+
+def load_functions(folder: str) -> tuple[UserFunction, ...]:
+    """The functions that the modules of a folder make with `millstream.udf`, `udaf` and `udtf`,
+    each once; no folder, no functions. StatementError (E-CONFIG) for a folder or a module that
+    cannot be used, or that others than its owner may change: what is in it runs in the server."""
+    if not folder:
+        return ()
+    path = Path(folder)
+    if not path.is_dir():
+        raise _refusal(f"ksql.extension.dir '{folder}' is no folder.")
+    _check_owner(path)
+    found: dict[int, UserFunction] = {}
+    for file in sorted(path.glob("*.py")):
+        _check_owner(file)
+        for value in vars(_imported(file)).values():
+            if isinstance(value, ScalarFunction | AggregateFunction | TableFunction):
+                # A module may have one of another module, or one under two names.
+                found[id(value)] = value
+    return tuple(found.values())
+
+
+def _check_owner(path: Path) -> None:
+    if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _refusal(
+            f"'{path}' holds code, and others than its owner may change it.", f"chmod go-w {path}"
+        )
+
+
+def _imported(file: Path) -> ModuleType:
+    name = f"{MODULES}.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None, file
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        why = error.message if isinstance(error, MillstreamError) else str(error)
+        raise _refusal(
+            f"Cannot load functions from '{file}': {type(error).__name__}: {why}",
+            "Correct the module, or move it out of ksql.extension.dir.",
+        ) from error
+    return module
+
+
+def _refusal(message: str, hint: str = "") -> StatementError:
+    return StatementError(message, hint=hint, code="E-CONFIG")
