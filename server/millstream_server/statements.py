@@ -14,6 +14,7 @@ from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import given, plan_of, running
+from millstream.service.statements.explained_pull import POSITIONS, pull_stages
 from millstream.service.text import Piece
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
@@ -145,7 +146,9 @@ def _shown(server: Server, piece: Piece, session: Session, principal: Principal)
         case s.Describe("SOURCE", name, extended):
             return described_source(name, piece.text, server.view(principal), extended=extended)
         case s.Explain() as statement:
-            return explained(piece.text, _explained(statement, server, session, principal))
+            return explained(
+                piece.text, _explained(statement, piece.script, server, session, principal)
+            )
     return None
 
 
@@ -156,11 +159,14 @@ def _command(server: Server, piece: Piece, done: Done) -> Entity:
 
 
 def _explained(
-    statement: s.Explain, server: Server, session: Session, principal: Principal
+    statement: s.Explain, script: str, server: Server, session: Session, principal: Principal
 ) -> Entity:
     """A query that is given, or one that runs."""
     engine = server.engine
     inner, wanted = statement.statement, statement.query_id
+    if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):
+        stages = dict(pull_stages(inner, None, engine, script))
+        return planned_description(stages["STATEMENT"], (), stages[POSITIONS], "", "PULL")
     if inner is not None:
         columns = plan_of(inner, engine, session).node.schema.columns
         query = given(inner, engine, session)

@@ -56,6 +56,7 @@ def test_a_statement_gives_its_status(door: Door) -> None:
         ("DESCRIBE FUNCTION SUM;", "describe_function"),
         ("EXPLAIN SELECT * FROM orders EMIT CHANGES;", "queryDescription"),
         ("EXPLAIN CTAS_SPENDING_1;", "queryDescription"),
+        ("EXPLAIN SELECT * FROM spending;", "queryDescription"),
         ("ASSERT TOPIC orders;", "assert_topic"),
         ("PAUSE CTAS_SPENDING_1;", "currentStatus"),
         ("TERMINATE CTAS_SPENDING_1;", "currentStatus"),
@@ -322,6 +323,15 @@ def test_queries_are_counted_over_the_instances(shop: Door) -> None:
     (described,) = shop.ksql("EXPLAIN CTAS_SPENDING_1;")
     hosts = described["queryDescription"]["ksqlHostQueryStatus"]
     assert hosts == {"localhost:8088": "RUNNING", "b:8088": "RUNNING", "c:8088": "ERROR"}
+
+
+def test_explain_of_a_pull_query_tells_the_offsets(shop: Door) -> None:
+    for text in ("SELECT * FROM spending;", "SELECT (SELECT COUNT(*) FROM spending) AS n;"):
+        (entity,) = shop.ksql(f"EXPLAIN {text}")
+        described = entity["queryDescription"]
+        assert described["queryType"] == "PULL"
+        assert described["statementText"] == text.rstrip(";")
+        assert "CTAS_SPENDING_1 (keeps SPENDING)" in described["executionPlan"]
 
 
 def test_the_status_of_the_cluster(shop: Door) -> None:

@@ -163,7 +163,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
         case s.Describe():
             return inspect.describe(statement, engine)
         case s.Explain():
-            return explain(statement, engine, session)
+            return explain(statement, piece.script, engine, session)
         case s.PrintTopic():
             return print_topic(statement, engine)
         case s.SetProperty() | s.DefineVariable():

@@ -109,7 +109,9 @@ def query_description(query_id: str, view: View, plan: str = "", topology: str =
     }
 
 
-def planned_description(text: str, columns: Sequence[Column], plan: str, topology: str) -> Entity:
+def planned_description(
+    text: str, columns: Sequence[Column], plan: str, topology: str, kind: str = "PUSH"
+) -> Entity:
     """A query that does not run."""
     return {
         "id": "",
@@ -122,7 +124,7 @@ def planned_description(text: str, columns: Sequence[Column], plan: str, topolog
         "executionPlan": plan,
         "overriddenProperties": {},
         "ksqlHostQueryStatus": {},
-        "queryType": "PUSH",
+        "queryType": kind,
         "queryErrors": [],
         "tasksMetadata": [],
         "consumerGroupId": None,

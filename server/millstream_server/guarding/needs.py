@@ -81,10 +81,29 @@ def needs_of(statement: s.Statement, around: Surroundings, text: str) -> frozens
     # A call has a parenthesis: texts without one, most pull queries, need no search for calls.
     called = functions_called(statement) if "(" in text else frozenset()
     found = {*_needs(statement, around), *_functions(called, around)}
-    if isinstance(statement, s.SelectStatement) and _read_twice(statement, called):
-        for name in _read_again(statement, text):
+    read = statement
+    if isinstance(statement, s.Explain) and statement.statement is not None:
+        read, text = statement.statement, _inner_text(statement, text)
+    if isinstance(read, s.SelectStatement) and _read_twice(read, called):
+        for name in _read_again(read, text):
             found.update(_source(name, Operation.READ, around))
+            if read is not statement:
+                found.update(_keepers(name, around))
     return frozenset(found)
+
+
+def _inner_text(statement: s.Explain, text: str) -> str:
+    """The text of what is explained, within that of the statement."""
+    inner = getattr(statement.statement, "span", None)
+    if inner is None or statement.span is None:
+        return text
+    return text[inner.start - statement.span.start :]
+
+
+def _keepers(name: str, around: Surroundings) -> Iterator[Need]:
+    """EXPLAIN of a pull query tells how far the queries are that keep its tables."""
+    for query in around.catalog.writers(name):
+        yield Need(Kind.QUERY, query.id, Operation.DESCRIBE)
 
 
 def _read_twice(statement: s.SelectStatement, called: Collection[str]) -> bool:
@@ -120,6 +139,9 @@ def _needs(statement: s.Statement, around: Surroundings) -> Iterator[Need]:
         case s.Explain(inner, query_id):
             if inner is not None:
                 yield from _needs(inner, around)
+            if isinstance(inner, s.SelectStatement) and inner.query and not inner.query.emit:
+                for source in sources_in(inner.query):
+                    yield from _keepers(source.name, around)
             if query_id is not None:
                 yield Need(Kind.QUERY, query_id, Operation.DESCRIBE)
         case s.Describe("SOURCE", name):

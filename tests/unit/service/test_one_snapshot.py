@@ -221,6 +221,51 @@ def test_one_table_is_read_as_it_is(plain: Stepped) -> None:
     assert list(plain.reading.execute("SELECT * FROM paid;")) == []
 
 
+def explained(db: Database, text: str) -> dict[str, str]:
+    return dict(db.execute(f"EXPLAIN {text}"))
+
+
+def test_explain_tells_the_offsets_of_each_query(plain: Stepped) -> None:
+    for number in range(5):
+        plain.writing.execute(transfer(number))
+    plain.settle(plain.query_of("PAID"))
+    ends = [plain.engine.log.end_offset("transfers", number) for number in range(3)]
+    told = explained(plain.reading, INVARIANTS[0].text)
+    assert told["STATEMENT"] == INVARIANTS[0].text.rstrip(";")
+    assert told["POSITIONS"].splitlines()[1:] == [
+        f"{plain.query_of('PAID')} (keeps PAID)",
+        *(f"  transfers-{n}: committed up to {end}, ends at {end}" for n, end in enumerate(ends)),
+        f"{plain.query_of('RECEIVED')} (keeps RECEIVED)",
+        *(f"  transfers-{n}: committed up to 0, ends at {end}" for n, end in enumerate(ends)),
+    ]
+    assert told["POSITIONS"].startswith("Several tables: all as of the same offsets.")
+    agree(plain.reading, INVARIANTS[0])
+    after = explained(plain.reading, INVARIANTS[0].text)["POSITIONS"]
+    assert "committed up to 0, ends at 0" in after or min(ends) > 0
+    for line in after.splitlines():
+        if line.startswith("  "):
+            assert line.split("up to ")[1].split(",")[0] == line.rsplit(" ", 1)[1]
+
+
+def test_explain_tells_of_queries_behind_others(plain: Stepped) -> None:
+    told = explained(plain.reading, "SELECT * FROM paid p JOIN towns t ON p.payer = t.town;")
+    lines = [line for line in told["POSITIONS"].splitlines() if not line.startswith(" ")]
+    assert [line.split("(")[1] for line in lines[1:]] == [
+        "keeps PAID)",
+        "feeds those behind it)",
+        "keeps TOWNS)",
+    ]
+
+
+def test_explain_of_one_table_and_of_streams(plain: Stepped) -> None:
+    told = explained(plain.reading, "SELECT * FROM paid;")["POSITIONS"]
+    assert told.startswith("One table: as of the last commit of its query.")
+    told = explained(plain.reading, "SELECT * FROM transfers;")["POSITIONS"]
+    assert told == "TRANSFERS: a stream, read from the log up to its end"
+    with pytest.raises(StatementError, match="A pull query has no PLAN"):
+        plain.reading.execute("EXPLAIN (PLAN) SELECT * FROM paid;")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_answers_are_of_one_instant_while_records_flow(guarantee: str) -> None:

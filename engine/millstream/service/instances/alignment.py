@@ -20,7 +20,7 @@ from millstream.service.engine import Engine
 from millstream.service.instances.asking import NOT_READY
 
 NOT_ALIGNED = "E-SNAPSHOT"
-HOLD_S = 1.0
+HOLD_S = 2.0
 """How long queries are held at most."""
 NEAR = 200_000
 """Queries are held only when none of them has more records to read: others go on meanwhile."""

@@ -22,6 +22,7 @@ from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.service.statements.described import push_facts, query_facts
+from millstream.service.statements.explained_pull import pull_stages
 from millstream.service.statements.pushing import planned_push, push_topology
 from millstream.topology.show import show_topology
 from millstream_parser import print_statement
@@ -32,13 +33,15 @@ EXPLAINED = "EXPLAINED"
 STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 
 
-def explain(statement: s.Explain, engine: Engine, session: Session) -> Rows:
+def explain(statement: s.Explain, script: str, engine: Engine, session: Session) -> Rows:
     """The stages of a query: of one that is given, or of a running one by its id."""
     if statement.query_id is not None:
         return _running(statement.query_id, statement.stage, engine)
     inner = statement.statement
     if inner is None:
         raise StatementError("EXPLAIN needs a query or the id of one")
+    if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):
+        return _table(pull_stages(inner, statement.stage, engine, script))
     return _table(_stages(statement.stage, given(inner, engine, session)))
 
 

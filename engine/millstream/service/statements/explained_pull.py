@@ -1,0 +1,81 @@
+"""EXPLAIN of a pull query: which tables it reads, and as of which offsets."""
+
+from __future__ import annotations
+
+from millstream.catalog.source import Source
+from millstream.log.log import TopicPartition
+from millstream.model.errors import StatementError
+from millstream.model.schema import SourceKind
+from millstream.query.extended import Written, sources_in, sources_of
+from millstream.service.engine import Engine
+from millstream.service.instances.gathering import kept
+from millstream_parser import statements as s
+
+POSITIONS = "POSITIONS"
+PULL_STAGES = ("STATEMENT", POSITIONS)
+_ONE = "One table: as of the last commit of its query."
+_SEVERAL = (
+    "Several tables: all as of the same offsets. Every query reads its sources up to where they"
+    " end when the query is made, and commits."
+)
+
+_RANGED = "What has a range of history is read from the log between its bounds instead."
+
+
+def pull_stages(
+    statement: s.SelectStatement, stage: str | None, engine: Engine, script: str
+) -> list[tuple[str, str]]:
+    """What EXPLAIN tells of a pull query."""
+    if stage not in (None, "STATEMENT"):
+        raise StatementError(
+            f"A pull query has no {stage}: it reads what persistent queries keep",
+            hint=f"EXPLAIN ({stage}) with the id of the query that keeps the table shows that.",
+        )
+    text = script if statement.span is None else script[statement.span.start : statement.span.end]
+    if stage is not None:
+        return [("STATEMENT", text)]
+    query, ranged = statement.query, bool(statement.ranges)
+    if query is not None:
+        names = tuple(source.name for source in sources_in(query))
+        ranged = ranged or any(source.range is not None for source in sources_in(query))
+    else:
+        names = sources_of(Written.of(statement, text))
+    sources = {name: engine.catalog.source(name) for name in names}
+    positions = positions_text(list(sources.values()), engine)
+    return [("STATEMENT", text), (POSITIONS, f"{positions}\n{_RANGED}" if ranged else positions)]
+
+
+def positions_text(sources: list[Source], engine: Engine) -> str:
+    """For each table, the queries that feed it and how far they have committed what they read."""
+    tables = [source for source in sources if source.kind is SourceKind.TABLE]
+    queries = {kept(table, engine).query_id: table.name for table in tables}
+    lines = [
+        f"{source.name}: a stream, read from the log up to its end"
+        for source in sources
+        if source.kind is SourceKind.STREAM
+    ]
+    if queries:
+        lines.append(_ONE if len(queries) == 1 else _SEVERAL)
+    lineage = engine.instance.lineage(queries)
+    for query in lineage.queries:
+        committed = engine.log.positions(query.query_id)
+        places = [
+            (topic.name, partition)
+            for topic in engine.topics.get(query.query_id, ())
+            if topic.name in query.inputs
+            for partition in range(topic.partitions)
+        ]
+        ends = engine.log.end_offsets(places)
+        made = queries.get(query.query_id)
+        kind = f"keeps {made}" if made is not None else "feeds those behind it"
+        lines.append(f"{query.query_id} ({kind})")
+        lines += [f"  {_place(place, committed.get(place, 0), ends)}" for place in places]
+    return "\n".join(lines)
+
+
+def _place(place: TopicPartition, committed: int, ends: dict[TopicPartition, int]) -> str:
+    topic, partition = place
+    end = ends.get(place)
+    return f"{topic}-{partition}: committed up to {committed}, ends at " + (
+        "an unknown offset" if end is None else str(end)
+    )
