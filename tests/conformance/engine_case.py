@@ -29,8 +29,15 @@ from tests.conformance.wire import encode, window_suffix
 PARTITIONS = 1
 """Record processing in the suite sees one partition, whatever the statements say."""
 WRITER = "conformance"
-CONFIGURATION = {"auto.offset.reset": "earliest", "millstream.emit.final.forgetful": "true"}
-"""How the suite's own runner is set up; its window stores expire what is not emitted in time."""
+CONFIGURATION = {
+    "auto.offset.reset": "earliest",
+    "millstream.emit.final.forgetful": "true",
+    "millstream.input.order": "arrival",
+}
+"""How the suite's own runner is set up: its window stores expire what is not emitted in time, and a
+record is processed to the end before the next one, of any topic, arrives."""
+BY_TIME = {**CONFIGURATION, "millstream.input.order": "time"}
+"""The same over a log that has no order of arrival."""
 IGNORED_PROPERTIES = {"use.exact.numeric.comparison"}
 SETTINGS = EngineSettings(threads=1)
 
@@ -41,7 +48,10 @@ def in_memory() -> Engine:
 
 
 def run_case(
-    case: Case, batch: int | None, opened: Callable[[], Engine] = in_memory
+    case: Case,
+    batch: int | None,
+    opened: Callable[[], Engine] = in_memory,
+    configuration: Mapping[str, str] = CONFIGURATION,
 ) -> tuple[str, bool]:
     """Why the case failed ("" when it passed), and whether an expected message was seen."""
     records = case.inputs
@@ -49,7 +59,7 @@ def run_case(
     pieces = [records[start : start + size] for start in range(0, len(records), size)]
     engine = opened()
     try:
-        stopped = drive(case, pieces, engine)
+        stopped = drive(case, pieces, engine, configuration)
         if case.expect == "error":
             return judge_error(case, stopped)
         return judged(case, stopped, engine), False

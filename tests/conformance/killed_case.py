@@ -12,7 +12,7 @@ times may then join otherwise.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise, product
@@ -25,6 +25,7 @@ from millstream.service.session import Session
 from millstream.service.text import Piece
 from tests.conformance.cases import Case, Record
 from tests.conformance.engine_case import (
+    BY_TIME,
     CONFIGURATION,
     append,
     drive,
@@ -38,9 +39,10 @@ from tests.conformance.lives import COMMITTED, EmbeddedWorld, SimulatedWorld, Wo
 
 SMALL = 6
 """Cases of so many records are killed after each of them now and then."""
-EXACTLY_ONCE = {**CONFIGURATION, "processing.guarantee": "exactly_once_v2"}
+EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
 """At least once, the default, a kill may repeat outputs; exactly once it must not show at all."""
-LOGS = ("simulated", "embedded")
+LOGS = {"simulated": {**BY_TIME, **EXACTLY_ONCE}, "embedded": {**CONFIGURATION, **EXACTLY_ONCE}}
+"""The configuration of the engine on each."""
 Topics = dict[str, list[tuple[Any, ...]]]
 
 
@@ -75,7 +77,7 @@ def run_killed(case: Case, log: str, seed: int) -> Outcome:
     rnd = Random(name)
     pieces = cut(case.inputs, rnd)
     world = new_world(log, rnd)
-    mortal = Mortal(case, world, rnd)
+    mortal = Mortal(case, world, rnd, LOGS[log])
     try:
         reason = mortal.run(pieces)
         if not reason:
@@ -109,7 +111,7 @@ def run_whole(
     world = new_world(log, Random(name))
     try:
         engine = world.open()
-        stopped = drive(case, pieces, engine, EXACTLY_ONCE)
+        stopped = drive(case, pieces, engine, LOGS[log])
         return judged(case, stopped, engine), topics(engine)
     finally:
         world.close()
@@ -140,8 +142,11 @@ def cut(records: Sequence[Record], rnd: Random) -> list[Sequence[Record]]:
 class Mortal:
     """The client of an engine that is killed and started again."""
 
-    def __init__(self, case: Case, world: World, rnd: Random) -> None:
+    def __init__(
+        self, case: Case, world: World, rnd: Random, configuration: Mapping[str, str]
+    ) -> None:
         self.case = case
+        self.configuration = configuration
         self.world = world
         self.rnd = rnd
         self.deaths: Counter[str] = Counter()
@@ -150,7 +155,7 @@ class Mortal:
     def run(self, pieces: Sequence[Sequence[Record]]) -> str:
         """Statements and records, with kills in between; what is wrong in the end."""
         try:
-            session, statements = prepare(self.case, self.engine, EXACTLY_ONCE)
+            session, statements = prepare(self.case, self.engine, self.configuration)
             for statement in statements:
                 self._execute(statement, session)
             for records in pieces[:-1]:

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 from millstream.service.engine import Engine
 from millstream.service.on_kafka import open_kafka_engine
 from tests.conformance.cases import Case, beyond_the_engine, load
-from tests.conformance.engine_case import SETTINGS, in_memory, run_case
+from tests.conformance.engine_case import BY_TIME, SETTINGS, in_memory, run_case
 from tests.conformance.functions import FUNCTIONS
 
 TIERS = 3
@@ -86,7 +86,7 @@ def on_kafka(servers: str) -> Callable[[], Engine]:
 def ending(case: Case, opened: Callable[[], Engine]) -> str:
     """How a case ends, in words that can be compared."""
     try:
-        reason, with_message = run_case(case, None, opened)
+        reason, with_message = run_case(case, None, opened, BY_TIME)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return f"{reason or 'passed'}{', with the message' if with_message else ''}"

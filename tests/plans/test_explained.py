@@ -23,9 +23,13 @@ from tests.plans.test_golden import FOLDER, PARTITIONS, sections
 
 GOLDEN = sorted(FOLDER.glob("*.txt"))
 SETTINGS = [
-    {"cache.max.bytes.buffering": cache, "processing.guarantee": guarantee}
-    for cache, guarantee in itertools.product(
-        ("0", "1000000"), ("at_least_once", "exactly_once_v2")
+    {
+        "cache.max.bytes.buffering": cache,
+        "processing.guarantee": guarantee,
+        "millstream.input.order": order,
+    }
+    for cache, guarantee, order in itertools.product(
+        ("0", "1000000"), ("at_least_once", "exactly_once_v2"), ("time", "arrival")
     )
 ]
 QUERIES = statements.CreateAs | statements.InsertInto | statements.SelectStatement
@@ -115,10 +119,10 @@ def test_the_state_is_the_same_in_every_program(db: Database, path: Path) -> Non
             tuple(
                 show_table(table)
                 for table in compile_subtopology(
-                    sub, db.engine.functions, headers=headers, cached=cached
+                    sub, db.engine.functions, headers=headers, cached=cached, moments=moments
                 ).tables
             )
-            for headers, cached in itertools.product((False, True), repeat=2)
+            for headers, cached, moments in itertools.product((False, True), repeat=3)
         }
         assert len(tables) == 1
 

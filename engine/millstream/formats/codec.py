@@ -26,7 +26,7 @@ from millstream.formats.none import read_none, write_none
 from millstream.formats.payload import Bytes, Layout, Read, Written, one_array, present_rows
 from millstream.formats.protobuf import read_protobuf, write_protobuf
 from millstream.formats.window_keys import join_window, split_window
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME
+from millstream.model.batch import ARRIVAL, DIFF, HEADERS, MOMENT, PART, ROWTIME
 from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
@@ -58,7 +58,8 @@ class DecodeSpec:
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """The readable rows in order: the asked-for columns, `$part`, `$offset`, `$rowtime`, `$diff`
-    (0 where the value is NULL) and `$headers`; and what became of the others."""
+    (0 where the value is NULL) and `$headers`, of numbered records `$m`; and what became of the
+    others."""
 
     table: pa.Table
     problems: tuple[Problem, ...]
@@ -140,6 +141,8 @@ def decode(
     columns = {out: known[name] if name in known else pseudo[name] for out, name in spec.columns}
     columns |= {PART: partitions, OFFSET: log.offsets, ROWTIME: pa.array(times)}
     columns |= {DIFF: pa.array(valued.astype(np.int8)), HEADERS: headers}
+    if ARRIVAL in raw.column_names:
+        columns[MOMENT] = one_array(raw[ARRIVAL])
     table = pa.table(columns)
     return Decoded(table if log.keep.all() else table.filter(pa.array(log.keep)), log.found())
 

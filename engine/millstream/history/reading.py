@@ -16,7 +16,8 @@ from millstream.model.batch import NO_RECORDS
 PIECE_RECORDS = 50_000
 
 Piece = tuple[pa.Table, int]
-"""Records of one partition (`model.batch.RAW_SCHEMA`) in order, and the offset to go on at."""
+"""Records of one partition (`RAW_SCHEMA` or `NUMBERED_SCHEMA` of `model.batch`) in order, and the
+offset to go on at."""
 
 
 class Source(Protocol):
@@ -51,8 +52,8 @@ def read_through(
 
 def all_records(log: Log[pa.Table], split: Split) -> pa.Table:
     """The records of a split, all in memory."""
-    pieces = (records for records, _ in read_through(log.read, split))
-    return pa.concat_tables([NO_RECORDS, *pieces])
+    pieces = [records for records, _ in read_through(log.read, split)]
+    return pa.concat_tables(pieces) if pieces else NO_RECORDS
 
 
 def before(records: pa.Table, end: int) -> pa.Table:

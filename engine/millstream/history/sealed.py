@@ -2,7 +2,7 @@
 
 A DuckDB file that is in use cannot be opened by another process, so before a job the part that is
 not sealed yet is. Files are `<topic id>/<partition>/<first>-<end>.parquet`, their columns those of
-`model.batch.RAW_SCHEMA`, by offset; a file appears whole or not at all. Parquet's footers have the
+the batches of its topic, by offset; a file appears whole or not at all. Parquet's footers have the
 largest event time of each.
 """
 
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from millstream.history.reading import PIECE_RECORDS, Piece, before, read_through
 from millstream.history.splits import Split
 from millstream.log.log import Log, TopicPartition
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import ARRIVAL, NUMBERED_SCHEMA, RAW_SCHEMA
 from millstream.model.errors import CorruptionError, StatementError
 
 SEGMENT_RECORDS = 1_000_000
@@ -30,9 +30,10 @@ _FORMAT: dict[str, Any] = {
     "compression": "zstd",
     "compression_level": 1,
     "use_dictionary": False,
-    "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
     "write_statistics": ["offset", "timestamp"],
 }
+_RISING = ("offset", "timestamp", ARRIVAL)
+"""Columns of numbers that mostly rise."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,7 +79,8 @@ def _read(segment: Segment, at: int) -> Iterator[pa.Table]:
                 groups.append(number)
             first += count
         for batch in file.iter_batches(PIECE_RECORDS, row_groups=groups, use_threads=False):
-            records = pa.Table.from_batches([batch]).cast(RAW_SCHEMA)
+            schema = NUMBERED_SCHEMA if ARRIVAL in batch.schema.names else RAW_SCHEMA
+            records = pa.Table.from_batches([batch]).cast(schema)
             lead = at - records["offset"][0].as_py()
             if lead < records.num_rows:
                 yield records.slice(max(0, lead))
@@ -111,10 +113,11 @@ def seal(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegme
             raise StatementError(f"There is no topic '{split.topic}'")
         place = folder / topic.id / str(split.partition)
         place.mkdir(parents=True, exist_ok=True)
+        schema = NUMBERED_SCHEMA if topic.numbered else RAW_SCHEMA
         known = _sealed(place, log.start_offset(split.topic, split.partition))
         first = known[-1].end if known else split.start
         added = [
-            _written(log, Split(split.topic, split.partition, at, end), place)
+            _written(log, Split(split.topic, split.partition, at, end), place, schema)
             for at, end in _ranges(first, split.end)
         ]
         found[split.topic, split.partition] = (*known, *added)
@@ -138,10 +141,11 @@ def _sealed(place: Path, start: int) -> list[Segment]:
     return sorted(kept)
 
 
-def _written(log: Log[pa.Table], split: Split, place: Path) -> Segment:
+def _written(log: Log[pa.Table], split: Split, place: Path, schema: pa.Schema) -> Segment:
     path = place / f"{split.start:020}-{split.end:020}.parquet"
     unfinished = place / f".{uuid4().hex}"
-    with pq.ParquetWriter(unfinished, RAW_SCHEMA, **_FORMAT) as writer:
+    encoding = {name: "DELTA_BINARY_PACKED" for name in _RISING if name in schema.names}
+    with pq.ParquetWriter(unfinished, schema, column_encoding=encoding, **_FORMAT) as writer:
         for records, _ in read_through(log.read, split):
             writer.write_table(records, row_group_size=PIECE_RECORDS)
     unfinished.replace(path)

@@ -39,6 +39,7 @@ class Run:
       before what is sent on the way, and its changelogs: tasks begin with the state that is there.
     * `widths`: partitions of the topics that it writes to, its own repartition topics included.
     * `cached`: of a table, only the last rows of each key count: most others are left out.
+    * `by_arrival`: records are taken in the order in which they arrived at the log.
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
     * `changes`: tasks also hand out what they would append to their changelogs.
     * `pace`: when those who begin with a state add a snapshot of it.
@@ -52,6 +53,7 @@ class Run:
     widths: Mapping[str, int]
     cached: bool = False
     fatal: frozenset[str] = frozenset()
+    by_arrival: bool = False
     changes: bool = False
     pace: Pace = AT_ONCE
     limit: int | None = None

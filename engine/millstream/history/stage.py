@@ -79,6 +79,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
                 run.widths_of(sub),
                 run.cached,
                 run.fatal,
+                run.by_arrival,
                 run.pace,
                 run.limit if sub is run.topology.subtopologies[-1] else None,
                 run.memory_limit,

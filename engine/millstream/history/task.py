@@ -64,6 +64,7 @@ class TaskKind:
     width: int
     cached: bool
     fatal: frozenset[str]
+    by_arrival: bool
     pace: Pace
     limit: int | None = None
     memory_limit: str = MEMORY_LIMIT
@@ -195,6 +196,7 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> D
         cached=kind.cached,
         fatal=kind.fatal,
         pace=pace,
+        by_arrival=kind.by_arrival,
         moments=True,
     )
 

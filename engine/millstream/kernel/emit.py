@@ -19,6 +19,8 @@ from millstream.model.batch import (
     DIFF,
     HEADER_TYPE,
     HEADERS,
+    MOMENT,
+    NUMBERED_SCHEMA,
     PART,
     RAW_SCHEMA,
     ROWTIME,
@@ -30,7 +32,7 @@ from millstream.model.schema import SourceKind
 from millstream.plan.nodes import Write
 
 Array = Any
-_BOOKKEEPING = (PART, SEQ, ROWTIME, DIFF, HEADERS)
+_BOOKKEEPING = (PART, SEQ, ROWTIME, DIFF, HEADERS, MOMENT)
 
 
 def reduced(out: pa.Table, kind: SourceKind) -> pa.Table:
@@ -53,7 +55,8 @@ def records(
     spec: EncodeSpec,
     partitions: int,
 ) -> tuple[tuple[Appended[pa.Table], ...], tuple[Problem, ...]]:
-    """Encoded records for each partition of the sink, in `$seq` order; `out` is reduced."""
+    """Encoded records for each partition of the sink, in `$seq` order; `out` is reduced. Where it
+    has `$m`, that is the records' arrival number."""
     if out.num_rows == 0:
         return (), ()
     columns = out.select([name for name in out.column_names if name not in _BOOKKEEPING])
@@ -66,16 +69,17 @@ def records(
     keeping = encoded.keep.to_numpy(zero_copy_only=False) & timely
     destination = destinations(encoded.bare, out, partitions)
     plain = pa.nulls(out.num_rows, HEADER_TYPE)
-    raw = pa.Table.from_arrays(
-        [
-            pa.array(np.zeros(out.num_rows, np.int64)),
-            pa.array(times),
-            encoded.key,
-            value,
-            out[HEADERS] if HEADERS in out.column_names else plain,
-        ],
-        schema=RAW_SCHEMA,
-    )
+    arrays = [
+        pa.array(np.zeros(out.num_rows, np.int64)),
+        pa.array(times),
+        encoded.key,
+        value,
+        out[HEADERS] if HEADERS in out.column_names else plain,
+    ]
+    if MOMENT in out.column_names:
+        raw = pa.Table.from_arrays([*arrays, out[MOMENT]], schema=NUMBERED_SCHEMA)
+    else:
+        raw = pa.Table.from_arrays(arrays, schema=RAW_SCHEMA)
     rows = np.flatnonzero(keeping) if not keeping.all() else None
     appended = tuple(
         Appended(node.topic, partition, piece, piece.num_rows, piece.nbytes)

@@ -24,7 +24,7 @@ from millstream.kernel.moving import (
 )
 from millstream.kernel.order import Ints, Ordered, Segment, order_rows
 from millstream.log.log import Fetched
-from millstream.model.batch import HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import HEADERS, MOMENT, PART, ROWTIME, SEQ
 from millstream.model.moments import END, NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
@@ -36,8 +36,8 @@ from millstream.topology.topology import RepartitionInput, SourceInput, SubTopol
 @dataclass(frozen=True, slots=True)
 class Intake:
     """What a run works on. `tables` has one relation per input, its rows numbered; `offsets`
-    the record offset of each row; `marks` the new ones; `moments` how far
-    event time had come, by `$seq`; `frontier` as of `order`."""
+    the record offset of each row; `marks` the new ones; `moments` the m of `order`, by `$seq`;
+    `frontier` as of `order`."""
 
     tables: tuple[pa.Table, ...]
     offsets: tuple[Any, ...]
@@ -53,9 +53,21 @@ class Intake:
         """Rows of all inputs together."""
         return sum(table.num_rows for table in self.tables)
 
+    def with_columns(self, carried: Sequence[str]) -> tuple[pa.Table, ...]:
+        """The relations with those of their last columns that a program carries."""
+        tables = self.tables
+        if HEADERS not in carried:
+            tables = tuple(table.drop_columns([HEADERS]) for table in tables)
+        if MOMENT in carried:
+            tables = tuple(
+                table.append_column(MOMENT, pa.array(self.moments[table[SEQ].to_numpy()]))
+                for table in tables
+            )
+        return tables
+
     @property
     def first(self) -> int:
-        """The event time of the first row."""
+        """The moment of the first row."""
         return int(self.moments[0]) if len(self.moments) else END
 
 
@@ -90,8 +102,11 @@ def take_in(
     inputs: Sequence[Fetched[pa.Table]],
     marks: Mapping[Slot, Mark],
     moved: Unpacked,
+    *,
+    by_arrival: bool,
 ) -> Intake:
-    """Decode and order what was fetched; rows that must wait are left out of `consumed`."""
+    """Decode and order what was fetched, by arrival or by event time; rows that must wait are left
+    out of `consumed`."""
     typed: list[_Typed] = []
     segments: list[Segment] = []
     origin: list[_Origin] = []
@@ -104,17 +119,17 @@ def take_in(
             Arrived(item, slot, marks.get(slot, Mark()))
             for item, slot in zip(own, slots, strict=True)
         ]
-        read = _read(con, source, spec, arrived, moved)
+        read = _read(con, source, spec, arrived, moved, by_arrival=by_arrival)
         typed.append(read)
         carried = _carried(marks, index, len(sub.inputs))
-        times = read.table[ROWTIME].to_numpy()
+        moments = read.table[MOMENT if by_arrival else ROWTIME].to_numpy()
         pairs = read.table[SKIP].to_numpy() if SKIP in read.table.column_names else None
         for item, begin, end in zip(arrived, (0, *read.ends), read.ends, strict=False):
             segments.append(
                 Segment(
                     ranks[index] * width + item.fetched.partition // sub.partitions,
                     item.slot.task,
-                    times[begin:end],
+                    moments[begin:end],
                     item.fetched.end,
                     carried.get(item.slot.task, NEVER),
                     None if pairs is None else pairs[begin:end] < 0,
@@ -129,7 +144,7 @@ def take_in(
 
 
 def _carried(marks: Mapping[Slot, Mark], index: int, inputs: int) -> dict[int, int]:
-    """How far event time had come in an input of each task: what its lanes bring goes on from the
+    """How far order had come in an input of each task: what its lanes bring goes on from the
     same moment, as if it lay on one partition."""
     found: dict[int, int] = {}
     for slot, mark in marks.items():
@@ -174,9 +189,11 @@ def _read(
     spec: DecodeSpec | None,
     arrived: Sequence[Arrived],
     moved: Unpacked,
+    *,
+    by_arrival: bool,
 ) -> _Typed:
     if isinstance(source, RepartitionInput):
-        return _Typed(*moved.rows(source, arrived))
+        return _Typed(*moved.rows(source, arrived, moments=by_arrival))
     assert spec is not None
     fetched = [item.fetched for item in arrived]
     raw = pa.concat_tables(
@@ -249,7 +266,7 @@ def _mark(
 
 def _numbered(table: pa.Table, seq: Any) -> pa.Table:
     """The columns of a relation, `$seq` in its place."""
-    kept = [name for name in table.column_names if name not in (OFFSET, SKIP)]
+    kept = [name for name in table.column_names if name not in (OFFSET, SKIP, MOMENT)]
     at = kept.index(PART) + 1
     return table.select(kept).add_column(at, SEQ, pa.array(seq))
 

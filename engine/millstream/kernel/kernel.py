@@ -16,11 +16,10 @@ from millstream.kernel.execution import Ready, output_of, ready, run_steps
 from millstream.kernel.intake import Intake, decode_spec, take_in
 from millstream.kernel.marks import MARKS, Marks, state_tables
 from millstream.kernel.moving import Unpacked
-from millstream.kernel.order import Ints
 from millstream.kernel.problems import failed_rows, late_rows, refuse_fatal, stopped
 from millstream.kernel.upkeep import Upkeep
 from millstream.log.log import Appended, Fetched
-from millstream.model.batch import HEADERS
+from millstream.model.batch import MOMENT, SEQ
 from millstream.model.moments import NEVER
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
@@ -53,9 +52,11 @@ class DuckKernel:
     a key may be dropped between commits; outputs of a table sink then leave with `flush`.
     `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
     them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
-    `pace`: when changelogs are shortened. `moments`: rows that move carry how far event time had
-    come when they did (see `sending`). `held`: rows that move leave with `flush`, in few large
-    records; nobody would read them before the commit.
+    `pace`: when changelogs are shortened. `by_arrival`: records are taken in the order in which
+    they arrived at the log, which numbers them, instead of that of their event times; what is made
+    of them keeps their numbers. `moments`: rows that move carry their moment (see `order`) in any
+    case. `held`: rows that move leave with `flush`, in few large records; nobody would read them
+    before the commit.
     """
 
     def __init__(
@@ -71,10 +72,12 @@ class DuckKernel:
         delivering: bool = True,
         fatal: frozenset[str] = frozenset(),
         pace: Pace = PACE,
+        by_arrival: bool = False,
         moments: bool = False,
         held: bool = False,
     ) -> None:
-        self._moments = moments
+        self._by_arrival = by_arrival
+        self._moments = moments or by_arrival
         self._held = held
         self._moment = NEVER
         self._sub = sub
@@ -146,7 +149,13 @@ class DuckKernel:
     ) -> RunResult[pa.Table]:
         """See `runtime.ports.Kernel`."""
         taken = take_in(
-            self._work, self._sub, self._decode, inputs, self._marks.known(), self._moved
+            self._work,
+            self._sub,
+            self._decode,
+            inputs,
+            self._marks.known(),
+            self._moved,
+            by_arrival=self._by_arrival,
         )
         refuse_fatal(taken.problems, self._fatal)
         self._marks.move(taken.marks)
@@ -216,7 +225,11 @@ class DuckKernel:
     def _program(self, *, headers: bool) -> Ready:
         if headers not in self._programs:
             program = compile_subtopology(
-                self._sub, self._catalogue, headers=headers, cached=self._cached
+                self._sub,
+                self._catalogue,
+                headers=headers,
+                cached=self._cached,
+                moments=self._by_arrival,
             )
             self._programs[headers] = ready(program)
         return self._programs[headers]
@@ -225,11 +238,7 @@ class DuckKernel:
         """Run the fast program, or, after a failure, the exact one."""
         chosen = self._program(headers=taken.headers)
         self._headers = taken.headers
-        tables = (
-            taken.tables
-            if taken.headers
-            else tuple(table.drop_columns([HEADERS]) for table in taken.tables)
-        )
+        tables = taken.with_columns(chosen.program.carried)
         inputs = dict(zip(chosen.program.inputs, tables, strict=True))
         problems: tuple[Problem, ...] = ()
         if self._guarded == 0:
@@ -267,6 +276,8 @@ class DuckKernel:
                 return _Emitted()
             case Write() | Deliver():
                 rows = emit.reduced(out, root.kind)
+                if self._by_arrival and isinstance(root, Write) and rows.num_rows:
+                    rows = self._with_moments(rows, taken)
                 if self._cached and root.kind is SourceKind.TABLE:
                     if rows.num_rows:
                         self._pending.append(rows)
@@ -277,19 +288,26 @@ class DuckKernel:
     def _send(self, out: pa.Table, root: Repartition, taken: Intake, *, together: bool) -> _Emitted:
         if out.num_rows == 0:
             return _Emitted()
-        moments = self._moments_of(out, taken) if self._moments else None
+        if self._moments:
+            out = self._with_moments(out, taken)
         apart = self._output_lanes > 1 and not together
         target = sending.Target(str(self._sub.output), self._output_partitions, apart)
-        run = sending.leaving(self._work, out, root, target, moments)
+        run = sending.leaving(self._work, out, root, target)
         if self._held:
             self._leaving.append(run)
             return _Emitted(kept=run.rows.nbytes)
         return _Emitted(sending.sent((run,), root, target.topic))
 
-    def _moments_of(self, out: pa.Table, taken: Intake) -> Ints:
-        traced = self._program(headers=taken.headers).program.traced
+    def _with_moments(self, out: pa.Table, taken: Intake) -> pa.Table:
+        """The rows with `$m`, the moment of the record that caused each of them."""
         before, self._moment = self._moment, int(taken.moments[-1])
-        return sending.moments(out, taken.moments if traced else None, before)
+        if MOMENT in out.column_names:
+            return out
+        if self._program(headers=taken.headers).program.traced:
+            moments = taken.moments[out[SEQ].to_numpy()]
+        else:
+            moments = sending.rising_times(out, before)
+        return out.append_column(MOMENT, pa.array(moments))
 
     def _records(self, rows: pa.Table) -> _Emitted:
         root = self._sub.root

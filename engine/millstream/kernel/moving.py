@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.formats.ipc import unpack
 from millstream.log.log import Fetched
-from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, MOMENT, PART, ROWTIME, SEQ
 from millstream.model.moments import NEVER
 from millstream.model.physical import arrow_type, physical_names
 from millstream.topology.topology import RepartitionInput, SubTopology
@@ -67,11 +67,11 @@ class Unpacked:
         self._known: dict[tuple[str, int, int], pa.Table] = {}
 
     def rows(
-        self, source: RepartitionInput, arrived: Sequence[Arrived]
+        self, source: RepartitionInput, arrived: Sequence[Arrived], *, moments: bool
     ) -> tuple[pa.Table, list[int]]:
         """All rows of the batches in the records, and before which row those of each partition end;
-        `SKIP` is negative in the second row of a pair."""
-        schema = _schema(source)
+        `SKIP` is negative in the second row of a pair. `moments`: with `$m`, which they carry."""
+        schema = _schema(source, moments=moments)
         pieces, counts = [], []
         for item in arrived:
             batch, count = item.fetched.batch, 0
@@ -107,7 +107,7 @@ class Unpacked:
         self._known.clear()
 
 
-def _schema(source: RepartitionInput) -> pa.Schema:
+def _schema(source: RepartitionInput, *, moments: bool) -> pa.Schema:
     fields = [
         pa.field(name, arrow_type(column.type))
         for name, column in zip(
@@ -121,6 +121,7 @@ def _schema(source: RepartitionInput) -> pa.Schema:
         pa.field(ROWTIME, pa.int64()),
         pa.field(DIFF, pa.int8()),
         pa.field(HEADERS, HEADER_TYPE),
+        *((pa.field(MOMENT, pa.int64()),) if moments else ()),
     ]
     return pa.schema([*fields, *extra])
 

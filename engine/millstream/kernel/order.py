@@ -1,7 +1,9 @@
 """In what order the rows of a run are processed, and which have to wait.
 
-The order of a task's rows is (m, rank, offset), m being the running maximum of event time within
-a source partition: what repeatedly taking the head with the lowest time gives, as a plain sort.
+The order of a task's rows is (m, rank, offset), m being the running maximum, within a source
+partition, of the number under which a record arrived at the log. A log that does not number its
+records has their event times instead: then it is what repeatedly taking the head with the lowest
+time gives, as a plain sort. "Time" below is the one or the other.
 The rank of an input says who is first among equals: tables before streams, then as in the query.
 A partition that may still bring more rows (not at its `end`) holds back all rows of its task that
 come after its last one. Where rows may move to other partitions (`together`), it holds back those
@@ -25,13 +27,14 @@ _ALL = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The rows of one source partition in a run, in offset order. `carried`: m before them.
+    """The rows of one source partition in a run, in offset order. `moment`: arrival number or event
+    time of each; `carried`: m before them.
     `joined[i]`: row i belongs to the same change as row i - 1 (None: no row does). `until`: the
     time up to which all rows have come, be it not the end."""
 
     rank: int
     partition: int
-    rowtime: Ints
+    moment: Ints
     end: bool
     carried: int = NEVER
     joined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
@@ -56,13 +59,13 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
     """Order the rows of all segments, given in any order."""
     if len(segments) == 1 and segments[0].joined is None:
         (only,) = segments
-        rising = np.maximum.accumulate(np.maximum(only.rowtime, only.carried))
+        rising = np.maximum.accumulate(np.maximum(only.moment, only.carried))
         count = len(rising)
         top = int(rising[-1]) if count else only.carried
         frontier = END if only.end else max(top, only.until)
         return Ordered((count,), (top,), (np.arange(count),), rising, frontier)
     running = [
-        np.maximum.accumulate(np.maximum(segment.rowtime, segment.carried)) for segment in segments
+        np.maximum.accumulate(np.maximum(segment.moment, segment.carried)) for segment in segments
     ]
     lasts = [_last(segment, m) for segment, m in zip(segments, running, strict=True)]
     accepted = _accepted(segments, running, lasts, together)

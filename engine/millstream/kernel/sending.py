@@ -49,19 +49,15 @@ def leaving(
     out: pa.Table,
     node: Repartition,
     target: Target,
-    moments: Ints | None = None,
 ) -> Leaving:
-    """What of a run moves, and where to. With `moments` the rows carry them."""
+    """What of a run moves, and where to."""
     destination = _task_of(con, out, node, target)
     if target.apart:
         destination = destination + (out[PART].to_numpy() + 1) * target.tasks
     dropped = [PART, SEQ]
     if node.kind is SourceKind.STREAM and out[DIFF].to_numpy().min() == 1:
         dropped.append(DIFF)
-    rows = out.drop_columns(dropped)
-    if moments is not None:
-        rows = rows.append_column(MOMENT, pa.array(moments))
-    return Leaving(rows, destination, out[SEQ].to_numpy())
+    return Leaving(out.drop_columns(dropped), destination, out[SEQ].to_numpy())
 
 
 def sent(runs: Sequence[Leaving], node: Repartition, topic: str) -> tuple[Appended[pa.Table], ...]:
@@ -111,12 +107,10 @@ def _task_of(
     return destinations(encoded.key, out, target.tasks)
 
 
-def moments(out: pa.Table, known: Ints | None, before: int) -> Ints:
-    """How far event time had come with each row of `out`. `known`: by `$seq`, where that is still
-    the input's; otherwise it is taken to rise with the rows themselves, from `before` on."""
+def rising_times(out: pa.Table, before: int) -> Ints:
+    """How far event time has come with each row of `out`, from `before` on, where it is not known
+    which record caused it."""
     seq = out[SEQ].to_numpy()
-    if known is not None:
-        return np.asarray(known[seq], np.int64)
     order = np.argsort(seq, kind="stable")
     numbers, times = seq[order], out[ROWTIME].to_numpy()[order]
     rising = np.maximum.accumulate(np.maximum(times, before))

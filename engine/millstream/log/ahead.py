@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -13,15 +14,17 @@ AHEAD = 8192
 
 class AheadReader:
     """Fetches more than it is asked for and gives the rest the next time. The log has a record at
-    every offset."""
+    every offset, and tells the ends of several partitions as they are at one moment."""
 
     def __init__(self, log: Log[pa.Table]) -> None:
         self._log = log
         self._direct = DirectReader(log)
         self._kept: dict[TopicPartition, Fetched[pa.Table]] = {}
+        self._ends: Mapping[TopicPartition, int] = {}
 
-    def begin(self, *, together: bool = True) -> None:
-        """Each read is of what is there now."""
+    def begin(self, together: Collection[TopicPartition] = ()) -> None:
+        """See `Reader`: what arrives later is not read before the next call."""
+        self._ends = self._log.end_offsets(together) if len(together) > 1 else {}
 
     def read(
         self,
@@ -40,6 +43,14 @@ class AheadReader:
 
     def _read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         place = (topic, partition)
+        stop = self._ends.get(place)
+        if stop is not None and stop - offset <= max_records:
+            fetched = self._read(place, offset, stop - offset)
+            return replace(fetched, end=fetched.next_offset == stop)
+        return self._read(place, offset, max_records)
+
+    def _read(self, place: TopicPartition, offset: int, max_records: int) -> Fetched[pa.Table]:
+        topic, partition = place
         if max_records >= AHEAD:
             self._kept.pop(place, None)
             return self._log.read(topic, partition, offset, max_records)

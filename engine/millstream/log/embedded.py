@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from millstream.log import tables
 from millstream.log.ahead import AheadReader
+from millstream.log.arrival import Arrivals, after_openings, with_arrivals
 from millstream.log.checks import (
     check_epoch,
     check_new_topic,
@@ -40,7 +41,7 @@ from millstream.log.logfile import LogFile
 from millstream.log.membership import Member, SoleMember
 from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
-from millstream.model.batch import NO_RECORDS
+from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS
 from millstream.model.errors import MillstreamError
 
 CHECKPOINT_BYTES = 64 << 20
@@ -61,6 +62,7 @@ class EmbeddedLog:
             tables.prepare(cursor, path)
             self._contents.load(cursor)
             self._epochs = tables.load_epochs(cursor)
+            self._arrivals = after_openings(tables.load_openings(cursor))
 
     @staticmethod
     def open(
@@ -178,7 +180,7 @@ class EmbeddedLog:
 
     def _read_tables(self, stored: Stored, partition: int, first: int, stop: int) -> pa.Table:
         if stop <= first:
-            return NO_RECORDS
+            return NO_NUMBERED_RECORDS if stored.topic.numbered else NO_RECORDS
         name = stored.topic.name
         try:
             with self._file.cursor() as cursor:
@@ -203,8 +205,9 @@ class EmbeddedLog:
         return self._stored(topic, partition).ends[partition]
 
     def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """See `Log`."""
-        return ends_one_by_one(self, places)
+        """See `Log`; all of them at one moment."""
+        with self._lock:
+            return ends_one_by_one(self, places)
 
     def written_end(self, topic: str, partition: int) -> int:
         """See `Log`; what is written is committed."""
@@ -269,6 +272,7 @@ class EmbeddedLog:
         self._file.settle()
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
+            self._arrivals = after_openings(tables.load_openings(cursor))
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every append, from the appending thread: it must be short (an
@@ -331,14 +335,19 @@ class EmbeddedLog:
             check_epoch(identity, epoch, self._epochs.get(identity, 0))
             for topic, partition in moves:
                 check_partition(topic, partition, self.topic(topic))
-            insertions = self._contents.plan(appended)
+            numbered, following = with_arrivals(appended, self._arrivals.following)
+            insertions = self._contents.plan(numbered)
             if not insertions and not moves:
                 return
             known = self._contents.positions.get(group, {})
             with self._file.change() as cursor:
+                if insertions and not self._arrivals.begun:
+                    tables.count_opening(cursor)
                 for insertion in insertions:
                     tables.insert_records(cursor, insertion)
                 tables.move_positions(cursor, group, moves, known)
+            if insertions:
+                self._arrivals = Arrivals(following, begun=True)
             self._contents.publish(insertions)
             self._contents.move(group, moves)
             if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:

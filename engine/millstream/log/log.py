@@ -37,6 +37,9 @@ class Topic:
     config: Mapping[str, str] = field(default_factory=dict)
     id: str = field(default="", compare=False)
     """Set by the log: tells a topic from a later one of the same name."""
+    numbered: bool = field(default=False, compare=False)
+    """Set by the log: its batches have `NUMBERED_SCHEMA`, so that records of several topics can be
+    taken in the order in which they arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,10 @@ class Reader(Protocol[Batch]):
     """The reading side of one who goes through partitions in their order. What he will ask for
     next may have been fetched already; where he holds records back, he asks for them again."""
 
-    def begin(self, *, together: bool = True) -> None:
-        """What is read from here on is taken together, in the order of time: the end of a
-        partition is reported only if it was still one when all that was read of the others had
-        come. Otherwise each partition is read for itself."""
+    def begin(self, together: Collection[TopicPartition] = ()) -> None:
+        """What is read of these partitions from here on is taken together, in one order: the end
+        of a partition is reported only if it was still one when all that was read of the others
+        had come. Any other partition is read for itself."""
 
     def read(
         self,
@@ -137,7 +140,7 @@ class DirectReader(Generic[Batch]):
 
     log: Log[Batch]
 
-    def begin(self, *, together: bool = True) -> None:
+    def begin(self, together: Collection[TopicPartition] = ()) -> None:
         """Each read is of what is there now."""
 
     def read(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.log.log import Appended, Topic
-from millstream.model.batch import RAW_SCHEMA
+from millstream.model.batch import NUMBERED_SCHEMA, RAW_SCHEMA
 
 SEGMENT_BYTES = 256 << 20
 LARGE_SEGMENT_BYTES = 32 << 20
@@ -56,6 +56,11 @@ class Stored:
     starts: tuple[int, ...]
     ends: tuple[int, ...]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches that are read of the topic."""
+        return NUMBERED_SCHEMA if self.topic.numbered else RAW_SCHEMA
+
     def relation(self, segment: Segment) -> str:
         """The table that holds a segment."""
         return f"log.records_{self.id}_{segment.number}"
@@ -94,7 +99,7 @@ class Insertion:
 
 
 def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> Insertion:
-    """Number the records of all appends to one topic and lay them out as rows."""
+    """Give the records of all appends to one topic their offsets and lay them out as rows."""
     segment = stored.segments[-1]
     headers = any(append.batch["headers"].null_count < append.batch.num_rows for append in appended)
     opened = segment.full() or (headers and not segment.headers)
@@ -103,12 +108,12 @@ def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> In
     ends = list(stored.ends)
     pieces, placed = [], []
     for append in appended:
-        batch = append.batch.select(RAW_SCHEMA.names)
+        batch = append.batch.select(stored.schema.names)
         first, count = ends[append.partition], batch.num_rows
         ends[append.partition] = first + count
         batch = batch.set_column(
             0, RAW_SCHEMA.field(0), pa.array(np.arange(first, first + count, dtype=np.int64))
-        ).cast(RAW_SCHEMA)
+        ).cast(stored.schema)
         part = pa.array(np.full(count, append.partition, dtype=np.int32))
         pieces.append(batch.add_column(0, "part", part))
         placed.append((append.partition, first, batch))

@@ -17,16 +17,18 @@ import pyarrow as pa
 
 from millstream.log.log import Topic, TopicPartition
 from millstream.log.stored import LARGE_SEGMENT_RECORDS, Insertion, Segment, Stored
-from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
+from millstream.model.batch import ARRIVAL
 from millstream.model.errors import CorruptionError, UnavailableError
 
-VERSION = 1
+VERSION = 2
+"""1: records have no arrival numbers. Its topics stay so."""
 _TYPICAL_RECORD_BYTES = 200
 _CREATE = """
 CREATE SCHEMA log;
-CREATE TABLE log.about (version INTEGER, next_topic INTEGER);
+CREATE TABLE log.about (version INTEGER, next_topic INTEGER, openings BIGINT);
 CREATE TABLE log.topics (
-    id INTEGER, name VARCHAR, partitions INTEGER, replicas INTEGER, config MAP(VARCHAR, VARCHAR));
+    id INTEGER, name VARCHAR, partitions INTEGER, replicas INTEGER, config MAP(VARCHAR, VARCHAR),
+    numbered BOOLEAN);
 CREATE TABLE log.segments (topic INTEGER, number INTEGER, first BIGINT[], headers BOOLEAN);
 CREATE TABLE log.starts (topic INTEGER, part INTEGER, first BIGINT);
 CREATE TABLE log.positions (grp VARCHAR, topic VARCHAR, part INTEGER, position BIGINT);
@@ -36,9 +38,16 @@ _CREATE_RECORDS = """
 CREATE TABLE {relation} (
     part INTEGER USING COMPRESSION rle,
     off BIGINT USING COMPRESSION bitpacking, ts BIGINT USING COMPRESSION bitpacking,
-    key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed{headers})
+    key BLOB USING COMPRESSION uncompressed, value BLOB USING COMPRESSION uncompressed{further})
 """
-_HEADERS = ", headers STRUCT(key VARCHAR, value BLOB)[]"
+_UPGRADE = """
+ALTER TABLE log.about ADD COLUMN openings BIGINT DEFAULT 0;
+ALTER TABLE log.topics ADD COLUMN numbered BOOLEAN DEFAULT FALSE;
+UPDATE log.about SET version = 2;
+"""
+_ARRIVAL = ", arrival BIGINT USING COMPRESSION bitpacking"
+_HEADERS_TYPE = "STRUCT(key VARCHAR, value BLOB)[]"
+_HEADERS = f", headers {_HEADERS_TYPE}"
 _FEW_ROWS = 4
 """Up to so many rows go in as parameters: registering an Arrow table costs as much as a commit."""
 
@@ -52,11 +61,16 @@ def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
     if not found:
         cursor.begin()
         cursor.execute(_CREATE)
-        cursor.execute("INSERT INTO log.about VALUES (?, 1)", [VERSION])
+        cursor.execute("INSERT INTO log.about VALUES (?, 1, 0)", [VERSION])
         cursor.commit()
         cursor.execute("CHECKPOINT")
         return
     row = _first(cursor.execute("SELECT version FROM log.about"))
+    if row == (1,):
+        cursor.begin()
+        cursor.execute(_UPGRADE)
+        cursor.commit()
+        return
     if row is None or row[0] != VERSION:
         raise UnavailableError(
             f"The log '{path}' has format {row and row[0]}; this version of Millstream reads "
@@ -72,11 +86,22 @@ def _first(cursor: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
     return rows[0] if rows else None
 
 
+def load_openings(cursor: duckdb.DuckDBPyConnection) -> int:
+    """How often the file was opened and written to."""
+    row = _first(cursor.execute("SELECT openings FROM log.about"))
+    return int(row[0]) if row else 0
+
+
+def count_opening(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Note that the file is written to since it was opened (inside the caller's transaction)."""
+    cursor.execute("UPDATE log.about SET openings = openings + 1")
+
+
 def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
     """All topics, with their bounds derived from the records."""
     loaded = {}
     topics = cursor.execute("SELECT * FROM log.topics ORDER BY name").fetchall()
-    for topic_id, name, partitions, replicas, config in topics:
+    for topic_id, name, partitions, replicas, config, numbered in topics:
         rows = cursor.execute(
             "SELECT number, first, headers FROM log.segments WHERE topic = ? ORDER BY number",
             [topic_id],
@@ -84,7 +109,7 @@ def load_topics(cursor: duckdb.DuckDBPyConnection) -> dict[str, Stored]:
         segments = [Segment(number, tuple(first), headers=has) for number, first, has in rows]
         stored = Stored(
             topic_id,
-            Topic(name, partitions, replicas, dict(config), str(topic_id)),
+            Topic(name, partitions, replicas, dict(config), str(topic_id), numbered),
             tuple(segments),
             starts=_starts(cursor, topic_id, partitions),
             ends=segments[-1].first,
@@ -149,10 +174,10 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
     )
     assert row is not None
     zeros = (0,) * topic.partitions
-    made = replace(topic, id=str(row[0]), replicas=max(1, topic.replicas))
+    made = replace(topic, id=str(row[0]), replicas=max(1, topic.replicas), numbered=True)
     stored = Stored(int(row[0]), made, (Segment(0, zeros),), zeros, zeros)
     cursor.execute(
-        "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]))",
+        "INSERT INTO log.topics VALUES (?, ?, ?, ?, map(?::VARCHAR[], ?::VARCHAR[]), TRUE)",
         [
             stored.id,
             topic.name,
@@ -167,8 +192,8 @@ def insert_topic(cursor: duckdb.DuckDBPyConnection, topic: Topic) -> Stored:
 
 
 def _open_segment(cursor: duckdb.DuckDBPyConnection, stored: Stored, segment: Segment) -> None:
-    headers = _HEADERS if segment.headers else ""
-    cursor.execute(_CREATE_RECORDS.format(relation=stored.relation(segment), headers=headers))
+    further = (_ARRIVAL if stored.topic.numbered else "") + (_HEADERS if segment.headers else "")
+    cursor.execute(_CREATE_RECORDS.format(relation=stored.relation(segment), further=further))
     cursor.execute(
         "INSERT INTO log.segments VALUES (?, ?, ?, ?)",
         [stored.id, segment.number, list(segment.first), segment.headers],
@@ -200,16 +225,17 @@ def insert_records(cursor: duckdb.DuckDBPyConnection, insertion: Insertion) -> N
     if insertion.opened:
         _open_segment(cursor, after, segment)
     rows, relation = insertion.rows, after.relation(segment)
-    headers = ", headers" if "headers" in rows.column_names else ""
-    into = f"INSERT INTO {relation} (part, off, ts, key, value{headers})"
-    if rows.num_rows <= _FEW_ROWS and not headers:
+    further = [name for name in ("headers", ARRIVAL) if name in rows.column_names]
+    columns = ["part", "off", "ts", "key", "value", *further]
+    into = f"INSERT INTO {relation} ({', '.join(columns)})"
+    if rows.num_rows <= _FEW_ROWS and "headers" not in further:
         values = [value for row in zip(*rows.to_pydict().values(), strict=True) for value in row]
-        cursor.execute(f"{into} VALUES {', '.join(['(?, ?, ?, ?, ?)'] * rows.num_rows)}", values)
+        row = f"({', '.join('?' * len(columns))})"
+        cursor.execute(f"{into} VALUES {', '.join([row] * rows.num_rows)}", values)
         return
     cursor.register("millstream_appended", rows)
-    cursor.execute(
-        f'{into} SELECT part, "offset", timestamp, key, value{headers} FROM millstream_appended'
-    )
+    given = ["part", '"offset"', "timestamp", "key", "value", *further]
+    cursor.execute(f"{into} SELECT {', '.join(given)} FROM millstream_appended")
     cursor.unregister("millstream_appended")
 
 
@@ -243,7 +269,7 @@ def move_positions(
 def read_records(
     cursor: duckdb.DuckDBPyConnection, stored: Stored, partition: int, first: int, stop: int
 ) -> pa.Table:
-    """The records of a partition with offsets in [first, stop), as RAW_SCHEMA; see
+    """The records of a partition with offsets in [first, stop), in the schema of the topic; see
     `_read_segment`."""
     segments = stored.segments_between(partition, first, stop)
     bounds = [segment.first[partition] for segment in segments]
@@ -262,23 +288,22 @@ def _read_segment(
     first: int,
     stop: int,
 ) -> pa.Table:
-    """The records of one segment with offsets in [first, stop), as RAW_SCHEMA.
+    """The records of one segment with offsets in [first, stop), in the schema of the topic.
 
     Raises CorruptionError when any of them is missing. Rows of a partition lie in the order of
     their offsets, so there is nothing to sort, and zone maps skip what lies outside the range.
     """
-    headers = ", headers" if segment.headers else ""
+    headers = ", headers" if segment.headers else f", NULL::{_HEADERS_TYPE} AS headers"
+    arrival = f", {ARRIVAL}" if stored.topic.numbered else ""
     rows = cursor.sql(
-        f'SELECT off AS "offset", ts AS timestamp, key, value{headers} '
+        f'SELECT off AS "offset", ts AS timestamp, key, value{headers}{arrival} '
         f"FROM {stored.relation(segment)} "
         f"WHERE part = {partition} AND off >= {first} AND off < {stop}"
     ).to_arrow_table()
-    if not segment.headers:
-        rows = rows.append_column("headers", pa.nulls(rows.num_rows, HEADER_TYPE))
     found = rows["offset"].to_numpy()
     if len(found) != stop - first or not np.array_equal(found, np.arange(first, stop)):
         raise CorruptionError(
             f"Topic '{stored.topic.name}', partition {partition}: the records at offsets {first} "
             f"to {stop - 1} are not all there."
         )
-    return rows.cast(RAW_SCHEMA)
+    return rows.cast(stored.schema)

@@ -19,8 +19,8 @@ DIFF = "$diff"
 is NULL, for a table the deletion of a key that was not there. All rows of a stream are +1 or 0.
 A table update is -1 old, +1 new, with one `$seq`."""
 MOMENT = "$m"
-"""INT64: how far event time had come in the source partition with the record that caused the row;
-in the batches that a bounded run moves to other tasks, whose order it decides."""
+"""INT64: the place of the record that caused the row in the order between partitions: its arrival
+number, or how far event time had come in its partition; see `kernel.order`."""
 HEADERS = "$headers"
 """LIST<STRUCT<key, value>>: headers of the record that caused the row; NULL means none."""
 
@@ -38,6 +38,13 @@ RAW_SCHEMA = pa.schema(
 """One partition's records, ascending by offset. `offset` is ignored when appending."""
 NO_RECORDS = RAW_SCHEMA.empty_table()
 """What most reads of many partitions find; making it takes longer than the read."""
+ARRIVAL = "arrival"
+"""INT64: the record's number in the order in which a log received all of its records. What a query
+writes has the number of the record that caused it."""
+NUMBERED_SCHEMA = RAW_SCHEMA.append(pa.field(ARRIVAL, pa.int64()))
+"""Raw batches of topics whose records are numbered as they arrive (`Topic.numbered`). In a batch to
+append the number may be missing: the log gives the next one."""
+NO_NUMBERED_RECORDS = NUMBERED_SCHEMA.empty_table()
 
 
 def raw_batch(

@@ -75,6 +75,14 @@ PROPERTIES: tuple[Property, ...] = (
         "when they close, as an engine does whose window store has expired them.",
     ),
     Property(
+        "millstream.input.order",
+        "time|arrival",
+        "time",
+        "In which order a query takes the records of several inputs: `time`, of what has come "
+        "those with the lowest event time first; `arrival`, as they came to the log, so that "
+        "results do not depend on when they are read. A log on Kafka has no order of arrival.",
+    ),
+    Property(
         "ksql.functions.collect_list.limit",
         "int",
         "-1",

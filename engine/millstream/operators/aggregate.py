@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
 from millstream.model.schema import SourceKind, WindowKind
 from millstream.model.types import Struct
@@ -158,8 +158,8 @@ def _grouped_text(plan: Plan, part: Part, setting: Setting) -> str:
         f"max(b.{SQ}) AS {SQ}",
         f"1::TINYINT AS {DF}",
     ]
-    if setting.headers:
-        extra.append(f"arg_max_null(b.{identifier(HEADERS)}, b.{SQ}) AS {identifier(HEADERS)}")
+    for name in quoted(setting.carried):
+        extra.append(f"arg_max_null(b.{name}, b.{SQ}) AS {name}")
     if plan.old:
         extra += [
             f"any_value(s.{state}) AS {identifier(f'$old{index}')}"
@@ -177,8 +177,7 @@ def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple
         f"b.{DF}",
         f"greatest(s.{RT}, max(b.{RT}) OVER w) AS {RT}",
     ]
-    if setting.headers:
-        extra.append(f"b.{identifier(HEADERS)}")
+    extra += [f"b.{name}" for name in quoted(setting.carried)]
     if plan.undo:
         extra.append(f'lead(b.{SQ}) OVER w IS NOT DISTINCT FROM b.{SQ} AS "$more"')
     if plan.old:
@@ -236,9 +235,7 @@ def _numbering(plan: Plan, setting: Setting) -> tuple[tuple[str, str], ...]:
 def _with_old(plan: Plan, part: Part, setting: Setting) -> str:
     """Each change preceded by the row it replaces, if there was one; `$change` is its diff."""
     olds = quoted(f"$old{index}" for index in range(len(plan.states)))
-    kept = ", ".join((P, *plan.columns, SQ, DF, RT))
-    if setting.headers:
-        kept += f", {identifier(HEADERS)}"
+    kept = ", ".join((P, *plan.columns, SQ, DF, RT, *quoted(setting.carried)))
     before = part.source
     if not setting.cached:
         window = f"w AS (PARTITION BY {plan.partition} ORDER BY {plan.order})"

@@ -6,14 +6,14 @@ grows with every row a partition has ever seen on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from millstream.model.batch import HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import PART, ROWTIME, SEQ
 
 ARRIVAL, ORIGIN = "$arrival", "$origin"
 LEFT, RIGHT = 0, 1
@@ -122,16 +122,17 @@ def kept(rows: str) -> Step:
     return run
 
 
-def moments(left: str, right: str, line: str) -> Step:
-    """The rows with which stream time rose: the time it came to, arrival, origin and headers."""
+def moments(left: str, right: str, line: str, carried: Sequence[str]) -> Step:
+    """The rows with which stream time rose: the time it came to, arrival, origin and what else is
+    carried of them."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         every = relations[line]
         names = [PART, "$time", ARRIVAL, ORIGIN]
         found = every.select(names)
-        if HEADERS in relations[left].column_names:
-            both = [relations[name][HEADERS].combine_chunks() for name in (left, right)]
-            found = found.append_column(HEADERS, pa.chunked_array(both))
+        for column in carried:
+            both = [relations[name][column].combine_chunks() for name in (left, right)]
+            found = found.append_column(column, pa.chunked_array(both))
         return found.filter(every["$rises"])
 
     return run

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue
+from millstream.model.batch import HEADERS, MOMENT
 from millstream.operators.aggregate import compile_aggregate
 from millstream.operators.filter import compile_filter
 from millstream.operators.flatten import compile_flatten
@@ -50,24 +51,32 @@ _IDENTIFIER = re.compile(r'"(?:[^"]|"")+"')
 
 
 def compile_subtopology(
-    sub: SubTopology, catalogue: Catalogue, *, headers: bool, cached: bool
+    sub: SubTopology, catalogue: Catalogue, *, headers: bool, cached: bool, moments: bool = False
 ) -> Program:
     """The program of a sub-topology, a pure function of its arguments.
 
     `headers`: relations carry the headers of the records. `cached`: aggregates give one change
-    for each key and run instead of one for each row.
+    for each key and run instead of one for each row. `moments`: what goes to the log has the moment
+    of the record that caused it; where `$seq` does not tell which that is, relations carry `$m`.
     """
-    fast = _compile(sub, Setting(catalogue, headers, cached, exact=False))
-    exact = _compile(sub, Setting(catalogue, headers, cached, exact=True))
+    carried = (HEADERS,) if headers else ()
+    setting = Setting(catalogue, carried, cached, exact=False)
+    fast = _compile(sub, setting)
+    if moments and not fast.traced and not isinstance(sub.root, Deliver):
+        setting = replace(setting, carried=(*carried, MOMENT))
+        fast = _compile(sub, setting)
+    guarded = replace(setting, exact=True)
+    exact = _compile(sub, guarded)
     return Program(
-        steps=_steps(fast, Setting(catalogue, headers, cached, exact=False)),
-        exact=_steps(exact, Setting(catalogue, headers, cached, exact=True)),
+        steps=_steps(fast, setting),
+        exact=_steps(exact, guarded),
         tables=fast.tables,
         inputs=tuple(f"in_{index}" for index in range(len(sub.inputs))),
         late=fast.late,
         problems=exact.problems,
         upkeep=fast.upkeep,
         traced=fast.traced,
+        carried=setting.carried,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from millstream.model.batch import HEADERS
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import Primitive
 from millstream.operators.program import Sql, StateTable, Upsert
@@ -78,7 +77,7 @@ def _messages(node: Subscribe, how: Kept, changes: str, setting: Setting) -> str
     return (
         f"(\n  SELECT {columns}, r.{P},\n"
         f"  row_number() OVER (ORDER BY r.{SQ}, a.asked) - 1 AS {SQ}, r.{RT},\n"
-        f"  CASE WHEN {enters} THEN 1 ELSE -1 END::TINYINT AS {DF}{_headers('r', setting)}\n"
+        f"  CASE WHEN {enters} THEN 1 ELSE -1 END::TINYINT AS {DF}{_carried('r', setting)}\n"
         f"  FROM {changes} r, (VALUES (FALSE), (TRUE)) a(asked)\n"
         f"  WHERE a.asked OR (r.{HAD} AND r.{DF} = 1 AND {old} IS NOT NULL "
         f"AND {old} IS DISTINCT FROM {new})\n)"
@@ -91,8 +90,8 @@ def _listed(schema: Schema, text: Callable[[str], str]) -> str:
     return ", ".join(f"{text(name)} AS {physical}" for name, physical in pairs)
 
 
-def _headers(source: str, setting: Setting) -> str:
-    return f", {source}.{identifier(HEADERS)}" if setting.headers else ""
+def _carried(source: str, setting: Setting) -> str:
+    return "".join(f", {source}.{name}" for name in quoted(setting.carried))
 
 
 def compile_answer(node: Answer, left: Part, right: Part, label: str, setting: Setting) -> Part:
@@ -148,7 +147,7 @@ def _to_the_asking(node: Answer, left: Part, of_right: Kept, setting: Setting) -
     return (
         f"SELECT {_listed(node.schema, text)}, b.{mine(HOME.name)} AS {P}, b.{SQ},\n"
         f'  greatest(b.{RT}, CASE WHEN o."$live" THEN o.{RT} END) AS {RT}, b.{DF}'
-        f"{_headers('b', setting)}\n"
+        f"{_carried('b', setting)}\n"
         f"  FROM (SELECT * FROM {left.source} WHERE {mine(ASKED.name)}) b\n"
         f"  ASOF LEFT JOIN (\n  {known(of_right, left.source, key_names(left.schema))}\n  ) o\n"
         f"  ON {same} AND b.{SQ} > o.{SQ}"
@@ -170,7 +169,7 @@ def _to_all_subscribed(node: Answer, of_left: Kept, of_right: Kept, setting: Set
 
     return (
         f"SELECT {_listed(node.schema, text)}, s.{mine(HOME.name)} AS {P}, r.{SQ},\n"
-        f"  greatest(r.{RT}, s.{RT}) AS {RT}, 1::TINYINT AS {DF}{_headers('r', setting)}\n"
+        f"  greatest(r.{RT}, s.{RT}) AS {RT}, 1::TINYINT AS {DF}{_carried('r', setting)}\n"
         f"  FROM (SELECT * FROM {rows} WHERE {HAD} OR {DF} = 1) r JOIN (\n"
         f'  SELECT *, lead({SQ}) OVER (PARTITION BY {partition} ORDER BY {SQ}) AS "$until"\n'
         f"  FROM (\n  {known(of_left, rows, (right_key,))}\n  )\n  ) s\n"
@@ -220,7 +219,7 @@ def compile_settle(node: Settle, given: Part, label: str, setting: Setting, *, o
     source = (
         f"(\n  SELECT {_listed(node.schema, text)}, {P}, {SQ}, {RT},\n"
         f"  CASE WHEN c.change = 1 AND NOT {shown} THEN 0 ELSE c.change END::TINYINT AS {DF}"
-        f"{_headers('b', setting)}\n"
+        f"{_carried('b', setting)}\n"
         f"  FROM {part.source} b, {CHANGES}\n"
         f"  WHERE CASE WHEN c.change = 1 THEN {shown} OR ({_GONE} AND NOT {before})\n"
         f"  ELSE {replaced} END\n)"
@@ -255,7 +254,7 @@ def _newest(node: Settle, given: Part, how: Kept, setting: Setting) -> str:
 
     return (
         f"(\n  SELECT {_listed(how.schema, text)}, b.{P}, b.{SQ}, b.{RT}, 1::TINYINT AS {DF},\n"
-        f"  b.{DF} <> 1 AS {_GONE}{_headers('b', setting)}\n"
+        f"  b.{DF} <> 1 AS {_GONE}{_carried('b', setting)}\n"
         f"  FROM {given.source} b LEFT JOIN {identifier(how.table)} s "
         f"ON {matched(keys, 'b', 's')}\n"
         f"  QUALIFY b.{version} >= greatest(s.{version}, max(b.{version}) OVER (\n"

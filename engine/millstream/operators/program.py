@@ -96,6 +96,9 @@ class Program:
     table `t` and ends in a condition that may be followed by another one: AND …"""
     traced: bool = False
     """Whether `$seq` in `out` is that of the input row which caused the row."""
+    carried: tuple[str, ...] = ()
+    """The columns, besides `$part`, `$seq`, `$rowtime` and `$diff`, that inputs and `out` have of
+    the record that caused a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millstream.model.batch import HEADERS
 from millstream.model.schema import Schema, SourceKind
 from millstream.operators.relation import Part, Setting, names, quoted
 from millstream.operators.sql import identifier
@@ -35,7 +34,7 @@ def _pairs(schema: Schema, label: str, setting: Setting) -> str:
     rows, before = identifier(f"{label}_rows"), old_names(schema)
     columns = quoted(names(schema))
     old = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in columns)
-    tail = f", {identifier(HEADERS)}" if setting.headers else ""
+    tail = "".join(f", {name}" for name in quoted(setting.carried))
     return (
         f"(\n  SELECT {old}, {P}, {SQ}, {RT}, -1::TINYINT AS {DF}{tail}\n"
         f"  FROM {rows} WHERE {HAD}\n  UNION ALL\n"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from millstream.catalog.rules import PSEUDO_COLUMNS
 from millstream.functions.function import Catalogue
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.expressions import ColumnRef, Expression, Literal, column_names
 from millstream.model.physical import physical_names
 from millstream.model.schema import Schema
@@ -29,10 +29,11 @@ PRESENT = f"{identifier(DIFF)} <> 0"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a program is compiled; see `compile_subtopology`. `exact`: with guards."""
+    """How a program is compiled; see `compile_subtopology`. `exact`: with guards. `carried`: what
+    each row has of the record that caused it, as columns."""
 
     catalogue: Catalogue
-    headers: bool
+    carried: tuple[str, ...]
     cached: bool
     exact: bool
 
@@ -73,7 +74,7 @@ def quoted(items: Iterable[str]) -> tuple[str, ...]:
 
 def meta_names(setting: Setting) -> tuple[str, ...]:
     """The bookkeeping columns of every relation, in order."""
-    return (PART, SEQ, ROWTIME, DIFF, *((HEADERS,) if setting.headers else ()))
+    return (PART, SEQ, ROWTIME, DIFF, *setting.carried)
 
 
 def select_text(part: Part, setting: Setting) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.physical import duckdb_type
 from millstream.operators.accumulators import (
     Accumulator,
@@ -44,7 +44,7 @@ class _Sessions:
     states: tuple[str, ...]
     gap: int
     grace: int
-    headers: bool
+    carried: tuple[str, ...]
 
     def name(self, suffix: str) -> str:
         """The quoted name of one of the relations."""
@@ -71,7 +71,7 @@ def compile_sessions(
         states=quoted(name for name, _ in state_columns(items)),
         gap=window.size_ms,
         grace=grace_of(window, final=node.final),
-        headers=setting.headers,
+        carried=quoted(setting.carried),
     )
     part = timed_rows(part, label)
     clock = f"{label}_clock"
@@ -141,8 +141,7 @@ def _states(plan: _Sessions, setting: Setting) -> tuple[Step, ...]:
     left, now, done, seeds = (plan.name(name) for name in ("left", "now", "done", "seeds"))
     kept = [f"b.{name}" for name in (P, *plan.keys, SQ, DF, START, END)]
     kept += [f"b.{identifier(name)}" for name in _OLD]
-    if plan.headers:
-        kept.append(f"b.{identifier(HEADERS)}")
+    kept += [f"b.{name}" for name in plan.carried]
 
     def running(target: str, planned: str, before: str) -> tuple[Sql | Call, ...]:
         rows = f'(SELECT * EXCLUDE ("$group", "$time", "$before") FROM {plan.name("rows")})'
@@ -217,7 +216,7 @@ def _changes_text(plan: _Sessions) -> str:
     """Replaced sessions with the state they had, then the session with the row."""
     done, stored = plan.name("done"), plan.name("stored")
     shared = [*(f"d.{name}" for name in (P, *plan.keys, SQ))]
-    tail = [f"d.{identifier(HEADERS)}"] if plan.headers else []
+    tail = [f"d.{name}" for name in plan.carried]
     selects = []
     for side in (1, 2):
         start, end, chain, seq = (
@@ -307,15 +306,13 @@ def _closed_text(plan: _Sessions) -> str:
         f"  WHERE NOT EXISTS (FROM {last} l WHERE {plan.same('s', 'l')} AND s.{START} = l.{START} "
         f"AND s.{END} = l.{END})"
     )
-    headers = ""
-    if plan.headers:
-        headers = (
-            f",\n  (SELECT arg_min_null(t.{identifier(HEADERS)}, t.{SQ}) "
-            f"FROM {plan.name('timed')} t "
-            f'WHERE t.{P} = x.{P} AND t."$time" > x.{END} + {closing}) AS {identifier(HEADERS)}'
-        )
+    closer = "".join(
+        f",\n  (SELECT arg_min_null(t.{name}, t.{SQ}) FROM {plan.name('timed')} t "
+        f'WHERE t.{P} = x.{P} AND t."$time" > x.{END} + {closing}) AS {name}'
+        for name in plan.carried
+    )
     return (
         f"(\n  SELECT x.*, row_number() OVER (ORDER BY {order}) - 1 AS {SQ}, "
-        f"1::TINYINT AS {DF}{headers}\n  FROM (\n  {every}\n  ) x JOIN {clock} c USING ({P})\n"
+        f"1::TINYINT AS {DF}{closer}\n  FROM (\n  {every}\n  ) x JOIN {clock} c USING ({P})\n"
         f'  WHERE {END} + {closing} < c."time" AND {END} + {closing} >= c."before"\n)'
     )

@@ -84,7 +84,7 @@ def _join(node: StreamStreamJoin, left: Part, right: Part, label: str, setting: 
         Side("left", "l", left, before, after, kind in (JoinKind.LEFT, JoinKind.FULL)),
         Side("right", "r", right, after, before, kind in (JoinKind.RIGHT, JoinKind.FULL)),
         _retention(node.within),
-        setting.headers,
+        setting.carried,
     )
 
 
@@ -112,7 +112,7 @@ def _arriving(join: Join) -> Iterator[Step]:
         yield Call(f"{target}_kept", "kept", arrivals.kept(target), (target,))
     yield Call(f"{clock}_new", "clock", arrivals.clock_after(line), (line,))
     if join.waits:
-        risen = arrivals.moments(left, right, line)
+        risen = arrivals.moments(left, right, line, join.carried)
         yield Call(f"{label}_moments", "moments", risen, (*inputs, line))
 
 

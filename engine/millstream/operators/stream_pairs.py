@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME
+from millstream.model.batch import DIFF, PART, ROWTIME
 from millstream.operators import arrivals
 from millstream.operators.relation import ORIGIN, Part, names, quoted
 from millstream.operators.sql import identifier
@@ -53,7 +53,7 @@ class Join:
     left: Side
     right: Side
     retention: int
-    headers: bool
+    carried: tuple[str, ...]
 
     @property
     def waits(self) -> bool:
@@ -75,8 +75,8 @@ class Join:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The headers column, where there is one."""
-        return (identifier(HEADERS),) if self.headers else ()
+        """The quoted columns that are carried of the row that causes a pair."""
+        return quoted(self.carried)
 
 
 def bucket(join: Join, time: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millstream.model.batch import HEADERS
 from millstream.operators.relation import Part, Setting, names, nested, quoted
 from millstream.operators.sql import identifier
 from millstream.operators.versions import (
@@ -101,8 +100,7 @@ def _met(node: TableTableJoin, own: _Side, other: _Side, setting: Setting, *, ol
     items = [f"{text} AS {name}" for name, text in _columns(node, own, other).items()]
     time = f'greatest(b.{RT}, CASE WHEN o."$live" THEN o.{RT} END)'
     items += [f"b.{P}", f"b.{SQ}", f"{time} AS {RT}", f"c.change AS {DF}"]
-    if setting.headers:
-        items.append(f"b.{identifier(HEADERS)}")
+    items += [f"b.{name}" for name in quoted(setting.carried)]
     return (
         f"SELECT {', '.join(items)}\n"
         f"  FROM (SELECT * FROM {rows} WHERE {HAD} OR {DF} = 1) b\n"

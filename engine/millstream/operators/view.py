@@ -68,7 +68,7 @@ def table_view(sub: SubTopology, catalogue: Catalogue, table: Callable[[str], st
     `table` gives the full SQL name of a state table.
     """
     program = compile_subtopology(sub, catalogue, headers=False, cached=False)
-    setting = Setting(catalogue, headers=False, cached=False, exact=True)
+    setting = Setting(catalogue, carried=(), cached=False, exact=True)
     root = sub.root
     if isinstance(root, Read | Aggregate):
         return None

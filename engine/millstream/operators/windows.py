@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.schema import WindowKind
 from millstream.operators.grouping import Plan
 from millstream.operators.program import Call, Sql, StateTable, Upsert
-from millstream.operators.relation import Part, Setting
+from millstream.operators.relation import Part, Setting, quoted
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import Window
 
@@ -142,7 +142,7 @@ def closed_windows(plan: Plan, part: Part, setting: Setting) -> Part:
     order = ", ".join((P, START, *(name for name in plan.keys if name != START)))
     closed = (
         f"(\n  SELECT x.*, row_number() OVER (ORDER BY {order}) - 1 AS {SQ}, 1::TINYINT AS {DF}"
-        f"{_closing_headers(plan, grace) if setting.headers else ''}\n"
+        f"{_of_the_closing_row(plan, grace, setting)}\n"
         f"  FROM (\n  {every}\n  ) x JOIN {clock} c USING ({P})\n"
         f'  WHERE {END} + {grace} <= c."time" AND {END} + {grace} > c."before"'
         f"{_remembered(plan, window, grace) if window.forgetful else ''}\n)"
@@ -160,10 +160,11 @@ def _remembered(plan: Plan, window: Window, grace: int) -> str:
     return f"\n  AND {START} >= {closing} // {advance} * {advance} - {window.size_ms + grace}"
 
 
-def _closing_headers(plan: Plan, grace: int) -> str:
-    """The headers of the row that closes a window."""
+def _of_the_closing_row(plan: Plan, grace: int, setting: Setting) -> str:
+    """What is carried of the row that closes a window."""
     timed = identifier(f"{plan.label}_timed")
-    return (
-        f",\n  (SELECT arg_min_null(t.{identifier(HEADERS)}, t.{SQ}) FROM {timed} t "
-        f'WHERE t.{P} = x.{P} AND t."$time" >= x.{END} + {grace}) AS {identifier(HEADERS)}'
+    return "".join(
+        f",\n  (SELECT arg_min_null(t.{name}, t.{SQ}) FROM {timed} t "
+        f'WHERE t.{P} = x.{P} AND t."$time" >= x.{END} + {grace}) AS {name}'
+        for name in quoted(setting.carried)
     )

@@ -102,7 +102,7 @@ class Follower(Generic[Batch]):
     def advance(self, log: Log[Batch], reader: Reader[Batch], settings: RuntimeSettings) -> Moved:
         """Make the next records durable in the state."""
         quota = max(1, min(settings.restore_records, settings.restore_bytes // self._record_bytes))
-        reader.begin(together=False)
+        reader.begin()
         try:
             fetched = reader.read(*self.place, self.position, quota)
         except CorruptionError:

@@ -96,7 +96,7 @@ class Stage(Generic[Batch]):
         task = next(waiting, None)
         if task is None or self.spec.changelog is None:
             return None
-        reader.begin(together=False)
+        reader.begin()
         try:
             fetched = reader.read(
                 self.spec.changelog, task.id.partition, task.restored, max_records
@@ -122,8 +122,9 @@ class Stage(Generic[Batch]):
             self.buffer.clear()
         gained = 0
         self.awaiting = False
-        reader.begin()
-        for place in self._places():
+        places = self._places()
+        reader.begin(places)
+        for place in places:
             known = self.buffer.get(place)
             if (known is not None and known.count) or gained > room:
                 continue

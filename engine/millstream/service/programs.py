@@ -11,7 +11,7 @@ from millstream.operators.program import ActiveProgram
 from millstream.operators.show import show_program
 from millstream.plan.nodes import Deliver, Write
 from millstream.service.engine import Engine
-from millstream.service.queries import caching, topology_of
+from millstream.service.queries import caching, takes_by_arrival, topology_of
 from millstream.topology.topology import Topology
 
 
@@ -30,9 +30,13 @@ def first_programs(
 ) -> tuple[ActiveProgram, ...]:
     """The programs that a query with these properties starts with."""
     cached = caching(properties)
+    moments = takes_by_arrival(engine.log, topology, properties)
     return tuple(
         ActiveProgram(
-            compile_subtopology(sub, engine.functions, headers=False, cached=cached), cached=cached
+            compile_subtopology(
+                sub, engine.functions, headers=False, cached=cached, moments=moments
+            ),
+            cached=cached,
         )
         for sub in topology.subtopologies
     )

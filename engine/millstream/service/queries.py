@@ -12,7 +12,7 @@ from millstream.catalog.catalog import Catalog, QueryRecord
 from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
-from millstream.log.log import AS_THE_CLUSTER, Topic, TopicPartition
+from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
@@ -34,6 +34,7 @@ MOST_LANES = 72
 SWITCH_SECONDS = 0.0005
 """How long Python computes in one thread while another one waits: queries need it for moments, but
 often, and would wait 5 ms each time for a function of a user."""
+INPUT_ORDER = "millstream.input.order"
 _FATAL = (
     ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),
     ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
@@ -218,6 +219,7 @@ def kernels(
     """A kernel for each sub-topology, under the settings of the query's session."""
     inner = {item.name: item for item in topology.internal_topics}
     fatal = fatal_problems(properties)
+    by_arrival = takes_by_arrival(engine.log, topology, properties)
     made: list[KernelSpec[pa.Table]] = []
     register_plan(engine, topology)
     with ExitStack() as opened:
@@ -237,6 +239,7 @@ def kernels(
                 cached=cached,
                 delivering=delivering,
                 fatal=fatal,
+                by_arrival=by_arrival,
                 held=held,
             )
             opened.callback(kernel.close)
@@ -246,6 +249,24 @@ def kernels(
             made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs, lanes))
         opened.pop_all()
     return tuple(made)
+
+
+def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping[str, str]) -> bool:
+    """Whether a query takes its records as they arrived. StatementError where it is to, and one of
+    its topics does not number them."""
+    if effective(properties, INPUT_ORDER) != "arrival":
+        return False
+    for sub in topology.subtopologies:
+        for item in sub.inputs:
+            topic = log.topic(item.topic) if isinstance(item, SourceInput) else None
+            if topic is not None and not topic.numbered:
+                raise StatementError(
+                    f"A query over topic {topic.name} cannot take its records in the order in which"
+                    " they arrived: the topic does not number them",
+                    hint=f"SET '{INPUT_ORDER}' = 'time'. Topics on Kafka, and those made by version"
+                    " 0.1, have no numbers of arrival.",
+                )
+    return True
 
 
 def fatal_problems(properties: Mapping[str, str]) -> frozenset[str]:

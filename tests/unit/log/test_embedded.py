@@ -15,7 +15,7 @@ import pytest
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import Appended, Outcome, Topic
 from millstream.log.stored import Segment, Stored, plan_insertion
-from millstream.model.batch import RAW_SCHEMA, raw_batch
+from millstream.model.batch import NUMBERED_SCHEMA, raw_batch
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 from tests.patience import PATIENCE_S
 
@@ -176,7 +176,7 @@ def test_headers(tmp_path: Path, tail_bytes: int) -> None:
     writer.append([Appended("t", 0, records(1), 1)])
     for _ in range(2):
         batch = log.read("t", 0, 0, 9).batch
-        assert batch.schema == RAW_SCHEMA
+        assert batch.schema == NUMBERED_SCHEMA
         assert batch["headers"].to_pylist() == [None, None, *given, None]
         assert batch["key"].to_pylist() == [b"k", b"k", None, b"", b"k", b"k"]
         assert batch["timestamp"].to_pylist() == [0, 0, -5, 0, 1, 0]

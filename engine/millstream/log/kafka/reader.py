@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -77,10 +77,11 @@ class KafkaReader:
         self._failure: MillstreamError | None = None
         self._thread: threading.Thread | None = None
 
-    def begin(self, *, together: bool = True) -> None:
-        """What is read from here on is taken together, or each partition for itself."""
+    def begin(self, together: Collection[Place] = ()) -> None:
+        """What is read from here on is taken together if anything is to be, or each partition for
+        itself."""
         with self._news:
-            self._together = together
+            self._together = bool(together)
             self._horizon.begin(self._feeds)
 
     def read(

@@ -23,7 +23,7 @@ from millstream.plan.sinks import Client
 from millstream.query.extended import sources_in
 from millstream.query.past import is_key, key_items, running, sorting
 from millstream.service.engine import Engine
-from millstream.service.queries import fatal_problems, topology_of
+from millstream.service.queries import fatal_problems, takes_by_arrival, topology_of
 from millstream.service.session import Session
 from millstream_parser import statements as s
 from millstream_parser.history import Range
@@ -90,6 +90,7 @@ def _run(
         widths_of(topology, engine.log),
         cached=planned.node.kind is SourceKind.TABLE,
         fatal=fatal_problems(session.properties),
+        by_arrival=takes_by_arrival(engine.log, topology, session.properties),
         memory_limit=engine.settings.history_memory_limit,
     )
     return run, timed

@@ -18,7 +18,7 @@ from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
 from millstream.service.history.planning import Past
 from millstream.service.history.watch import Watch, Watched
-from millstream.service.queries import caching, fatal_problems
+from millstream.service.queries import caching, fatal_problems, takes_by_arrival
 from millstream.service.session import Session
 from millstream.topology.topology import Topology
 
@@ -61,6 +61,7 @@ def run_of(
         widths,
         cached,
         fatal_problems(properties),
+        by_arrival=takes_by_arrival(engine.log, topology, properties),
         changes=True,
         memory_limit=engine.settings.history_memory_limit,
     )

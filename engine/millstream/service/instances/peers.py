@@ -198,7 +198,7 @@ class Peers:
         return ((n, s) for n, s in self._sightings.items() if n != self.incarnation)
 
     def _unread(self) -> Iterator[dict[str, Any]]:
-        self._reader.begin()
+        self._reader.begin([(self._topic, 0)])
         while True:
             fetched = self._reader.read(self._topic, 0, self._offset, READ_MAX)
             yield from fetched.batch.select(["offset", "key", "value"]).to_pylist()
