@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -35,22 +34,18 @@ class AheadReader:
         before: int | None = None,
     ) -> Fetched[pa.Table]:
         """See `Reader`."""
-        if before is None:
+        bounds = [at for at in (before, self._ends.get((topic, partition))) if at is not None]
+        if not bounds:
             return self._read(topic, partition, offset, max_records)
         return read_before(
-            lambda count: self._read(topic, partition, offset, count), offset, max_records, before
+            lambda count: self._read(topic, partition, offset, count),
+            offset,
+            max_records,
+            min(bounds),
         )
 
     def _read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
         place = (topic, partition)
-        stop = self._ends.get(place)
-        if stop is not None and stop - offset <= max_records:
-            fetched = self._read(place, offset, stop - offset)
-            return replace(fetched, end=fetched.next_offset == stop)
-        return self._read(place, offset, max_records)
-
-    def _read(self, place: TopicPartition, offset: int, max_records: int) -> Fetched[pa.Table]:
-        topic, partition = place
         if max_records >= AHEAD:
             self._kept.pop(place, None)
             return self._log.read(topic, partition, offset, max_records)
