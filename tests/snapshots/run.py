@@ -8,13 +8,14 @@ queries among n instances there, which are asked in turn.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from pathlib import Path
 import millstream
 from millstream import Database
 from millstream.model.errors import UnavailableError
-from tests.snapshots.workload import INVARIANTS, SCRIPT, load
+from tests.snapshots.workload import FEW, INVARIANTS, SCRIPT, Invariant, load
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 SHOWN = 10
@@ -36,6 +37,7 @@ class Findings:
     refused: Counter[str] = field(default_factory=Counter)
     seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
     slowest_ms: float = 0.0
+    reads: int = 0
 
 
 @contextmanager
@@ -62,11 +64,21 @@ def databases(kind: str, instances: int, guarantee: str) -> Iterator[list[Databa
         ]
 
 
-def read(databases: list[Database], reads: int, findings: Findings) -> None:
+def read(
+    databases: list[Database],
+    reads: int,
+    findings: Findings,
+    seconds: float = math.inf,
+    invariants: Sequence[Invariant] = INVARIANTS,
+) -> None:
     """Ask the instances in turn, one invariant after the other."""
+    until = time.monotonic() + seconds
     for number in range(reads):
-        invariant = INVARIANTS[number % len(INVARIANTS)]
-        database = databases[number // len(INVARIANTS) % len(databases)]
+        if time.monotonic() > until:
+            return
+        findings.reads += 1
+        invariant = invariants[number % len(invariants)]
+        database = databases[number // len(invariants) % len(databases)]
         began = time.monotonic()
         try:
             ((left, right),) = database.execute(invariant.text)
@@ -89,20 +101,22 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=1, help="on Kafka")
     parser.add_argument("--guarantee", default="at_least_once")
     parser.add_argument("--pause", type=float, default=0.02, help="of each writer, in seconds")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="at most")
+    parser.add_argument("--few", action="store_true", help="five queries instead of fifteen")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    findings = Findings()
+    findings, invariants = Findings(), INVARIANTS[:3] if options.few else INVARIANTS
     with databases(options.log, options.instances, options.guarantee) as found:
-        found[0].execute(SCRIPT)
+        found[0].execute(FEW if options.few else SCRIPT)
         found[0].wait()
         began = time.monotonic()
         with load(found[0].engine.log, options.seed, options.pause) as written:
-            read(found, options.reads, findings)
+            read(found, options.reads, findings, options.seconds, invariants)
             count = written()
         seconds = time.monotonic() - began
-    answered = options.reads - findings.refused.total()
+    answered = findings.reads - findings.refused.total()
     print(
-        f"{answered} of {options.reads} reads answered in {seconds:.0f} s, the slowest took"
+        f"{answered} of {findings.reads} reads answered in {seconds:.0f} s, the slowest took"
         f" {findings.slowest_ms:.0f} ms; {count} records written meanwhile"
     )
     for name, values in findings.seen.items():

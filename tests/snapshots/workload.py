@@ -46,6 +46,8 @@ CREATE TABLE towns AS SELECT town, SUM(amount) AS amount FROM placed GROUP BY to
 CREATE TABLE debited AS SELECT id, COUNT(*) AS n FROM debits GROUP BY id EMIT CHANGES;
 CREATE TABLE credited AS SELECT id, COUNT(*) AS n FROM credits GROUP BY id EMIT CHANGES;
 """
+FEW = SCRIPT[: SCRIPT.index("CREATE TABLE levels")]
+"""The tables of the first three invariants alone."""
 TABLES = ("PAID", "RECEIVED", "LARGE", "SMALL", "PAYERS", "LEVELS", "HOURLY", "TOWNS")
 Number = int | Decimal
 

@@ -29,22 +29,37 @@ Positions = Mapping[TopicPartition, int]
 
 
 @contextmanager
-def aligned(engine: Engine, query_ids: Collection[str], until: float) -> Iterator[Positions]:
+def aligned(engine: Engine, query_ids: Collection[str]) -> Iterator[Positions]:
     """Within, what these queries have made shows one moment: the offsets of their sources that
     this gives. They stand still meanwhile, so do not stay.
 
-    UnavailableError (E-NOT-READY) where that cannot be had before HOLD_S or `until` (monotonic
-    clock) are over, StatementError (E-SNAPSHOT) where a query stands still somewhere else.
+    UnavailableError (E-NOT-READY) where that cannot be had before HOLD_S are over, StatementError
+    (E-SNAPSHOT) where a query stands still somewhere else.
     """
     lineage = engine.instance.lineage(query_ids)
     _check_near(engine, lineage)
-    until = min(until, time.monotonic() + HOLD_S)
+    until = time.monotonic() + HOLD_S
     with _held(engine, lineage, until):
         ends = ends_at_one_moment(engine, _places(engine, lineage), until)
         cut = _where_they_stand_still(engine, lineage, ends)
         for query in lineage.queries:
             bring(engine, query, {**cut, **_written(engine, query, lineage)}, until)
         yield cut
+
+
+def whole_here(engine: Engine, query_ids: Collection[str]) -> bool:
+    """Whether this instance has all tasks of all queries that feed what these keep."""
+    if engine.routing is None:
+        return True
+    for query in engine.instance.lineage(query_ids).queries:
+        reached = engine.instance.reached(query.query_id)
+        for topic in engine.topics.get(query.query_id, ()):
+            places = {(topic.name, part) for part in range(topic.partitions)}
+            if topic.name in query.inputs and (
+                reached is None or places - reached.positions.keys()
+            ):
+                return False
+    return True
 
 
 @contextmanager

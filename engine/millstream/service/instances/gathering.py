@@ -23,7 +23,7 @@ from millstream.query.conditions import Condition, condition_sql, pinned
 from millstream.service.bounded import collected
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.instances.alignment import aligned
+from millstream.service.instances.alignment import aligned, whole_here
 from millstream.service.instances.asking import ACTIVE_ONLY, NOT_READY, Ask, not_ready
 from millstream.service.instances.placing import partitions_of_keys
 from millstream.service.instances.routing import Routing
@@ -111,7 +111,7 @@ class Gathering:
         until = time.monotonic() + self._ready_ms / 1000
         while True:
             try:
-                self._take_snapshot(tables, until)
+                self._take_snapshot(tables)
                 table = collected(self.cursor, text(), self._bounds)
                 self._check()
             except UnavailableError as error:
@@ -123,13 +123,13 @@ class Gathering:
             finally:
                 self._forget()
 
-    def _take_snapshot(self, tables: Collection[Source], until: float) -> None:
+    def _take_snapshot(self, tables: Collection[Source]) -> None:
         """From here on the cursor sees the state as it is when all that feeds these tables has been
         read up to the same offsets."""
         query_ids = {kept(source, self.engine).query_id for source in tables}
-        if len(query_ids) < 2:
+        if len(query_ids) < 2 or not whole_here(self.engine, query_ids):
             return
-        with aligned(self.engine, query_ids, until):
+        with aligned(self.engine, query_ids):
             self.engine.store.take_snapshot(self.cursor)
             self._fixed = True
 
