@@ -112,8 +112,9 @@ takeover: $(STAMP)  ## Seconds until a killed instance's rows answer again, on a
 kafka: $(STAMP)  ## The log, the demo and conformance cases on a broker of its own: CASES=dir [SEQUENCES=n] [SAMPLE=n]
 	@$(BIN)/python -m tests.kafka.run --cases '$(CASES)' --sequences $(SEQUENCES) --sample $(SAMPLE)
 
-fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAPI document: REQUESTS=n [SEED=n]
+fuzz-http: $(STAMP) clients  ## Requests that schemathesis makes from the OpenAPI document, then attacks over HTTP/1.1 and HTTP/2: REQUESTS=n [SEED=n]
 	@$(BIN)/python -m tests.fuzz.run --requests $(REQUESTS) --seed $(SEED)
+	@$(BIN)/python -m tests.fuzz.attacks
 
 sim: $(STAMP)  ## Seeded simulation of the runtime: SEEDS=n
 	@$(BIN)/python -m tests.simulation.run --seeds $(SEEDS)

@@ -69,3 +69,30 @@ def test_a_head_without_end_is_cut_off(door: Door, before: bytes) -> None:
             while client.recv(65_536):
                 pass
             raise ConnectionResetError
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000, 400_000, 1_000_000])
+def test_a_body_is_no_head_however_large(door: Door, size: int) -> None:
+    body = b'{"ksql": "SHOW STREAMS;' + b" " * size + b'"}'
+    head = b"POST /ksql HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with connected(door) as client:
+        for _ in range(3):
+            client.sendall(head + body)
+            assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_headers_behind_a_body_are_bounded_and_not_taken(door: Door) -> None:
+    begun = b"POST /ksql HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+    body = b'{"ksql": "SHOW STREAMS;"}'
+    whole = b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+    with connected(door) as client:
+        client.sendall(begun + whole + b"host: evil.example\r\nx: y\r\n\r\n")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK")
+    with connected(door) as client:
+        client.sendall(begun + whole)
+        with pytest.raises(ConnectionError):
+            for _ in range(1_000):
+                client.sendall(b"x: " + b"y" * 1_000 + b"\r\n")
+            while client.recv(65_536):
+                pass
+            raise ConnectionResetError

@@ -13,6 +13,7 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.settings
+import hpack
 import httpx
 import pytest
 
@@ -193,10 +194,23 @@ def test_connections_that_ask_again_and_again_stay(hurried: Served) -> None:
 MADE = "CREATE STREAM s (id INT KEY, v STRING) WITH (kafka_topic='s', format='JSON', partitions=1);"
 
 
-@pytest.mark.parametrize("silent", [b"", GET, PREFACE, GET + b"\r\n"])
+HALF = b"POST /ksql HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n"
+HEAD_ALONE = hpack.Encoder().encode(
+    [(":method", "POST"), (":scheme", "http"), (":authority", "localhost"), (":path", "/ksql")]
+)
+HALF_HTTP2 = len(HEAD_ALONE).to_bytes(3, "big") + b"\x01\x04\x00\x00\x00\x01" + HEAD_ALONE
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        *(b"", GET, PREFACE, GET + b"\r\n", HALF + b"\r\n", HALF + UPGRADE + b"x\r\n\r\n"),
+        PREFACE + b"\x00\x00\x00\x04" + b"\0" * 5 + HALF_HTTP2,
+    ],
+)
 def test_silent_sockets_keep_nobody_out(engine: Engine, silent: bytes) -> None:
     slow = Transport(ConnectionLimits(total=20, per_address=10))
-    with serving(engine, slow) as door, ExitStack() as stack:
+    with served(engine, transport=slow) as door, ExitStack() as stack:
         first = stack.enter_context(connected(door))
         first.sendall(silent)
         for _ in range(30):

@@ -76,6 +76,20 @@ def test_headers_in_pieces_are_bounded(step: int) -> None:
     assert metered(begun + large, step).excess == "bytes of headers"
 
 
+def test_windows_may_be_opened_for_what_is_sent() -> None:
+    now = [0.0]
+    meter = FrameMeter(HEADERS_MAX, lambda: now[0])
+    meter.feed(PREFACE)
+    for _ in range(3 * Kind.WINDOW.burst):
+        meter.sent(1_024)
+        meter.feed(frame(WINDOW, 0, b"\0\0\4\0") * 2)
+    assert meter.excess == ""
+    for _ in range(3 * Kind.WINDOW.burst):
+        meter.sent(1)
+        meter.feed(frame(WINDOW, 0, b"\0\0\0\1"))
+    assert meter.excess == Kind.WINDOW.title
+
+
 def test_bodies_are_not_frames_too_many() -> None:
     assert metered(PREFACE + frame(DATA, 1, b"x" * 100) * 100_000).excess == ""
     assert not metered(PREFACE[:-1]).greeted
@@ -129,7 +143,7 @@ class Client:
 
 def test_rapid_resets_end_the_connection(door: Door) -> None:
     client = Client(door)
-    for number in range(Kind.RESET.burst + 50):
+    for number in range(3 * Kind.RESET.burst):
         stream = 2 * number + 1
         client.h2.send_headers(stream, client.names("/ksql", "POST"))
         client.h2.reset_stream(stream)
@@ -144,7 +158,7 @@ def test_resets_that_the_server_is_made_to_send_count_too(door: Door) -> None:
     client.send()
     encoder = hpack.Encoder()
     sent = b""
-    for number in range(Kind.RESET.burst + 50):
+    for number in range(3 * Kind.RESET.burst):
         stream = 2 * number + 1
         head = encoder.encode(client.names())
         sent += frame(HEADERS, stream, head, flags=5) + frame(DATA, stream, b"x", flags=0)
@@ -163,7 +177,7 @@ def test_floods_end_the_connection(door: Door, sent: bytes, kind: Kind) -> None:
     client.h2.send_headers(1, client.names("/query-stream", "POST"))
     if sent[3] == WINDOW:
         sent = frame(WINDOW, 0, b"\0\0\0\1")
-    client.send(sent * (kind.burst + 1_000))
+    client.send(sent * (3 * kind.burst))
     with client.socket:
         for _ in client.events():
             pass

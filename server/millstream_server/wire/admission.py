@@ -15,7 +15,7 @@ class Admitted(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request of it is being answered."""
+        """Whether no request that has come whole is being answered on it."""
 
     def close(self) -> None:
         """End it."""

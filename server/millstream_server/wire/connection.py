@@ -67,9 +67,8 @@ class Connection(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """See `Admitted`."""
-        if self._plain is not None:
-            return self._plain.idle
-        return self.answering is None or self.answering.idle
+        answers = self._plain or self.answering
+        return answers is None or not answers.working
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol."""

@@ -30,6 +30,8 @@ PEER = "millstream.peer"
 AUTHENTICATED = "millstream.authenticated"
 """Where a scope has the function to call when a request of the connection was authenticated."""
 CHECKS_PER_DEADLINE = 8
+CHECKED_AT_ONCE = 20
+"""Connections, before others have their turn: each may have to be closed."""
 WEBSOCKET_BYTES_MAX = 64 << 10
 """Of a message from a client; none is expected."""
 _BUSY = "Too many requests at a time on this connection."
@@ -161,8 +163,10 @@ class Connections:
         loop = asyncio.get_running_loop()
         while True:
             self._date()
-            for connection in self._admission.connections():
+            for number, connection in enumerate(self._admission.connections()):
                 cast(Connection, connection).check(loop.time())
+                if number % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
+                    await asyncio.sleep(0)
             await asyncio.sleep(self.transport.check_seconds)
 
     def _date(self) -> None:

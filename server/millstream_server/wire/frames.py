@@ -14,11 +14,11 @@ _END_STREAM, _END_HEADERS = 1, 4
 
 class Kind(Enum):
     """Frames that cost the server more than the client. `burst` of them may come at once, and
-    `per_second` on."""
+    `per_second` on; of window updates two more for each KiB of answers."""
 
     RESET = ("stream resets", 100, 33.0)
     CONTROL = ("pings, settings, priorities and empty frames", 200, 33.0)
-    WINDOW = ("window updates", 10_000, 5_000.0)
+    WINDOW = ("window updates", 2_000, 100.0)
 
     def __init__(self, title: str, burst: int, per_second: float) -> None:
         self.title = title
@@ -66,7 +66,7 @@ class FrameMeter:
                 self._skip = int.from_bytes(head[:3], "big")
                 self._frame(head[3], head[4], self._skip)
 
-    def count(self, kind: Kind, times: int = 1) -> None:
+    def count(self, kind: Kind, times: float = 1) -> None:
         """Count frames that are not in the bytes, as resets that the client has provoked."""
         now = self.clock()
         tokens, then = self._tokens.get(kind, (float(kind.burst), now))
@@ -74,6 +74,11 @@ class FrameMeter:
         self._tokens[kind] = tokens, now
         if tokens < 0:
             self.excess = kind.title
+
+    def sent(self, size: int) -> None:
+        """So many bytes of answers were sent, for which the client may open its windows again. A
+        client that opens them byte by byte gains next to nothing."""
+        self.count(Kind.WINDOW, -2 * size / 1024)
 
     def _frame(self, kind: int, flags: int, size: int) -> None:
         match kind:

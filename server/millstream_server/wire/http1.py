@@ -37,14 +37,18 @@ class PlainHttp1(HttpToolsProtocol):
         """How many requests have come."""
 
     @property
-    def idle(self) -> bool:
-        """Whether no request is being answered."""
+    def working(self) -> bool:
+        """Whether a request that has come whole is being answered."""
+        return not self._idle and not self.cycle.more_body
+
+    @property
+    def _idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
     @property
     def incomplete(self) -> bool:
         """Whether a part of a head, or of a body that is not read, has come or must come."""
-        return self.idle and (self.cycle is None or self._in_head or self.cycle.more_body)
+        return self._idle and (self.cycle is None or self._in_head or self.cycle.more_body)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""

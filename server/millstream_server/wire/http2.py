@@ -8,7 +8,7 @@ import time
 
 import h2.exceptions
 from h2.errors import ErrorCodes
-from h2.events import DataReceived, PriorityUpdated, RequestReceived, StreamReset
+from h2.events import DataReceived, PriorityUpdated, RequestReceived, StreamEnded, StreamReset
 from h2.events import Event as H2Event
 from hypercorn.events import Closed, RawData
 from hypercorn.events import Event as WireEvent
@@ -34,8 +34,14 @@ class LiveHttp2(H2Protocol):
         super().__init__(*given)
         self._meter = FrameMeter(self.config.h2_max_header_list_size, time.monotonic)
         self._progress: dict[int, Progress] = {}
+        self._working: set[int] = set()
         # Hypercorn only tells the client; what is larger once unpacked is refused here.
         self.connection.decoder.max_header_list_size = self.config.h2_max_header_list_size
+
+    @property
+    def working(self) -> bool:
+        """Whether a request that has come whole, or is answered as it comes, is being answered."""
+        return not self._working.isdisjoint(self.streams)
 
     @property
     def requests(self) -> int:
@@ -83,8 +89,10 @@ class LiveHttp2(H2Protocol):
                 # The rest of a request that was answered before it had come.
                 length = event.flow_controlled_length
                 self.connection.acknowledge_received_data(length, event.stream_id)
-            else:
-                await super()._handle_events([event])
+                continue
+            if isinstance(event, StreamEnded):
+                self._working.add(event.stream_id)
+            await super()._handle_events([event])
 
     async def _priority_updated(self, event: PriorityUpdated) -> None:
         """Priorities are deprecated; those of streams that never come would fill the tree."""
@@ -104,6 +112,7 @@ class LiveHttp2(H2Protocol):
             progress = self._progress.setdefault(stream_id, Progress())
             if progress.stalled_for(len(waiting.buffer), now) >= stall_seconds:
                 self.task_group.spawn(self._give_up, stream_id)
+        self._working.intersection_update(self.streams)
         for stream_id in self._progress.keys() - self.stream_buffers.keys():
             del self._progress[stream_id]
 
@@ -117,12 +126,15 @@ class LiveHttp2(H2Protocol):
 
     async def stream_send(self, event: Event) -> None:
         """Send a part of an answer."""
+        if isinstance(event, Response):
+            self._working.add(event.stream_id)
         if isinstance(event, Response) and _LIVE in event.headers:
             self.stream_buffers[event.stream_id] = Lines(self.context.event_class)
         await super().stream_send(event)
 
     async def _send_data(self, stream_id: int) -> None:
         waiting = self.stream_buffers.get(stream_id)
+        before = self.connection.outbound_flow_control_window
         if isinstance(waiting, Lines):
             # The last line goes the usual way, and takes those before it along.
             with contextlib.suppress(h2.exceptions.ProtocolError):
@@ -130,6 +142,7 @@ class LiveHttp2(H2Protocol):
                 for line in waiting.before_last(min(room, BYTES_AT_ONCE)):
                     self.connection.send_data(stream_id, line)
         await super()._send_data(stream_id)
+        self._meter.sent(max(0, before - self.connection.outbound_flow_control_window))
 
 
 class Lines(StreamBuffer):

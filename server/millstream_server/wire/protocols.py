@@ -35,9 +35,9 @@ class WholeHttp1(H11Protocol):
         await super()._send_h11_event(event)
 
     @property
-    def idle(self) -> bool:
-        """Whether no request is being answered."""
-        return self.stream is None
+    def working(self) -> bool:
+        """Whether a request that has come whole is being answered."""
+        return self.stream is not None and self.connection.their_state is not h11.SEND_BODY
 
     @property
     def requests(self) -> int:
@@ -47,7 +47,7 @@ class WholeHttp1(H11Protocol):
     @property
     def incomplete(self) -> bool:
         """Whether a part of a head has come."""
-        return self.idle and bool(self.connection.trailing_data[0])
+        return self.stream is None and bool(self.connection.trailing_data[0])
 
     async def _create_stream(self, request: h11.Request) -> None:
         await super()._create_stream(
@@ -103,9 +103,9 @@ class Answering(TCPServer):
     """None before it begins."""
 
     @property
-    def idle(self) -> bool:
-        """Whether no request is being answered."""
-        return self.spoken is None or self.spoken.now.idle
+    def working(self) -> bool:
+        """Whether a request that has come whole is being answered."""
+        return self.spoken is not None and self.spoken.now.working
 
     @property
     def incomplete(self) -> bool:
