@@ -48,8 +48,11 @@ class Streamed(Response):
         headers: Mapping[str, str] | None = None,
         *,
         reading: bool = False,
+        keeps: object = None,
     ) -> None:
+        """`keeps`: what lives until the client has taken the last piece."""
         super().__init__(None, 200, headers, media_type)
+        self._keeps = keeps
         del self.headers["content-length"]
         self._pieces = pieces
         self._reading = reading

@@ -130,7 +130,8 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
     headers = LIVE if kind == DELIMITED and answer.query_id is not None else None
     if isinstance(answer.result, History):
         headers = {QUERY_HEADER: server.reading[answer.result]}
-    return Streamed(queries.pieces(server, answer, framing), framing.media_type, headers)
+    pieces = queries.pieces(server, answer, framing)
+    return Streamed(pieces, framing.media_type, headers, keeps=answer)
 
 
 async def started(server: Server, wanted: Asked, principal: Principal) -> queries.Answer:

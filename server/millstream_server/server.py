@@ -33,6 +33,7 @@ from millstream_server.failures import (
 from millstream_server.guarding.guard import Guard, OpenDoor
 from millstream_server.guarding.principal import Principal
 from millstream_server.requests import Asked
+from millstream_server.rows.held import HeldRows
 from millstream_server.rows.lookups import Lookups
 
 P = ParamSpec("P")
@@ -78,6 +79,8 @@ class ServerSettings:
     push_queries_max: int = 1_000
     pull_queries_max: int = 1_000
     statements_max: int = 500
+    answers_bytes_max: int = 256 << 20
+    """Rows of all pull queries together that clients have not read."""
     body_bytes_max: int = 10 << 20
     body_seconds: float = 10.0
     headers_max: int = 100
@@ -101,6 +104,7 @@ class Server:
         self.reading: WeakKeyDictionary[History, str] = WeakKeyDictionary()
         """Those whose rows go to their clients as they are read, and the name that the client was
         told, who alone knows it."""
+        self.held = HeldRows(self.settings.answers_bytes_max)
         self.owners: dict[str, str] = {}
         """Who has begun the push queries that run."""
         self._outcomes = Outcomes(engine)

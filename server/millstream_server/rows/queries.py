@@ -106,6 +106,8 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
         return Answer(piece, result, result.schema, pull=False, limit=result.limit)
     if not isinstance(result, Rows | History):
         raise RefusedError(BAD_STATEMENT, "The statement gives no rows", piece.text)
+    if isinstance(result, Rows):
+        server.held.hold(result.table)
     limit = getattr(getattr(statement, "query", None), "limit", None)
     shape = result.table if isinstance(result, Rows) else result.empty
     schema = result.schema or schema_of(shape)

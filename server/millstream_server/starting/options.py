@@ -105,6 +105,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("millstream.result.max.rows", _C, "1000000", "Rows of an answer.", 1e9),
     Option("millstream.result.max.bytes", _B, "64MiB", "Bytes of an answer.", 16 << 30),
+    Option("millstream.answers.max.bytes", _B, "256MiB", "Unread bytes of all answers.", 1 << 44),
     Option("millstream.request.deadline.seconds", _S, "30", "What a request may take.", 3600),
     Option("millstream.body.max.bytes", _B, "1MiB", "Bytes of a request.", 64 << 20),
     Option("millstream.headers.deadline.seconds", _S, "10", "Until the headers have come.", 3600),

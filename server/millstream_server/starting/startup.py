@@ -202,6 +202,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
         pull_queries_max=pulls_at_a_time(config),
         statements_max=config.count("millstream.statements.max"),
         body_bytes_max=config.count("millstream.body.max.bytes"),
+        answers_bytes_max=config.count("millstream.answers.max.bytes"),
         headers_max=config.count("millstream.headers.max.count"),
         body_seconds=config.seconds("millstream.body.deadline.seconds"),
         websocket_seconds=config.count("ksql.websocket.connection.max.timeout.ms") / 1000,
