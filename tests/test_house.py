@@ -147,6 +147,24 @@ def test_names_and_sizes(room: str, path: Path) -> None:
             assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
 
 
+SQL_ROOMS = {"operators", "kernel", "query", "history"}
+EDITS = {"subn", "expandtabs", "translate", "indent", "dedent"}
+DECODES = {"operators/sql.py": 1, "query/keyed.py": 1, "operators/accumulators.py": 1}
+"""Files that halve the quotes of one name or literal, or fill a template once, and how often."""
+
+
+@pytest.mark.parametrize("path", [p for room, p in MODULES if room in SQL_ROOMS])
+def test_text_of_programs_is_joined_and_never_edited(path: Path) -> None:
+    """Text of a program holds the literals of users: to replace or indent in it changes them."""
+    found = 0
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            assert node.func.attr not in EDITS, f"line {node.lineno} edits text"
+            found += node.func.attr in ("replace", "sub") and len(node.args) > 1
+        assert not (isinstance(node, ast.Import) and node.names[0].name == "textwrap")
+    assert found <= DECODES.get("/".join(path.parts[-2:]), 0), "replaces within a text"
+
+
 def test_every_room_is_known() -> None:
     rooms = {room for room, _ in MODULES}
     assert rooms <= set(MAY_SEE) | set(ABOVE) | {"millstream"}, rooms

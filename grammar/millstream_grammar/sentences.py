@@ -23,8 +23,21 @@ from .grammar import (
 from .keywords import HARD, SOFT
 
 _PLAIN = ("a", "b2", "orders", "Customer", "_x", "PRICE", "t@1", "é", "SELECT", "two words", "1st")
-_ODD = ("a`b", 'say "x"', "it's", "", "lower", "a.b", "--", "/*", "${v}")
-_TEXTS = ("", "x", "it's", "a -- b", "two\nlines", "/* no */", "ü", "${v}", '"', "`", ";", "100%")
+_ODD = ("a`b", 'say "x"', "it's", "", "lower", "a.b", "--", "/*", "${v}", "a\n   b", "😀", "$$")
+_TEXTS = (
+    *("", "x", "it's", "a -- b", "two\nlines", "/* no */", "ü", "${v}", '"', "`", ";", "100%"),
+    *(
+        "one\n   two\n\n  three",
+        "\r\n  x",
+        "'\n  '",
+        "*/\n  -- '",
+        "$$",
+        "$1 ? :x",
+        "\\n\\",
+        "nul\0",
+    ),
+    *("😀\n  👩‍👧", "\\ud800", "\u2028  x", "\t\ty", "{0}", "%s", "  two spaces  ", '"in_0"'),
+)
 _FUNCTIONS = ("count", "SUM", "Concat", "REPLACE", "date", "my_fn", "STRING", "IF", "`odd-fn`")
 _UNSIGNED = ("0", "1", "42", "007", "2147483648", "9223372036854775807")
 

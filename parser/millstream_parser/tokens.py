@@ -88,6 +88,8 @@ SCAN = re.compile(
       | \|\| | [<>!:]= | <> | [-=]> | [^\s]""",
     re.VERBOSE | re.DOTALL,
 )
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""A code point that no UTF-8 has: neither the log nor DuckDB can store it."""
 _GAP = re.compile(r"(?:\s+|--[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
 _PARAMETER = re.compile(r"\?|\$[0-9]{1,9}(?![\w@$])|:[A-Za-z_][A-Za-z0-9_]*(?![@$])")
@@ -150,13 +152,24 @@ def tokenize(text: str, lines: Lines) -> list[Token]:
 
 
 def _check_size(text: str, lines: Lines) -> None:
-    """Refuse what is too large before any slow work, and find strings that never end."""
+    """Refuse what is too large or no Unicode before any slow work, and find strings that never
+    end."""
     if len(text) > MAX_CHARACTERS or len(text.encode(errors="replace")) > MAX_CHARACTERS:
         raise lines.failure(
             f"The script is too long: the limit is {MAX_CHARACTERS} bytes",
             0,
             1,
             "Send the statements in several requests.",
+        )
+    lone = LONE_SURROGATE.search(text)
+    if lone is not None:
+        # The line that the error shows must itself be text that can be sent and printed.
+        readable = Lines.of(LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
+        raise readable.failure(
+            f"Syntax Error: {lone.group()!r} is half a character (a lone surrogate)",
+            lone.start(),
+            lone.end(),
+            "Send the text as valid UTF-8; both halves together make one character.",
         )
     count = 0
     for found in SCAN.finditer(text):
@@ -201,6 +214,9 @@ def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple
             return Token(Kind.STRING, token.text, "", start, end), index + 1
         case TokenType.IDENTIFIER if not token.text:
             raise lines.failure("Syntax Error: a name may not be empty", start, end)
+        case TokenType.IDENTIFIER if "\0" in token.text:
+            # Arrow ends the names of columns there.
+            raise lines.failure("Syntax Error: a name may not contain NUL", start, end)
         case TokenType.IDENTIFIER:
             return Token(Kind.QUOTED, token.text, "", start, end), index + 1
         case TokenType.NUMBER:

@@ -52,7 +52,21 @@ def parsed_body(body: bytes) -> dict[str, Any]:
         raise RefusedError(MALFORMED, f"Invalid JSON in request: {error}") from error
     if not isinstance(value, dict):
         raise RefusedError(MALFORMED, "Invalid JSON in request: expected an object")
+    _check_characters(body, value)
     return value
+
+
+def _check_characters(body: bytes, value: object) -> None:
+    """RefusedError for an escape that stands for half a character: an error that quotes such text
+    could not be sent."""
+    if b"\\u" not in body:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start : error.end])
+        message = f"Invalid JSON in request: {half} is half a character (a lone surrogate)"
+        raise RefusedError(MALFORMED, message) from error
 
 
 def asked(value: Mapping[str, Any]) -> Asked:

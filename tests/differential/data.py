@@ -15,7 +15,7 @@ from tests.differential.describe import Case, Column, Record, Source
 from tests.differential.rules import AMOUNT, INTS, MAP, STRINGS, STRUCT
 
 DAY = 86_400_000
-WORDS = ("a", "b", "aa", "Ab", "", " x ", "12", "-7", "ä", 'b,"c', "it's", "cab")
+WORDS = ("a", "b", "aa", "Ab", "", " x ", "12", "-7", "ä", 'b,"c', "it's", "cab", "a\n   b")
 KEY_WORDS = ("a", "b", "c", "dd", "e")
 _SHIFTS = (0, 0, 0, 1, 1, 2, 5, 20)
 

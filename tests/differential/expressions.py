@@ -32,12 +32,25 @@ MACROS = (
 )
 """What the oracle's spellings use."""
 
+TEXTS = (
+    *("'a'", "'it''s'", "''"),
+    *("'a\n   b'", "'\n  '' -- \n   '", "'/*\n  */'", "'$$'", "'{0} %s\n  ${x}'"),
+    *("'\\n\n  \\ud800'", "'😀\r\n  👩‍👧'", "'  \t'", "'\u2028  \"in_0\"'", "'\0\n  '"),
+)
+"""Literals of the dialect that DuckDB reads as the same text."""
+
+
+def escaped_braces(text: str) -> str:
+    """The text as a template without places."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 LITERALS: dict[str, tuple[tuple[str, str], ...]] = {
     "INT": (("0", "0"), ("1", "1"), ("3", "3"), ("2147483647", "2147483647")),
     "BIGINT": (("CAST(2 AS BIGINT)", "2::BIGINT"), ("CAST(50 AS BIGINT)", "50::BIGINT")),
     "DOUBLE": (("1.5E0", "1.5::DOUBLE"), ("0E0", "0::DOUBLE")),
     AMOUNT: (("CAST(2.50 AS DECIMAL(8, 2))", "2.50::DECIMAL(8, 2)"),),
-    "STRING": (("'a'", "'a'"), ("'it''s'", "'it''s'"), ("''", "''")),
+    "STRING": tuple((text, text) for text in map(escaped_braces, TEXTS)),
     "BOOLEAN": (("TRUE", "TRUE"), ("FALSE", "FALSE")),
     "DATE": (("FROM_DAYS(10)", "DATE '1970-01-11'"),),
     "TIMESTAMP": (

@@ -32,8 +32,30 @@ def test_generated_statements_survive_printing(first: int) -> None:
             pytest.fail(f"seed {seed}: {text}\n{error}")
 
 
-LEAVES = st.sampled_from(
-    ["a", "`b c`", "s.c", "1", "2.50", "1e3", "'it''s'", "TRUE", "NULL", "f()", "COUNT(*)", "ARRAY"]
+def quoted(text: str) -> str:
+    """The text as a literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+LEAVES = (
+    st.sampled_from(
+        [
+            "a",
+            "`b c`",
+            "s.c",
+            "1",
+            "2.50",
+            "1e3",
+            "'it''s'",
+            "TRUE",
+            "NULL",
+            "f()",
+            "COUNT(*)",
+            "ARRAY",
+        ]
+    )
+    | st.text(max_size=6).map(quoted)
+    | st.text(alphabet="a'\"`\n \t\r\0\\$?:/*-;{}%\u2028😀\u200d", max_size=12).map(quoted)
 )
 SHAPES = [
     *(f"({{}}) {operator} ({{}})" for operator in ("+", "-", "*", "/", "%", "||", "=", "<>", "<")),
@@ -65,7 +87,7 @@ def test_nested_expressions_survive_printing(text: str) -> None:
 
 
 @settings(max_examples=200, derandomize=True, database=None)
-@given(st.text(alphabet=st.sampled_from("ab1 '\"`(),.;-*/<>=$[]{}\n_@é")))
+@given(st.text(alphabet=st.sampled_from("ab1 '\"`(),.;-*/<>=$[]{}\n_@é\0😀\ud800\udc00")))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         parse(text)

@@ -51,6 +51,26 @@ def test_a_request_is_read() -> None:
     assert found.after_command == 3
 
 
+LONE = [
+    rb"""{"ksql": "SELECT '\ud800' FROM s;"}""",
+    rb'{"ksql": "SHOW STREAMS;", "streamsProperties": {"a": "\uDFFF x"}}',
+    rb'{"ksql": "SHOW STREAMS;", "sessionVariables": {"\udc00\ud800": "x"}}',
+    rb'{"sql": "SELECT ?;", "parameters": ["\ud83dx"]}',
+]
+
+
+@pytest.mark.parametrize("body", LONE)
+def test_half_a_character_is_refused(body: bytes) -> None:
+    with pytest.raises(RefusedError, match="half a character") as refused:
+        parsed_body(body)
+    assert refused.value.status == 400
+    str(refused.value).encode()
+
+
+def test_both_halves_of_a_character_are_one() -> None:
+    assert parsed_body(rb'{"ksql": "\ud83d\ude00"}') == {"ksql": "\N{GRINNING FACE}"}
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b"1", b"\xff", b"[" * 100_000, b" " * (10 << 20)]
 )

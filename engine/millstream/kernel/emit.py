@@ -29,6 +29,7 @@ from millstream.model.batch import (
 from millstream.model.physical import physical_name
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
+from millstream.operators.sql import identifier
 from millstream.plan.nodes import Write
 
 Array = Any
@@ -157,7 +158,7 @@ def last_of_keys(
         for out, seq in zip(outs, numbers, strict=True)
     ]
     rows = pa.concat_tables(numbered, promote_options="default")
-    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in (PART, *keys))
+    quoted = ", ".join(map(identifier, (PART, *keys)))
     con.register("$pending", rows)
     chosen = con.sql(
         f'SELECT max("{SEQ}") AS "{SEQ}" FROM "$pending" GROUP BY {quoted} ORDER BY 1'

@@ -32,7 +32,7 @@ from millstream.operators.relation import (
     value_text,
 )
 from millstream.operators.sessions import compile_sessions
-from millstream.operators.sql import identifier
+from millstream.operators.sql import identifier, unquoted
 from millstream.operators.windows import END, START, closed_windows, windowed_rows
 from millstream.plan.nodes import Aggregate
 
@@ -127,7 +127,7 @@ def _updated(plan: Plan, part: Part, setting: Setting) -> Part:
         steps: tuple[Step, ...] = (Sql(last, _grouped_text(plan, part, setting)),)
     else:
         columns = () if grouped else (P, *plan.columns, *plan.states, RT)
-        kept = last_rows(rows, tuple(name[1:-1].replace('""', '"') for name in columns))
+        kept = last_rows(rows, tuple(unquoted(name) for name in columns))
         steps = (
             *_running_steps(plan, part, rows, setting),
             Call(last, "last_of_group", kept, (rows,)),

@@ -22,7 +22,7 @@ from millstream.operators.project import compile_project
 from millstream.operators.read import compile_read
 from millstream.operators.relation import Part, Setting, meta_names, names, quoted, select_text
 from millstream.operators.repartition import compile_repartition
-from millstream.operators.sql import identifier
+from millstream.operators.sql import identifier, unquoted
 from millstream.operators.stream_join import compile_stream_stream_join
 from millstream.operators.table_join import compile_table_table_join
 from millstream.plan.nodes import (
@@ -101,7 +101,7 @@ def _out(part: Part, setting: Setting) -> Sql | Call:
     if part.source not in made or part.where or not plain:
         return statement
     source = made[part.source]
-    chosen = tuple(None if text == _ENTERS else text[1:-1].replace('""', '"') for text in texts)
+    chosen = tuple(None if text == _ENTERS else unquoted(text) for text in texts)
     target = (*names(part.schema), *meta_names(setting))
     label = f"columns {', '.join(texts)} of"
     return Call(OUT, label, _picked(source, chosen, target), (source,))

@@ -108,8 +108,8 @@ def nested(part: Part, setting: Setting) -> Part:
     """The same relation, its columns plain names again."""
     if plain(part):
         return part
-    inner = select_text(part, setting).replace("\n", "\n  ")
-    source, origin = f"(\n  {inner}\n)", part.origin and ORIGIN
+    # Text is joined, never edited: a line may begin inside a literal.
+    source, origin = f"(\n{select_text(part, setting)}\n)", part.origin and ORIGIN
     return replace(part, source=source, columns=None, where=(), meta=(), origin=origin)
 
 

@@ -27,6 +27,11 @@ def identifier(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
 
 
+def unquoted(name: str) -> str:
+    """The name that `identifier` has quoted."""
+    return name[1:-1].replace('""', '"')
+
+
 def literal(value: Value) -> str:
     """A constant whose DuckDB type follows from the Python one; small integers are INTEGER."""
     match value:

@@ -21,7 +21,9 @@ from millstream_parser import Values
 from millstream_parser.statements import Query
 
 TEXT_MAX = 10_000
-_ONE_KEY = re.compile(r"""([^'"`\-/$;]*=\s*)(?:'((?:[^'\\$]|'')*)'|([0-9]{1,9}))\s*;?\s*""")
+_ONE_KEY = re.compile(
+    r"""([^'"`\-/$;]*=\s*)(?:'((?:[^'\\$\ud800-\udfff]|'')*)'|([0-9]{1,9}))\s*;?\s*"""
+)
 """A text whose only constant with quotes, or last number, ends it and is compared with something.
 Nothing before it can begin a comment, a quoted name or a variable, so it is read the same way
 whatever comes behind it; the number is an INTEGER."""

@@ -127,7 +127,7 @@ def locate(error: MillstreamError, script: str) -> None:
     """Show the line an error points at, unless the error shows one already."""
     if error.span is None or error.detail or not script:
         return
-    lines = script.splitlines()
+    lines = script.split("\n")  # as the parser counts them
     if error.span.line <= len(lines):
         line = lines[error.span.line - 1]
         error.detail = f"{line}\n{' ' * (error.span.column - 1)}^"

@@ -134,6 +134,24 @@ def test_characters_outside_of_the_language(text: str, column: int) -> None:
     assert f"line 1:{column}: Syntax Error: unexpected character" in failure.message
 
 
+HALVES = ["select '\ud800' from s", "-- \udfff\nshow streams", "set '\udc00'='x'", "\ud83d"]
+
+
+@pytest.mark.parametrize("text", HALVES)
+def test_half_a_character(text: str) -> None:
+    failure = refused(text)
+    assert "is half a character (a lone surrogate)" in failure.message
+    assert text[failure.span.start] in "\ud800\ud83d\udc00\udfff"
+    str(failure).encode()
+
+
+def test_a_name_with_nul() -> None:
+    assert (
+        "line 1:8: Syntax Error: a name may not contain NUL"
+        in refused("select `a\0b` from s").message
+    )
+
+
 def test_text_of_the_failure() -> None:
     assert str(refused("show qeries")) == (
         "line 1:6: Syntax Error\n\nStatement: show qeries\n"
