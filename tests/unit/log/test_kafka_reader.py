@@ -117,6 +117,37 @@ def test_who_has_come_to_the_end_is_left_alone(opened: Opened) -> None:
     assert not only.closed
 
 
+@pytest.mark.parametrize(
+    ("before", "offsets", "following"),
+    [(6, [5], 6), (7, [5], 7), (8, [5, 7], 8), (9, [5, 7], 9)],
+)
+def test_a_partition_ends_where_it_is_said_to_end(
+    opened: Opened, before: int, offsets: list[int], following: int
+) -> None:
+    made = opened(Given(records(5, 7), News(END, 9)), written=9)
+    while (fetched := made.read(*PLACE, 5, 9, before)).awaited:
+        pass
+    assert fetched.batch["offset"].to_pylist() == offsets
+    assert (fetched.next_offset, fetched.end) == (following, True)
+    again = made.read(*PLACE, before, 9, before)
+    assert (again.count, again.next_offset, again.end) == (0, before, True)
+
+
+def test_what_has_yet_to_come_before_the_end_is_awaited(opened: Opened) -> None:
+    """The client's end is older than the one that is asked for."""
+    given = Given(records(5), News(END, 6))
+    made = opened(given, written=6)
+    while (fetched := made.read(*PLACE, 5, 9, 8)).awaited:
+        pass
+    assert (fetched.count, fetched.next_offset, fetched.end) == (1, 6, False)
+    assert made.read(*PLACE, 6, 9, 8).awaited
+    given.give(records(7, 8), News(END, 9))
+    while (fetched := made.read(*PLACE, 6, 9, 8)).awaited:
+        pass
+    assert fetched.batch["offset"].to_pylist() == [7]
+    assert (fetched.next_offset, fetched.end) == (8, True)
+
+
 def test_two_threads_read_a_partition_from_different_places(opened: Opened) -> None:
     first, other = Given(), Given(records(5), News(END, 6))
     made = opened(first, other, written=6)
