@@ -171,7 +171,7 @@ def bring(engine: Engine, query: QueryTopics, bounds: Positions, until: float) -
             if reached.state in STOPPED:
                 _check_stopped(engine, query, reached, bounds)
                 return
-            if _there(engine, reached, bounds):
+            if _there(engine, query, reached, bounds):
                 return
             if time.monotonic() > until:
                 raise _not_ready(f"query {query_id} {_behind(reached, bounds)}")
@@ -181,22 +181,27 @@ def bring(engine: Engine, query: QueryTopics, bounds: Positions, until: float) -
         instance.end_at(query_id, {})
 
 
-def _there(engine: Engine, reached: Reached, bounds: Positions) -> bool:
-    """Whether all of it is read and committed, and nothing is on its way within the query."""
+def _there(engine: Engine, query: QueryTopics, reached: Reached, bounds: Positions) -> bool:
+    """Whether all of it is read and committed, and nothing is on its way within the query. Tasks
+    that have left this instance meanwhile are not there."""
     if reached.state is not QueryState.RUNNING or not reached.committed:
         return False
-    if any(at < bounds.get(place, at) for place, at in reached.positions.items()):
+    if any(reached.positions.get(place, -1) < end for place, end in _own(query, bounds).items()):
         return False
     own = [place for place in reached.positions if place[0] in reached.own]
     return all(engine.log.end_offset(*place) <= reached.positions[place] for place in own)
 
 
+def _own(query: QueryTopics, bounds: Positions) -> dict[TopicPartition, int]:
+    return {place: end for place, end in bounds.items() if place[0] in query.inputs}
+
+
 def _check_stopped(engine: Engine, query: QueryTopics, reached: Reached, bounds: Positions) -> None:
     """A query that stands still does no harm where there is nothing that it has not read."""
     positions = _positions(engine, query.query_id)
-    for place, end in bounds.items():
+    for place, end in _own(query, bounds).items():
         at = positions.get(place)
-        if place[0] in query.inputs and at != end:
+        if at != end:
             why = f" ({reached.error})" if reached.error else ""
             raise StatementError(
                 f"The tables cannot be read at one moment: query {query.query_id} is in state"

@@ -126,6 +126,8 @@ class Gathering:
     def _take_snapshot(self, tables: Collection[Source]) -> None:
         """From here on the cursor sees the state as it is when all that feeds these tables has been
         read up to the same offsets."""
+        if len({source.name for source in tables}) < 2:
+            return
         query_ids = {kept(source, self.engine).query_id for source in tables}
         if len(query_ids) < 2 or not whole_here(self.engine, query_ids):
             return
