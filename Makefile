@@ -8,6 +8,7 @@ CASES ?= ../shared/qtt/cases
 BATCH ?= all
 SEEDS ?= 200
 QUERIES ?= 2000
+TREES ?= 100000
 SEED ?= 0
 SEQUENCES ?= 200
 SAMPLE ?= 200
@@ -28,7 +29,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark differential spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -142,6 +143,9 @@ ifeq ($(LOG),kafka)
 else
 	@$(BIN)/python -m tests.crash.spark_crash --kills $(KILLS) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES))
 endif
+
+decimals: $(STAMP)  ## Random decimal arithmetic against exact whole numbers: TREES=n SEED=n
+	@$(BIN)/python -m tests.decimals.run --trees $(TREES) --seed $(SEED)
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
 	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)

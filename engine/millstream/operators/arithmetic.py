@@ -9,9 +9,11 @@ from __future__ import annotations
 from millstream.model.physical import MAX_DECIMAL_PRECISION, duckdb_type, physical_digits
 from millstream.model.types import BIGINT, DOUBLE, INTEGER, STRING, Decimal, SqlType
 from millstream.operators.casts import wrap
-from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY, call, cast
+from millstream.operators.sql import DECIMAL_FUNCTIONS, call, cast
 
 _WIDER = {INTEGER: "BIGINT", BIGINT: "HUGEINT"}
+_NARROW = 18
+"""Digits of DuckDB's decimals of 64 bits."""
 
 
 def arithmetic(
@@ -55,23 +57,33 @@ def _decimal(
     result: Decimal,
     exact: bool,
 ) -> str:
-    a, b = left[0], right[0]
+    (a, kind_a), (b, kind_b) = left, right
+    if max(kind_a.scale, kind_b.scale, result.scale) > MAX_DECIMAL_PRECISION:
+        return _rowwise(operator, a, b, result)
     match operator:
         case "*":
-            if left[1].scale + right[1].scale > MAX_DECIMAL_PRECISION:
-                return _rowwise(DECIMAL_MULTIPLY, a, b, result)
-            return cast(f"({a} * {b})", result)
+            return cast(f"({_wide(a, kind_a, result)} * {b})", result)
         case "/":
             return _divide(left, right, result, exact)
         case "%":
-            scale = max(left[1].scale, right[1].scale)
-            whole = max(left[1].precision - left[1].scale, right[1].precision - right[1].scale)
+            scale = max(kind_a.scale, kind_b.scale)
+            whole = max(kind_a.precision - kind_a.scale, kind_b.precision - kind_b.scale)
             common = Decimal(whole + scale, scale)
+            if common.precision > MAX_DECIMAL_PRECISION:
+                return _rowwise(operator, a, b, result)
             return cast(f"({cast(a, common)} % {cast(b, common)})", result)
         case _:
-            if result.precision > MAX_DECIMAL_PRECISION:
+            if result.precision > _NARROW:
                 a, b = cast(a, result), cast(b, result)
             return cast(f"({a} {operator} {b})", result)
+
+
+def _wide(text: str, kind: Decimal, result: Decimal) -> str:
+    """A factor of a product. DuckDB keeps 18 digits of one whose factors have no more, and raises
+    where that does not do."""
+    if kind.precision > _NARROW or result.precision <= _NARROW:
+        return text
+    return cast(text, Decimal(_NARROW + 1, kind.scale))
 
 
 def _divide(
@@ -79,44 +91,37 @@ def _divide(
 ) -> str:
     """Through whole numbers of 128 bits, since DuckDB divides decimals as doubles.
 
-    With a = A / 10^s1, b = B / 10^s2 the digits of a / b at scale s are A * 10^(s + s2 - s1) / B,
-    rounded half up. More than 38 digits raise; then, or where no 128 bits can do, it goes by rows.
+    With a = A / 10^s1, b = B / 10^s2 the digits of a / b at scale s + 1, the last one cut off, are
+    A * 10^(s + 1 + s2 - s1) / B; rounding these half up to scale s rounds a / b half up. What does
+    not fit into 128 bits raises; then, or where the types tell that it may not fit, it goes by
+    rows. Each operand stands there once: in a chain of quotients the text stays short.
     """
     (a, kind_a), (b, kind_b) = left, right
-    shift = result.scale + kind_b.scale - kind_a.scale
-    fits = max(shift, result.scale) < MAX_DECIMAL_PRECISION
-    roomy = result.precision <= MAX_DECIMAL_PRECISION and all(
-        kind.precision + kind.scale < MAX_DECIMAL_PRECISION for kind in (kind_a, kind_b)
+    shift = result.scale + 1 + kind_b.scale - kind_a.scale
+    fits = max(shift, result.scale + 1) < MAX_DECIMAL_PRECISION
+    roomy = max(
+        kind_a.precision + max(shift, kind_a.scale),
+        kind_b.precision + kind_b.scale,
+        result.precision + 1,
     )
-    if not fits or (exact and not roomy):
-        return _rowwise(DECIMAL_DIVIDE, a, b, result)
-    numerator = f"({_digits(a, kind_a)} * {_power(shift)})"
-    divisor = _digits(b, kind_b)
-    half = (
-        f"CASE WHEN abs({numerator} % {divisor}) * 2 >= abs({divisor}) "
-        f"THEN sign({numerator}) * sign({divisor}) ELSE 0 END"
-    )
-    quotient = cast(f"({numerator} // {divisor} + {half})", Decimal(result.precision, 0))
-    if result.scale == 0:
-        return quotient
-    one = "0." + "1".rjust(result.scale, "0")
-    unit = f"CAST('{one}' AS DECIMAL({result.scale}, {result.scale}))"
-    return cast(f"({quotient} * {unit})", result)
+    if not fits or (exact and roomy >= MAX_DECIMAL_PRECISION):
+        return _rowwise("/", a, b, result)
+    digits = f"({_digits(a, kind_a)} * {10**shift}::HUGEINT // {_digits(b, kind_b)})"
+    unit = Decimal(result.scale + 1, result.scale + 1)
+    one = cast(f"'0.{'1'.rjust(unit.scale, '0')}'", unit)
+    return cast(f"({cast(digits, Decimal(MAX_DECIMAL_PRECISION, 0))} * {one})", result)
 
 
 def _digits(text: str, kind: Decimal) -> str:
     """A decimal times 10^scale, as a whole number."""
     if kind.scale == 0:
         return f"CAST({text} AS HUGEINT)"
-    power = f"CAST('{10**kind.scale}' AS DECIMAL({kind.scale + 1}, 0))"
+    power = cast(f"'{10**kind.scale}'", Decimal(max(kind.scale, _NARROW) + 1, 0))
     return f"CAST({text} * {power} AS HUGEINT)"
 
 
-def _power(exponent: int) -> str:
-    return f"{10**exponent}::HUGEINT"
-
-
-def _rowwise(function: str, a: str, b: str, result: Decimal) -> str:
+def _rowwise(operator: str, a: str, b: str, result: Decimal) -> str:
     _, scale = physical_digits(result.precision, result.scale)
+    function = DECIMAL_FUNCTIONS[operator]
     made = call(function, f"CAST({a} AS VARCHAR)", f"CAST({b} AS VARCHAR)", str(scale))
     return f"CAST({made} AS {duckdb_type(result)})"

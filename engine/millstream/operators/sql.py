@@ -14,9 +14,14 @@ from millstream.model.expressions import Literal, Value
 from millstream.model.physical import duckdb_type
 from millstream.model.types import BIGINT, INTERVAL_UNIT, NULL, SqlType
 
-DECIMAL_DIVIDE = "ms_decimal_divide"
-DECIMAL_MULTIPLY = "ms_decimal_multiply"
-"""Names of the functions in `udfs`."""
+DECIMAL_FUNCTIONS = {
+    "+": "ms_decimal_add",
+    "-": "ms_decimal_subtract",
+    "*": "ms_decimal_multiply",
+    "/": "ms_decimal_divide",
+    "%": "ms_decimal_remainder",
+}
+"""Names of the functions in `udfs`, by operator."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@ ]*")
 

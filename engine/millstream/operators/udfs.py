@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import inspect
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
@@ -20,9 +20,10 @@ from millstream.functions.function import Catalogue
 from millstream.model.expressions import Expression
 from millstream.model.java_number import JAVA_DOUBLE, java_double
 from millstream.operators.scalar import PythonFunction, python_functions
-from millstream.operators.sql import DECIMAL_DIVIDE, DECIMAL_MULTIPLY
+from millstream.operators.sql import DECIMAL_FUNCTIONS
 
 _CONTEXT = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
+_Operation = Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]
 
 
 def register_builtin(con: duckdb.DuckDBPyConnection) -> None:
@@ -91,20 +92,7 @@ def _java_doubles(values: Any) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _divide(left: Any, right: Any, scale: Any) -> pa.Array:
-    return _rowwise(left, right, scale, _CONTEXT.divide)
-
-
-def _multiply(left: Any, right: Any, scale: Any) -> pa.Array:
-    return _rowwise(left, right, scale, _CONTEXT.multiply)
-
-
-def _rowwise(
-    left: Any,
-    right: Any,
-    scale: Any,
-    operation: Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal],
-) -> pa.Array:
+def _rowwise(operation: _Operation, left: Any, right: Any, scale: Any) -> pa.Array:
     """Exact results at a scale, as text; a text that is no number where there is no result, so
     that the cast around the call fails for that row only."""
 
@@ -121,9 +109,18 @@ def _rowwise(
     return pa.array([one(*row) for row in rows], pa.string())
 
 
+_OPERATIONS: dict[str, _Operation] = {
+    "+": _CONTEXT.add,
+    "-": _CONTEXT.subtract,
+    "*": _CONTEXT.multiply,
+    "/": _CONTEXT.divide,
+    "%": _CONTEXT.remainder,
+}
 _TEXTS = ("VARCHAR", "VARCHAR", "INTEGER")
 _BUILTIN = (
     PythonFunction(JAVA_DOUBLE, _java_doubles, ("DOUBLE",), "VARCHAR"),
-    PythonFunction(DECIMAL_DIVIDE, _divide, _TEXTS, "VARCHAR"),
-    PythonFunction(DECIMAL_MULTIPLY, _multiply, _TEXTS, "VARCHAR"),
+    *(
+        PythonFunction(name, partial(_rowwise, _OPERATIONS[operator]), _TEXTS, "VARCHAR")
+        for operator, name in DECIMAL_FUNCTIONS.items()
+    ),
 )
