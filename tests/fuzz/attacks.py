@@ -267,8 +267,8 @@ def readers(target: Target, found: Findings) -> None:
     """Clients that ask for megabytes and take nothing."""
     rows = [{"target": "s"}, *({"ID": n, "V": "x" * 1_000} for n in range(4_000))]
     statements = [f"INSERT INTO s (id, v) VALUES ({row['ID']}, '{row['V']}');" for row in rows[1:]]
-    for start in range(0, len(statements), 400):
-        target.ask("POST", "/ksql", {"ksql": "".join(statements[start : start + 400])})
+    for start in range(0, len(statements), 10):
+        target.ask("POST", "/ksql", {"ksql": "".join(statements[start : start + 10])})
     query = json.dumps({"sql": "SELECT * FROM big;"}).encode()
     head = b"POST /query-stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
     memory = target.memory_mb()
