@@ -92,6 +92,12 @@ STATEMENTS = [
     ("CREATE STREAM copy AS SELECT * FROM orders;", set()),
     ("EXPLAIN SELECT * FROM pay EMIT CHANGES;", {"admin"}),
     ("DESCRIBE pay;", {"admin"}),
+    ("SELECT logger FROM KSQL_PROCESSING_LOG LIMIT 1;", {"admin"}),
+    ("SELECT logger FROM KSQL_PROCESSING_LOG EMIT CHANGES LIMIT 0;", {"admin"}),
+    ("DESCRIBE KSQL_PROCESSING_LOG;", {"admin"}),
+    ("EXPLAIN SELECT logger FROM KSQL_PROCESSING_LOG EMIT CHANGES;", {"admin"}),
+    ("INSERT INTO KSQL_PROCESSING_LOG (level) VALUES ('x');", set()),
+    ("DROP STREAM KSQL_PROCESSING_LOG DELETE TOPIC;", set()),
     ("DESCRIBE orders;", {"reader", "token", "certificate", "writer", "admin"}),
     ("DROP STREAM orders;", set()),
     ("TERMINATE ALL;", set()),
@@ -143,7 +149,11 @@ def test_lists_show_what_may_be_seen(door: Guarded) -> None:
 
     for caller, streams, topics in (
         ("certificate", ["ORDERS"], ["raw_orders"]),
-        ("admin", ["ORDERS", "PAID", "PAY"], ["PAID", "raw_orders", "salaries"]),
+        (
+            "admin",
+            ["KSQL_PROCESSING_LOG", "ORDERS", "PAID", "PAY"],
+            ["PAID", "raw_orders", "salaries"],
+        ),
     ):
         assert names(caller, "SHOW STREAMS;", "streams", "name") == streams
         assert sorted(names(caller, "SHOW TOPICS;", "topics", "name")) == topics

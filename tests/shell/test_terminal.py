@@ -193,7 +193,8 @@ def test_narrow_terminals(start: Start) -> None:
     lines = [line for line in text.splitlines() if line.startswith(("|", "+"))]
     assert len({len(line) for line in lines}) == 1 and len(lines[0]) <= 44, "as wide as each other"
     screen.enter("SHOW STREAMS EXTENDED;")
-    assert "| ORDERS | Timestamp      |" in screen.everything, "broken between words"
+    found = re.search(r"\| ORDERS +\| Timestamp +\|", screen.everything)
+    assert found, "broken between words"
 
 
 def test_ctrl_c_while_a_file_is_loaded(start: Start, tmp_path: Path) -> None:

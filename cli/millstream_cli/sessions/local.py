@@ -71,7 +71,7 @@ class LocalSession:
         catalog = engine.catalog
         if self._known is None or self._known[0] is not catalog:
             names = Names(
-                {source.name: _source(source) for source in catalog.sources.values()},
+                {source.name: _source(source) for source in catalog.every().values()},
                 tuple(catalog.types),
                 tuple(sorted({source.topic for source in catalog.sources.values()})),
                 tuple(catalog.queries),

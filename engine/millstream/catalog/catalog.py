@@ -46,16 +46,27 @@ class Catalog:
     sources: Mapping[str, Source] = field(default_factory=dict)
     types: Mapping[str, SqlType] = field(default_factory=dict)
     queries: Mapping[str, QueryRecord] = field(default_factory=dict)
+    system: Mapping[str, Source] = field(default_factory=dict)
+    """Sources that are part of the engine. One that a statement made comes before them."""
+
+    def find(self, name: str) -> Source | None:
+        """The stream or table of this name, if there is one; the engine's own as well."""
+        return self.sources.get(name) or self.system.get(name)
+
+    def every(self) -> Mapping[str, Source]:
+        """All streams and tables by name, the engine's own as well."""
+        return {**self.system, **self.sources}
 
     def source(self, name: str) -> Source:
         """The stream or table of this name; StatementError with a hint when there is none."""
-        if name in self.sources:
-            return self.sources[name]
+        found = self.find(name)
+        if found is not None:
+            return found
         raise StatementError(f"{name} does not exist.", hint=self.spelling_hint(name))
 
     def spelling_hint(self, name: str) -> str:
         """The advice for a name that is like an existing one, or nothing."""
-        near = nearest(name, self.sources)
+        near = nearest(name, self.every())
         if near is None:
             return ""
         if near.upper() != name.upper():
@@ -82,7 +93,7 @@ class Catalog:
 
     def over_topic(self, topic: str) -> tuple[Source, ...]:
         """The sources that read a topic."""
-        return tuple(source for source in self.sources.values() if source.topic == topic)
+        return tuple(source for source in self.every().values() if source.topic == topic)
 
     def with_source(self, source: Source, *, replacing: bool = False) -> Catalog:
         """The catalog with one more source; ConflictError when the name is taken."""

@@ -213,6 +213,8 @@ def drop_source(
 ) -> Drop:
     """Drop a stream or table: its own query ends with it, any other user of it is in the way."""
     source = catalog.sources.get(name)
+    if source is None and name in catalog.system:
+        raise StatementError(f"Cannot drop {name}: it is part of the engine.")
     if source is None:
         if if_exists:
             return Drop(catalog)

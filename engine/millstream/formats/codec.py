@@ -168,7 +168,7 @@ def encode(
         for row, reason in side.bad.items():
             keep[row] = False
             message = f"Cannot write the record's {_SIDES[role]} to {topic}: {reason}"
-            problems.append(Problem("SERIALIZATION", message, topic, -1))
+            problems.append(Problem("SERIALIZATION", message, topic, -1, side=_SIDES[role]))
     key = bare = written[Role.KEY]
     if spec.window is not None:
         start, end = (one_array(table[name]) for name in WINDOW_BOUNDS)
@@ -257,7 +257,14 @@ class _Log:
                 message = f"Left out the record ({where}): {reason}"
             key, value = self.keys[row].as_py(), self.values[row].as_py()
             problem = Problem(
-                kind, message, self.topic, partition, offset, raw_key=key, raw_value=value
+                kind,
+                message,
+                self.topic,
+                partition,
+                offset,
+                raw_key=key,
+                raw_value=value,
+                side=side,
             )
             self.problems.append((row, problem))
 

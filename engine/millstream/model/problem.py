@@ -23,3 +23,5 @@ class Problem:
     count: int = 1
     raw_key: bytes | None = None
     raw_value: bytes | None = None
+    side: str = ""
+    """Of bytes that could not be read or written: "key" or "value"."""

@@ -22,7 +22,7 @@ def shared_source(
 ) -> Source | None:
     """What the rows of the query come from, if it can share them: one source that a persistent
     query writes, from the latest row on, each row looked at by itself."""
-    source = catalog.sources.get(query.source.name)
+    source = catalog.find(query.source.name)
     stateless = not (query.joins or query.group_by or query.partition_by or query.having)
     trees = [item.expression for item in query.items]
     if (

@@ -200,7 +200,7 @@ def _check_retention(given: Properties, kind: SourceKind, window: WindowedKey | 
 def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:
     """The stream that INSERT INTO … SELECT writes into; StatementError where that cannot be."""
     read_properties(target.properties, Form.INSERT)
-    sink = catalog.sources.get(target.name)
+    sink = catalog.find(target.name)
     if sink is None:
         raise StatementError(
             f"Sink does not exist for the INSERT INTO statement: {target.name}",

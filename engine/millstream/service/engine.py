@@ -187,7 +187,7 @@ class Engine:
 
     def clear(self) -> None:
         """Forget the catalog, before any query was started."""
-        self.catalog, self.ledger = Catalog(), Ledger()
+        self.catalog, self.ledger = Catalog(system=self.catalog.system), Ledger()
         self.plans, self.paused, self.topics, self.failed = {}, set(), {}, {}
 
     def states(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from millstream.service.command_log import following, issuing
 from millstream.service.command_log.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
+from millstream.service.processing_stream import open_processing_stream
 from millstream.service.results import Done, History, Result
 from millstream.service.session import Session
 from millstream.service.statements import (
@@ -92,6 +93,7 @@ def resume_engine(
     the service work on the log at the same time."""
     engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
     try:
+        open_processing_stream(engine)
         following.resume(engine)
         following.clean(engine)
         definitions.start_replayed(engine)

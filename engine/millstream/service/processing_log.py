@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ KEPT_MAX = 10_000
 class ProcessingLog:
     """Bounded: the newest `KEPT_MAX` problems are kept, all are counted by query and kind."""
 
+    on_add: Callable[[str, Sequence[Problem]], None] | None = None
+    """Called with the same as `add`, from the same thread."""
     _kept: deque[tuple[str, Problem]] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -28,6 +30,8 @@ class ProcessingLog:
             for problem in problems:
                 self._kept.append((query_id, problem))
                 self._counts[query_id, problem.kind] += problem.count
+        if self.on_add is not None:
+            self.on_add(query_id, problems)
 
     def counts(self, query_id: str) -> dict[str, int]:
         """How many rows of a query had a problem, by kind."""

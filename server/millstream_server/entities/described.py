@@ -58,7 +58,7 @@ def described_source(name: str, text: str, view: View, *, extended: bool) -> Ent
 
 def found_source(name: str, catalog: Catalog) -> Source:
     """What DESCRIBE is about; StatementError where there is no such source."""
-    source = catalog.sources.get(name)
+    source = catalog.find(name)
     if source is None:
         raise StatementError(
             f"Could not find STREAM/TABLE '{name}' in the Metastore",

@@ -51,7 +51,7 @@ class View:
 
     def of_kind(self, kind: SourceKind) -> list[Source]:
         """All streams, or all tables, by name."""
-        sources = self.engine.catalog.sources.values()
+        sources = self.engine.catalog.every().values()
         found = (s for s in sources if s.kind is kind and self.sight.source(s.name))
         return sorted(found, key=lambda source: source.name)
 

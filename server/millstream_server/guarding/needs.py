@@ -224,7 +224,7 @@ def _reads(query: s.Query | None, around: Surroundings) -> Iterator[Need]:
 
 def _source(name: str, operation: Operation, around: Surroundings) -> Iterator[Need]:
     """The topic behind a stream or table."""
-    source = around.catalog.sources.get(name)
+    source = around.catalog.find(name)
     if source is not None:
         yield Need(Kind.TOPIC, source.topic, operation)
 

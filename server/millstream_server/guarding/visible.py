@@ -25,7 +25,7 @@ class Sight:
 
     def source(self, name: str) -> bool:
         """Whether a stream or table is seen: who may not see its topic does not."""
-        found = self.catalog.sources.get(name)
+        found = self.catalog.find(name)
         return found is not None and self.topic(found.topic)
 
     def query(self, query_id: str) -> bool:

@@ -128,7 +128,7 @@ def whole(found: Found, framing: Framing) -> bytes:
 def _of_table(server: Server, piece: Piece) -> bool:
     """Whether a pull query asks a table; of a stream it is a push query that ends by itself."""
     query = getattr(piece.statement, "query", None)
-    source = server.engine.catalog.sources.get(query.source.name) if query else None
+    source = server.engine.catalog.find(query.source.name) if query else None
     return source is None or source.kind is SourceKind.TABLE
 
 

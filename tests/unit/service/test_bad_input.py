@@ -336,7 +336,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[:3] == ["E-LOG-FULL"] * 3
-    assert lines[3] == lines[4] == "['S'] ['C']"
+    assert lines[3] == lines[4] == "['KSQL_PROCESSING_LOG', 'S'] ['C']"
 
 
 def test_a_command_that_cannot_be_written_changes_nothing(

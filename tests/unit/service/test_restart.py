@@ -275,7 +275,7 @@ def test_a_file_name_may_hold_anything(tmp_path: Path) -> None:
     path = str(folder / "a b'c\"d.db")
     for _ in range(2):
         with millstream.connect(path, properties=EARLIEST) as db:
-            if not rows(db, "SHOW STREAMS;"):
+            if not db.engine.catalog.sources:
                 db.execute(ORDERS + SPENDING)
             order(db, "ann", "tea", 1)
             db.wait()

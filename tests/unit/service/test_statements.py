@@ -28,6 +28,11 @@ def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
     return sorted(result, key=repr)
 
 
+def streams(db: Database) -> list[tuple[object, ...]]:
+    """The streams that statements have made."""
+    return [row for row in rows(db, "SHOW STREAMS;") if row[0] != "KSQL_PROCESSING_LOG"]
+
+
 def said(db: Database, sql: str) -> str:
     result = db.execute(sql)
     assert isinstance(result, Done)
@@ -58,7 +63,7 @@ def test_create_needs_a_topic_or_partitions(db: Database) -> None:
         "Kafka topic does not exist: no",
         "PARTITIONS",
     )
-    assert rows(db, "SHOW STREAMS;") == []
+    assert streams(db) == []
 
 
 def test_create_over_a_topic_of_another_width(db: Database) -> None:
@@ -68,7 +73,7 @@ def test_create_over_a_topic_of_another_width(db: Database) -> None:
         "CREATE STREAM s2 (v INT) WITH (KAFKA_TOPIC='t', PARTITIONS=3, VALUE_FORMAT='JSON');",
         "it has 1 partitions, the statement says 3",
     )
-    assert len(rows(db, "SHOW STREAMS;")) == 1
+    assert len(streams(db)) == 1
 
 
 def test_if_not_exists_and_or_replace(db: Database) -> None:
@@ -221,7 +226,7 @@ def test_all_queries_at_once(shop: Database) -> None:
 
 
 def test_show(shop: Database) -> None:
-    assert rows(shop, "SHOW STREAMS;") == [("ORDERS", "orders", "KAFKA", "JSON", "false")]
+    assert streams(shop) == [("ORDERS", "orders", "KAFKA", "JSON", "false")]
     assert rows(shop, "LIST TABLES;") == [("SPENDING", "SPENDING", "KAFKA", "JSON", "false")]
     assert [row[0] for row in rows(shop, "SHOW TOPICS;")] == ["SPENDING", "orders"]
     assert len(rows(shop, "SHOW ALL TOPICS;")) > 2
@@ -242,7 +247,7 @@ def test_describe(shop: Database) -> None:
     assert extended["Kafka topic"] == "SPENDING (partitions: 2, replication: 1)"
     assert "CTAS_SPENDING" in str(extended["Queries that write into it"])
     listed = {row[0] for row in rows(shop, "DESCRIBE STREAMS;")}
-    assert listed == {"ORDERS"}
+    assert listed == {"ORDERS", "KSQL_PROCESSING_LOG"}
     about = dict(rows(shop, "DESCRIBE FUNCTION ucase;"))
     assert about["Name"] == "UCASE" and about["Type"] == "SCALAR"
     assert dict(rows(shop, "DESCRIBE FUNCTION sum;"))["Type"] == "AGGREGATE"
@@ -329,7 +334,7 @@ def test_settings(db: Database) -> None:
 
 def test_variables(db: Database) -> None:
     db.execute("DEFINE name = 's'; CREATE STREAM ${name} (v INT) " + WITH + ";")
-    assert [row[0] for row in rows(db, "SHOW STREAMS;")] == ["S"]
+    assert [row[0] for row in streams(db)] == ["S"]
     assert rows(db, "SHOW VARIABLES;") == [("NAME", "s")]
     db.execute("INSERT INTO ${name} VALUES (7);")
     assert rows(db, "SELECT * FROM ${name};") == [(7,)]
@@ -410,13 +415,13 @@ def test_statements_of_other_places_say_so(db: Database, sql: str) -> None:
 
 def test_a_script_is_parsed_before_it_runs(db: Database) -> None:
     refused(db, f"CREATE STREAM s (v INT) {WITH}; SELEC 1;")
-    assert rows(db, "SHOW STREAMS;") == []
+    assert streams(db) == []
     refused(db, " -- nothing\n", "no statement")
 
 
 def test_statements_before_a_failing_one_stand(db: Database) -> None:
     refused(db, f"CREATE STREAM s (v INT) {WITH}; CREATE STREAM s (v INT) {WITH};")
-    assert len(rows(db, "SHOW STREAMS;")) == 1
+    assert len(streams(db)) == 1
 
 
 def test_each_gives_results_one_by_one(db: Database) -> None:

@@ -54,7 +54,7 @@ def row_of(statement: InsertValues, script: str, engine: Engine, session: Sessio
     """What INSERT INTO … VALUES appends; StatementError where it may not, or cannot."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
-    source = engine.catalog.sources.get(statement.target)
+    source = engine.catalog.find(statement.target)
     if source is None:
         raise StatementError(
             f"Cannot insert values into an unknown stream/table: `{statement.target}`",

@@ -90,7 +90,7 @@ def describe(statement: Describe, engine: Engine) -> Rows:
 
 
 def _of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
-    found = [source for source in engine.catalog.sources.values() if source.kind is kind]
+    found = [source for source in engine.catalog.every().values() if source.kind is kind]
     return sorted(found, key=lambda source: source.name)
 
 

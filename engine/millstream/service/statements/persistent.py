@@ -105,7 +105,7 @@ def insert_into(statement: s.InsertInto, context: Context) -> Done:
     target = ExistingStream(statement.target, statement.properties)
     planned = _planned(statement.query, target, context)
     if not context.replaying:
-        sink = context.catalog.sources[statement.target]
+        sink = context.catalog.source(statement.target)
         refuse_internal(context.engine, sink.topic, "write to")
     record = _record(query_id, QueryKind.INSERT, planned, statement.target, context)
     _take_on(context, context.catalog.with_query(record), record, planned)

@@ -166,7 +166,7 @@ def _extended(
     """A pull query beyond the dialect, printed anew from its checked tree. As nothing else bounds
     what it costs, its time is bounded."""
     written = Written.of(statement, piece.text)
-    known = [engine.catalog.sources.get(name) for name in sources_of(written)]
+    known = [engine.catalog.find(name) for name in sources_of(written)]
     tables = [source for source in known if source is not None]
     if written.ranges or any(source.kind is SourceKind.STREAM for source in tables):
         return historical.beyond(written, engine, session)

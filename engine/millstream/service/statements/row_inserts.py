@@ -84,7 +84,7 @@ def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
     """The inserts into a stream; StatementError where it takes none."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
-    source = engine.catalog.sources.get(target)
+    source = engine.catalog.find(target)
     if source is None:
         raise StatementError(
             f"Cannot insert values into an unknown stream: {target}",

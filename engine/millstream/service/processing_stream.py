@@ -1,0 +1,139 @@
+"""KSQL_PROCESSING_LOG: the processing log as a stream that statements read.
+
+Its records lie on an internal topic of the service, so that all instances write one log, that it
+outlives the process, and that push queries, pull queries and persistent queries read it as they
+read any stream. Nobody but the engine writes there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from millstream.catalog.catalog import Catalog
+from millstream.catalog.source import Source
+from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
+from millstream.model.batch import raw_batch
+from millstream.model.errors import ConflictError, MillstreamError
+from millstream.model.problem import Problem
+from millstream.model.settings import EngineSettings
+from millstream.plan.define import create_source
+from millstream.service.engine import Engine
+from millstream.service.processing_log import KEPT_MAX
+from millstream_parser import parse
+from millstream_parser import statements as s
+
+NAME = "KSQL_PROCESSING_LOG"
+_TRUNCATED_EVERY = KEPT_MAX // 10
+_CAUSED = "CAUSE ARRAY<STRING>"
+_STATEMENT = f"""\
+CREATE SOURCE STREAM {NAME} (
+  LOGGER STRING, LEVEL STRING, TIME BIGINT,
+  MESSAGE STRUCT<
+    TYPE INT,
+    DESERIALIZATIONERROR STRUCT<
+      TARGET STRING, ERRORMESSAGE STRING, RECORDB64 STRING, {_CAUSED}, `topic` STRING>,
+    RECORDPROCESSINGERROR STRUCT<ERRORMESSAGE STRING, RECORD STRING, {_CAUSED}>,
+    PRODUCTIONERROR STRUCT<ERRORMESSAGE STRING>,
+    SERIALIZATIONERROR STRUCT<
+      TARGET STRING, ERRORMESSAGE STRING, RECORD STRING, {_CAUSED}, `topic` STRING>,
+    KAFKASTREAMSTHREADERROR STRUCT<ERRORMESSAGE STRING, THREADNAME STRING, {_CAUSED}>>)
+WITH (KAFKA_TOPIC='{{topic}}', VALUE_FORMAT='JSON');"""
+_TYPES = {"DESERIALIZATION": 0, "SERIALIZATION": 3, "STATE": 4, "COMMAND": 4}
+"""The type of an entry by the kind of the problem; any other one is a row that was not processed
+as it was meant (1)."""
+_WARNINGS = frozenset({"LATE", "NULL_KEY"})
+
+
+def topic_of(settings: EngineSettings) -> str:
+    """The topic of the stream."""
+    return f"{settings.internal_prefix}processing_log"
+
+
+def processing_stream(settings: EngineSettings) -> Source:
+    """The stream, which every catalog of the engine has."""
+    text = _STATEMENT.format(topic=topic_of(settings))
+    (statement,) = parse(text)
+    assert isinstance(statement, s.CreateSource)
+    return create_source(statement, Catalog(), {}, text=text)
+
+
+def open_processing_stream(engine: Engine) -> None:
+    """Make the stream's topic, and let what is added to the processing log go there."""
+    topic = topic_of(engine.settings)
+    if engine.log.topic(topic) is None:
+        config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+        with suppress(ConflictError):
+            engine.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
+    stream = replace(processing_stream(engine.settings))
+    engine.catalog = replace(engine.catalog, system={stream.name: stream})
+    engine.processing_log.on_add = _Recorder(engine, topic).record
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """Appends entries to the topic, and keeps the newest `KEPT_MAX` there."""
+
+    engine: Engine
+    topic: str
+    added: int = 0
+
+    def record(self, query_id: str, problems: Sequence[Problem]) -> None:
+        """Append the problems of a query. Where the log cannot be written they are in memory
+        alone: an entry is no reason to stop a query."""
+        if not problems or self._reads(query_id):
+            return
+        time = self.engine.clock()
+        values = [_value(query_id, problem, time) for problem in problems[-KEPT_MAX:]]
+        batch = raw_batch([(None, value, time) for value in values])
+        with suppress(MillstreamError):
+            size = sum(map(len, values))
+            self.engine.writer.append([Appended(self.topic, 0, batch, len(values), size)])
+            self._bound(len(values))
+
+    def _reads(self, query_id: str) -> bool:
+        """Whether a query reads the stream: an entry about an entry would never end."""
+        planned, tail = self.engine.plans.get(query_id), self.engine.tails.get(query_id)
+        if planned is not None:
+            return any(source.topic == self.topic for source in planned.sources)
+        subs = tail.topology.subtopologies if tail is not None else ()
+        return any(item.topic == self.topic for sub in subs for item in sub.inputs)
+
+    def _bound(self, count: int) -> None:
+        self.added += count
+        if self.added >= _TRUNCATED_EVERY:
+            self.added = 0
+            end = self.engine.log.end_offset(self.topic, 0)
+            self.engine.log.truncate(self.topic, 0, max(0, end - KEPT_MAX))
+
+
+def _value(query_id: str, problem: Problem, time: int) -> bytes:
+    kind = _TYPES.get(problem.kind, 1)
+    entry = {
+        "logger": f"processing.{query_id}.{problem.kind}",
+        "level": "WARN" if problem.kind in _WARNINGS else "ERROR",
+        "time": time,
+        "message": {"type": kind, **_error(kind, problem)},
+    }
+    return json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _error(kind: int, problem: Problem) -> dict[str, Any]:
+    """The part of the message that its type fills. What the record held is not in it: whoever may
+    read the log may not be one who may read the record's topic."""
+    place = f"{problem.topic}, partition {problem.partition}, offset {problem.offset}"
+    cause = [place] if problem.topic else []
+    about = {"errorMessage": problem.message, "cause": cause}
+    match kind:
+        case 0:
+            target = {"target": problem.side or None, "recordB64": None, "topic": problem.topic}
+            return {"deserializationError": {**about, **target}}
+        case 3:
+            target = {"target": problem.side or None, "record": None, "topic": problem.topic}
+            return {"serializationError": {**about, **target}}
+        case 4:
+            return {"kafkaStreamsThreadError": {**about, "threadName": None}}
+    return {"recordProcessingError": {**about, "record": None}}
