@@ -43,7 +43,7 @@ class DecodeSpec:
     """How to read a source. `columns` are pairs (name in the result, column or pseudo column):
 
     ROWTIME, ROWPARTITION, ROWOFFSET, and WINDOWSTART, WINDOWEND of windowed keys. `schema` is the
-    source's full schema; columns that are not asked for are not decoded.
+    source's full schema: a record that does not fit it is bad, whatever is asked for.
     """
 
     key_format: Format
@@ -116,6 +116,9 @@ def decode(
         (Role.VALUE, spec.value_format, values),
     ):
         layout = _layout(spec.schema, role, format_, asked, spec.window)
+        if role is Role.KEY and not layout.columns:
+            # A source without key columns ignores the keys of its records.
+            continue
         read = read_payload(con, payload, layout, format_.name)
         log.refuse("DESERIALIZATION", read.bad, _SIDES[role])
         found |= {c.name: array for c, array in zip(layout.picked, read.columns, strict=True)}

@@ -54,19 +54,19 @@ def delimiter(properties: Mapping[str, str]) -> str:
 
 
 def read_delimited(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) -> Read:
-    """Read the wanted columns; a line with too few or too many fields is bad, empty is NULL."""
+    """Read the wanted columns; a line with too few or too many fields, or with one that does not
+    fit its column, wanted or not, is bad; an empty one is NULL."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
     text, bad = read_text(payload)
     fields, wrong = _split(con, text, delimiter(layout.properties), len(layout.columns))
     bad |= wrong
     columns = []
-    for index in layout.wanted:
-        column = layout.columns[index]
-        read, refused = _convert(fields[index], column.type)
+    for column, texts in zip(layout.columns, fields, strict=True):
+        read, refused = _convert(texts, column.type)
         bad = {row: f"{column.name}: {reason}" for row, reason in refused.items()} | bad
         columns.append(read)
-    return Read(tuple(columns), bad)
+    return Read(tuple(columns[index] for index in layout.wanted), bad)
 
 
 def write_delimited(

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from millstream.formats.json_cut import cut_columns
 from millstream.formats.json_rows import read_json_rows
 from millstream.formats.json_shape import Shapes, carrier, learn_shapes
+from millstream.formats.json_tokens import GAP
 from millstream.formats.kafka import read_text
 from millstream.formats.payload import Bytes, Layout, Read, one_array, present_rows
 from millstream.model.physical import arrow_type
@@ -22,6 +23,10 @@ from millstream.model.types import Array, Map, Primitive, SqlType, Struct
 _FEW_ROWS = 64
 """Below this many rows the fixed cost of a statement is more than reading them one by one."""
 _SAMPLES = 16
+_CLOSED = rf'^{GAP}["{{\[]'
+"""What begins values that end by themselves; behind others must be white space or nothing."""
+_NULL = f"^{GAP}null{GAP}$"
+_BEHIND = "(?:[ \\t\\r\\n]|$)"
 _DAY_MS = 86_400_000
 
 Mask = npt.NDArray[np.bool_]
@@ -34,11 +39,11 @@ def read_json(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) ->
     shapes = learn_shapes(_samples(payload), layout)
     if shapes is None:
         return read_json_rows(payload.to_pylist(), layout)
-    text, _ = read_text(payload)
+    text = _text(payload, shapes)
     matched = exact = np.ones(len(text), np.bool_)
     carried = cut_columns(text, shapes)
     if carried is None:
-        compact, matched = _fitting(text, shapes)
+        text, compact, matched = _fitting(payload, text, shapes)
         chosen = text if matched.all() else text.filter(pa.array(matched))
         exact = np.ones(len(chosen), np.bool_)
         if compact and len(chosen) < len(text):
@@ -60,15 +65,46 @@ def _samples(payload: Bytes) -> list[bytes]:
     return [value for value in values if value is not None]
 
 
-def _fitting(text: pa.Array, shapes: Shapes) -> tuple[bool, Mask]:
-    """Which texts have one of the shapes, and whether all of these are compact."""
+def _text(payload: Bytes, shapes: Shapes) -> pa.Array:
+    """The payloads that are text, or begin with a record of the shapes: without what follows it."""
+    try:
+        return payload.cast(pa.string())
+    except pa.ArrowInvalid:
+        return read_text(leading_records(payload, shapes))[0]
+
+
+def _fitting(payload: Bytes, text: pa.Array, shapes: Shapes) -> tuple[pa.Array, bool, Mask]:
+    """The texts without what follows their records, which of them have one of the shapes, and
+    whether all of these are compact."""
     matched = _matches(text, shapes.compact)
     if matched.all():
-        return True, matched
+        return text, True, matched
     others = np.flatnonzero(~matched)
-    spaced = _matches(text.take(pa.array(others)), shapes.pattern)
-    matched[others] = spaced
-    return not spaced.any(), matched
+    found = _matches(text.take(pa.array(others)), shapes.pattern)
+    matched[others] = found
+    compact = not found.any()
+    if matched.all():
+        return text, compact, matched
+    others = np.flatnonzero(~matched & present_rows(payload))
+    cut, _ = read_text(leading_records(payload.take(pa.array(others)), shapes))
+    found = present_rows(cut)
+    if found.any():
+        places = np.arange(len(text))
+        places[others[found]] = len(text) + np.flatnonzero(found)
+        text = pa.concat_arrays([text, cut]).take(pa.array(places))
+        matched[others] = found
+        compact = compact and bool(_matches(cut.drop_null(), shapes.compact).all())
+    return text, compact, matched
+
+
+def leading_records(payload: Bytes, shapes: Shapes) -> Bytes:
+    """The records of the shapes that payloads begin with, NULL where there is none."""
+    closed = pc.match_substring_regex(payload, _CLOSED)
+    either = [
+        pc.struct_field(pc.extract_regex(payload, shapes.leading + behind), "first")
+        for behind in ("", _BEHIND)
+    ]
+    return pc.if_else(closed, *either)
 
 
 def _matches(text: pa.Array, pattern: str) -> Mask:
@@ -83,6 +119,8 @@ def _parsed(
     that have one of the shapes; and which rows of them count."""
     every = np.ones(len(text), np.bool_)
     columns = layout.picked
+    if not (layout.wrapped or columns):
+        return {}, ~_matches(text, _NULL)
     structure = carrier(layout, shapes.names)
     if structure is None or not columns:
         spelt = {column.name for column in columns} & set(shapes.names.fields)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from millstream.formats import json_scan
 from millstream.formats.json_digits import whole_numbers
 from millstream.formats.json_places import Piece, Places, piece_of, places_of
+from millstream.formats.json_proof import BOUNDS
 from millstream.formats.json_shape import WHOLE, FlatField, Shapes
 from millstream.formats.library import compiled_formats
 from millstream.model.physical import arrow_type
@@ -65,7 +66,9 @@ def _cut_compiled(
         raise _NotCutError
     columns = {}
     for field, values in zip(fields, found, strict=True):
-        if values is not None:
+        if values is not None and field.type is None:
+            _proved(json_scan.texts(library, values), field)
+        elif values is not None:
             columns[field.column] = _typed(library, values, field)
         elif field.type is not None:
             columns[field.column] = pa.nulls(len(text), pa.string())
@@ -123,13 +126,23 @@ def _cut(piece: Piece, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
     for field, (begin, end) in zip(fields, places, strict=True):
         if field.type is not None:
             found[field.column] = _read(piece, begin, end, field, field.type)
-        elif not field.quoted:
+        else:
             _prove(piece, begin, end, field)
     return found
 
 
 def _prove(piece: Piece, begin: Places, end: Places, field: FlatField) -> None:
-    fine, _ = whole_numbers(piece, begin, end, read=False)
+    """What nobody reads is what its column may hold."""
+    free = field.declared is None or field.declared is STRING
+    if free and field.quoted:
+        return
+    if field.quoted or not (free or field.declared in BOUNDS):
+        _texts(piece, begin, end, field)
+        return
+    fine, values = whole_numbers(piece, begin, end, read=not free)
+    if field.declared is not None and not free:
+        low, high = BOUNDS[field.declared]
+        fine &= (values >= low) & (values <= high)
     if not fine.all():
         _texts(piece, begin[~fine], end[~fine], field)
 

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from millstream.formats.json_value import first_value
 from millstream.formats.payload import Layout, Read
 from millstream.model.errors import RecordError
 from millstream.model.physical import arrow_type, physical_names
@@ -38,7 +39,10 @@ _CONTEXT = decimal.Context(prec=400, Emax=999_999, Emin=-999_999, traps=[decimal
 
 
 def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
-    """Read the wanted columns of each record; see `Read` for the rows that cannot be."""
+    """Read the wanted columns of each record; see `Read` for the rows that cannot be.
+
+    All columns are read, wanted or not: whether a record is bad does not depend on the query.
+    """
     columns = layout.picked
     found: list[list[Any]] = [[None] * len(payloads) for _ in columns]
     bad: dict[int, str] = {}
@@ -51,12 +55,12 @@ def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
             if record is None:
                 absent.add(row)
                 continue
-            values = read_record(record, columns, layout.wrapped)
+            values = read_record(record, layout.columns, layout.wrapped)
         except RecordError as error:
             bad[row] = error.message
             continue
-        for column, value in zip(found, values, strict=True):
-            column[row] = value
+        for column, index in zip(found, layout.wanted, strict=True):
+            column[row] = values[index]
     arrays = tuple(
         pa.array(values, arrow_type(column.type))
         for values, column in zip(found, columns, strict=True)
@@ -65,14 +69,10 @@ def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
 
 
 def parse_json(payload: bytes) -> Any:
-    """The JSON value of a payload, None for the empty one. RecordError when it is malformed."""
-    if not payload.strip(b" \t\r\n"):
-        return None
+    """The first JSON value of a payload, None for the empty one. RecordError when it is
+    malformed."""
     try:
-        text = payload.decode()
-        return json.loads(
-            text, parse_float=_CONTEXT.create_decimal, parse_int=_parse_int, parse_constant=_refuse
-        )
+        return first_value(payload, _DECODER)
     except (ValueError, RecursionError, decimal.InvalidOperation) as error:
         raise RecordError(f"the bytes are not JSON: {error}") from error
 
@@ -211,13 +211,20 @@ def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _parse_int(text: str) -> int:
-    # Beyond 4300 digits int() refuses; nothing that long fits any column.
-    return int(text) if len(text) < 4000 else _refuse(text[:20] + "…")
+def _parse_int(text: str) -> int | decimal.Decimal:
+    # Beyond 4300 digits int() refuses.
+    return int(text) if len(text) < 4000 else decimal.Decimal(text)
 
 
 def _refuse(text: str) -> NoReturn:
     raise ValueError(f"unexpected {text}")
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_CONTEXT.create_decimal,
+    parse_int=_parse_int,
+    parse_constant=_refuse,
+)
 
 
 def _number(value: Any, pattern: re.Pattern[str], sql_type: SqlType) -> decimal.Decimal:

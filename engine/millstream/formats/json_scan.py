@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millstream.formats.json_proof import BOUNDS
 from millstream.formats.json_shape import WHOLE, FlatField
 from millstream.formats.library import Field
-from millstream.model.types import BYTES, STRING
+from millstream.model.types import BOOLEAN, BYTES, DOUBLE, STRING, Decimal
 
-_SKIPPED, _TEXT, _LOOSE, _NUMBER, _ABSENT = range(5)
+_SKIPPED, _TEXT, _LOOSE, _NUMBER, _ABSENT, _WITHIN, _DOUBLE, _BOOLEAN, _DECIMAL = range(9)
 """`enum kind` of scan.c."""
 _ODD, _NONE = 1, 2
 """Of `enum state`."""
@@ -46,9 +47,9 @@ def scan(
     library: ctypes.CDLL, text: pa.Array, fields: Sequence[FlatField]
 ) -> list[Found | None] | None:
     """The values of the fields that somebody reads, None for the others. None for all unless every
-    record consists of just these fields, without white space and escapes, and what is no text is
-    a scalar where it is not looked at here (`Found.odd`, and types that are neither texts nor
-    whole numbers, are left to the caller)."""
+    record consists of just these fields, without white space and escapes, and what nobody reads
+    fits its column. Of what is read, `Found.odd`, and types that are neither texts nor whole
+    numbers, are left to the caller; so are texts that nobody reads in columns of other types."""
     rows = len(text)
     _, offsets, data = text.buffers()
     starts = np.frombuffer(offsets, np.int32, rows + 1 + text.offset)[text.offset :]
@@ -70,6 +71,7 @@ def scan(
                 ends[index].ctypes.data,
                 numbers[index].ctypes.data if index in numbers else None,
                 states[index].ctypes.data if index in states else None,
+                *_limits(field),
             )
             for index, field in enumerate(fields)
         )
@@ -90,12 +92,36 @@ def scan(
 
 def _kind(field: FlatField) -> int:
     if field.type is None:
-        return _SKIPPED
+        return _unread_kind(field)
     if field.quoted:
         return _TEXT
     if field.type in (STRING, BYTES):
         return _ABSENT
     return _NUMBER if field.type in WHOLE else _LOOSE
+
+
+def _unread_kind(field: FlatField) -> int:
+    if field.declared is None or field.declared is STRING:
+        return _SKIPPED
+    if field.quoted:
+        return _TEXT
+    if field.declared in BOUNDS:
+        return _WITHIN
+    match field.declared:
+        case Decimal():
+            return _DECIMAL
+        case _ if field.declared is DOUBLE:
+            return _DOUBLE
+        case _ if field.declared is BOOLEAN:
+            return _BOOLEAN
+    return _ABSENT
+
+
+def _limits(field: FlatField) -> tuple[int, int]:
+    """`low` and `high` of scan.c."""
+    if isinstance(field.declared, Decimal):
+        return field.declared.precision - field.declared.scale, field.declared.scale
+    return (0, 0) if field.declared is None else BOUNDS.get(field.declared, (0, 0))
 
 
 def _joints(fields: Sequence[FlatField]) -> tuple[list[bytes], bytes]:

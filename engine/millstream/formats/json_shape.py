@@ -9,19 +9,22 @@ that match it are read by DuckDB, all others one by one.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millstream.formats.json_tokens import (
-    ANY_SCALAR,
-    GAP,
-    PLAIN_TEXT,
-    TEXT,
-    NoShapeError,
-    scalar_token,
+from millstream.formats.json_proof import (
+    Pairs,
+    any_value,
+    list_of,
+    map_of,
+    name_token,
+    proof,
+    readers,
+    scalar_proof,
 )
+from millstream.formats.json_tokens import GAP, PLAIN_TEXT, TEXT, NoShapeError, scalar_token
+from millstream.formats.json_value import first_value
 from millstream.formats.payload import Layout
 from millstream.model.physical import physical_names
 from millstream.model.schema import Column
@@ -43,12 +46,8 @@ WHOLE = frozenset(
     (Primitive.INTEGER, Primitive.BIGINT, Primitive.DATE, Primitive.TIME, Primitive.TIMESTAMP)
 )
 """Types whose values are whole numbers in JSON."""
-_DEPTH_MAX = 3
 _VARIANTS_MAX = 6
-
-
-class Pairs(tuple[tuple[str, Any], ...]):
-    """A parsed JSON object: its fields in order, repeated ones included."""
+_DECODER = json.JSONDecoder(object_pairs_hook=Pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +62,27 @@ class Names:
 class FlatField:
     """A field that is neither object nor array: whether a sample has a text there, the column that
     reads it and its type (None if none does). `pattern` matches what it may hold, of a text what
-    lies between the quotes."""
+    lies between the quotes. `declared`: the type of the column that the field belongs to, which
+    what it holds must fit, wanted or not."""
 
     name: str
     quoted: bool
     column: str
     type: SqlType | None
     pattern: str
+    declared: SqlType | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
     """Shapes that agree on the names of fields. `pattern` matches the records that have one;
     `compact` those of them without white space and escapes, in three quarters of the time.
-    `fields` are those of the only shape in their order; empty where there are several shapes or
-    a field is nested."""
+    `leading` finds one that other bytes follow, as the group `first`. `fields` are those of the
+    only shape in their order; empty where there are several shapes or a field is nested."""
 
     pattern: str
     compact: str
+    leading: str
     names: Names
     fields: tuple[FlatField, ...] = ()
 
@@ -91,11 +93,13 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
     names = Names()
     for sample in samples:
         try:
-            record = json.loads(sample, object_pairs_hook=Pairs)
+            record = first_value(sample, _DECODER)
             if layout.wrapped:
                 pattern, found = _object(record, layout.columns, set(layout.wanted))
-            else:
+            elif layout.wanted:
                 pattern, found = _value(record, layout.columns[0].type)
+            else:
+                pattern, found = proof(record, layout.columns[0].type), Names()
             names = _merge(names, found)
         except (NoShapeError, ValueError, RecursionError):
             continue
@@ -106,29 +110,37 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
         return None
     flat = layout.wrapped and len(patterns) == 1
     fields = _flat_fields(next(iter(patterns.values())), layout, names) if flat else ()
-    pattern = f"^{GAP}(?:{'|'.join(patterns)}){GAP}$"
+    first = f"{GAP}(?:{'|'.join(patterns)})"
+    pattern = f"^{first}{GAP}$"
     # Names of fields are escaped in a pattern, so that nothing in them is replaced.
     compact = pattern.replace(GAP, "").replace(TEXT, PLAIN_TEXT)
-    return Shapes(pattern, compact, names, fields)
+    return Shapes(pattern, compact, f"^(?P<first>{first})", names, fields)
 
 
 def _flat_fields(record: Pairs, layout: Layout, names: Names) -> tuple[FlatField, ...]:
-    readers = {
-        names.fields[column.name]: column for column in layout.picked if column.name in names.fields
-    }
+    wanted = {names.fields[c.name]: c for c in layout.picked if c.name in names.fields}
+    declared = readers([name for name, _ in record], layout.columns)
     fields = []
-    for name, value in record:
-        column = readers.get(name)
+    for index, (name, value) in enumerate(record):
+        column = wanted.get(name)
         if isinstance(value, tuple | list) or (column and _is_nested(column.type)):
             return ()
-        token = scalar_token(column.type).strip('"') if column else ANY_SCALAR
+        quoted = isinstance(value, str)
+        own = layout.columns[declared[index]].type if index in declared else None
+        if column:
+            pattern = f"^(?:null|{scalar_token(column.type).strip(chr(34))})$"
+        elif quoted:
+            pattern = f"^(?:{scalar_proof(own, quoted=True)})$"
+        else:
+            pattern = f"^(?:null|{scalar_proof(own, quoted=False)})$"
         fields.append(
             FlatField(
                 name,
-                isinstance(value, str),
+                quoted,
                 column.name if column else "",
                 column.type if column else None,
-                f"^(?:null|{token})$",
+                pattern,
+                own,
             )
         )
     return tuple(fields)
@@ -184,32 +196,18 @@ def _distinct(spelt: Sequence[str]) -> Sequence[str]:
 def _object(record: Any, columns: Sequence[Column | Field], wanted: set[int]) -> tuple[str, Names]:
     if not isinstance(record, Pairs):
         raise NoShapeError
-    keys = [key for key, _ in record]
-    spelt = {name: index for index, name in enumerate(keys)}
-    upper = {name.upper(): index for index, name in enumerate(keys)}
-    places: dict[int, Column | Field] = {}
-    for index in sorted(wanted):
-        column = columns[index]
-        matches = [key for key in keys if column.name in (key, key.upper())]
-        if len(matches) > 1:
-            raise NoShapeError
-        if matches:
-            place = spelt.get(column.name, upper.get(column.name, 0))
-            # "A" and "a" may both be read from the field "a".
-            if place in places:
-                raise NoShapeError
-            places[place] = column
-    if len(set(keys)) != len(keys):
-        raise NoShapeError
+    places = readers([key for key, _ in record], columns)
     fields, inner, parts = {}, {}, []
     for index, (key, value) in enumerate(record):
-        if index in places:
-            column = places[index]
+        column = columns[places[index]] if index in places else None
+        if column is None:
+            pattern = any_value(value)
+        elif places[index] in wanted:
             pattern, inside = _value(value, column.type)
             fields[column.name], inner[column.name] = key, inside
         else:
-            pattern = _anything(value)
-        parts.append(f"{_key(key)}{GAP}:{GAP}{pattern}")
+            pattern = proof(value, column.type)
+        parts.append(f"{name_token(key)}{GAP}:{GAP}{pattern}")
     between = f"{GAP},{GAP}"
     return rf"\{{{GAP}{between.join(parts)}{GAP}\}}", Names(fields, inner)
 
@@ -226,12 +224,12 @@ def _value(value: Any, sql_type: SqlType) -> tuple[str, Names]:
             if value is not None and (not isinstance(value, list) or isinstance(value, Pairs)):
                 raise NoShapeError
             pattern, names = _members(value or (), element)
-            return f"(?:null|{_list(pattern)})", names
+            return f"(?:null|{list_of(pattern)})", names
         case Map(_, member):
             if value is not None and not isinstance(value, Pairs):
                 raise NoShapeError
             pattern, names = _members([item for _, item in value or ()], member)
-            return f"(?:null|{_map(pattern)})", names
+            return f"(?:null|{map_of(pattern)})", names
     return f"(?:null|{scalar_token(sql_type)})", Names()
 
 
@@ -252,43 +250,6 @@ def _plain_only(types: Iterable[SqlType]) -> None:
     # What is carried in another type is converted only where it is a column of its own.
     if any(sql_type in _CONVERTED for sql_type in types):
         raise NoShapeError
-
-
-def _anything(value: Any, depth: int = 0) -> str:
-    return _generic(_depth(value))
-
-
-def _depth(value: Any) -> int:
-    match value:
-        case Pairs():
-            return 1 + max((_depth(item) for _, item in value), default=0)
-        case list():
-            return 1 + max(map(_depth, value), default=0)
-    return 0
-
-
-def _generic(depth: int) -> str:
-    if depth > _DEPTH_MAX:
-        raise NoShapeError
-    if depth == 0:
-        return ANY_SCALAR
-    inner = _generic(depth - 1)
-    return f"(?:{ANY_SCALAR}|{_list(inner)}|{_map(inner)})"
-
-
-def _list(item: str) -> str:
-    return rf"\[{GAP}(?:{item}(?:{GAP},{GAP}{item})*)?{GAP}\]"
-
-
-def _map(item: str) -> str:
-    entry = f"{TEXT}{GAP}:{GAP}{item}"
-    return rf"\{{{GAP}(?:{entry}(?:{GAP},{GAP}{entry})*)?{GAP}\}}"
-
-
-def _key(key: str) -> str:
-    if any(char in '"\\' or char < " " for char in key) or not key.isascii():
-        raise NoShapeError
-    return f'"{re.escape(key)}"'
 
 
 def _merge(left: Names, right: Names) -> Names:

@@ -25,6 +25,8 @@ class Field(ctypes.Structure):
         ("end", ctypes.c_void_p),
         ("number", ctypes.c_void_p),
         ("state", ctypes.c_void_p),
+        ("low", ctypes.c_int64),
+        ("high", ctypes.c_int64),
         ("bytes", ctypes.c_int64),
         ("odd", ctypes.c_int64),
         ("none", ctypes.c_int64),

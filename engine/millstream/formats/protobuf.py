@@ -58,12 +58,16 @@ def read_protobuf(payload: Bytes, layout: Layout) -> Read:
             continue
         try:
             fields = read_fields(content)
-            for values, index in zip(found, layout.wanted, strict=True):
-                values[row] = _read(fields.get(index + 1), layout.columns[index].type, nulls)
+            # All are read: whether a message is bad does not depend on the query.
+            every = [
+                _read(fields.get(number), column.type, nulls)
+                for number, column in enumerate(layout.columns, start=1)
+            ]
         except (RecordError, UnicodeDecodeError) as error:
             bad[row] = str(error)
-            for values in found:
-                values[row] = None
+            continue
+        for values, index in zip(found, layout.wanted, strict=True):
+            values[row] = every[index]
     arrays = zip(found, layout.picked, strict=True)
     return Read(tuple(pa.array(v, arrow_type(c.type)) for v, c in arrays), bad)
 

@@ -7,11 +7,16 @@
 #include "text.h"
 
 enum kind {
-    SKIPPED, /* nobody reads it: a text, or any scalar that is none */
+    SKIPPED, /* nobody reads it, and it fits: a text, or any scalar that is none */
     TEXT,    /* the places of a text, without its quotes */
     LOOSE,   /* the places of what is no text; the caller proves what it is */
     WHOLE,   /* numbers, with the places of what is none of up to sixteen digits */
     ABSENT,  /* null in all records */
+    /* Nobody reads these; they must be null or fit their column. */
+    WITHIN,  /* a whole number from `low` to `high` */
+    DOUBLE,  /* a number */
+    BOOLEAN, /* true or false */
+    DECIMAL, /* a number of up to `low` digits before the point and `high` behind it */
 };
 
 enum state { FINE, ODD, NONE };
@@ -27,6 +32,8 @@ struct field {
     int32_t *end;
     int64_t *number;
     uint8_t *state;
+    int64_t low;
+    int64_t high;
     int64_t bytes; /* out: of all its values together */
     int64_t odd;   /* out: how many entries of `state` are ODD */
     int64_t none;  /* out: how many are NONE */
@@ -85,6 +92,41 @@ static int scalar(const uint8_t *at, const uint8_t *end)
         || is(at, end, "false", 5);
 }
 
+/* Whether there is a whole number from `low` to `high`. */
+static int within(const uint8_t *at, const uint8_t *end, int64_t low, int64_t high)
+{
+    uint64_t value = 0;
+    int minus = at < end && *at == '-';
+    at += minus;
+    if (at == end || end - at > 19 || (*at == '0' && end - at > 1))
+        return 0;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9')
+            return 0;
+        value = 10 * value + (uint64_t)(*at - '0');
+    }
+    /* Nineteen digits fit into 64 bits without a sign. */
+    return minus ? value <= (uint64_t)-low : value <= (uint64_t)high;
+}
+
+/* Whether there is a number without exponent of at most so many digits on each side of its point. */
+static int decimal(const uint8_t *at, const uint8_t *end, int64_t before, int64_t behind)
+{
+    const uint8_t *from;
+    at += at < end && *at == '-';
+    from = at;
+    at = digits(at, end);
+    if (at == from || (*from == '0' ? at - from > 1 : at - from > before))
+        return 0;
+    if (at == end)
+        return 1;
+    if (*at != '.')
+        return 0;
+    from = ++at;
+    at = digits(at, end);
+    return at == end && at > from && at - from <= behind;
+}
+
 /* A whole number of up to sixteen digits into `*found`. */
 static enum state whole(const uint8_t *at, const uint8_t *end, int64_t *found)
 {
@@ -115,6 +157,14 @@ static int taken(struct field *field, int64_t row, const uint8_t *content, const
         return field->quoted || scalar(begin, end);
     case ABSENT:
         return is(begin, end, "null", 4);
+    case WITHIN:
+        return within(begin, end, field->low, field->high) || is(begin, end, "null", 4);
+    case DOUBLE:
+        return number(begin, end) || is(begin, end, "null", 4);
+    case BOOLEAN:
+        return is(begin, end, "true", 4) || is(begin, end, "false", 5) || is(begin, end, "null", 4);
+    case DECIMAL:
+        return decimal(begin, end, field->low, field->high) || is(begin, end, "null", 4);
     case WHOLE:
         state = whole(begin, end, field->number + row);
         field->state[row] = (uint8_t)state;
