@@ -88,7 +88,7 @@ class KafkaLog:
             del self._written[place]
         self._topics.delete(name)
         deadline = time.monotonic() + REQUEST_SECONDS
-        for group, places in self._moved.items():
+        for group, places in tuple(self._moved.items()):
             gone = {place for place in places if place[0] == name}
             self._moved[group] = places - gone
             while gone and self._topics.groups.positions(group, gone):
