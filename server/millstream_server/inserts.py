@@ -26,7 +26,7 @@ from millstream_server.failures import (
     refusal,
 )
 from millstream_server.guarding.principal import Principal
-from millstream_server.requests import Asked, accepted, check_depth, settings_of
+from millstream_server.requests import Asked, accepted, check_characters, check_depth, settings_of
 from millstream_server.rows.framing import DELIMITED, JSON
 from millstream_server.rows.values import text_of
 from millstream_server.server import Server
@@ -68,6 +68,7 @@ def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
         target = wanted["target"]
     except (ValueError, KeyError, TypeError) as error:
         raise RefusedError(MALFORMED, "Invalid JSON in inserts stream request") from error
+    check_characters(line, wanted)
     if not isinstance(target, str):
         raise RefusedError(MALFORMED, "The target must be the name of a stream")
     session = server.session(Asked("", settings_of(wanted, "properties")))

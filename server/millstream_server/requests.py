@@ -52,11 +52,11 @@ def parsed_body(body: bytes) -> dict[str, Any]:
         raise RefusedError(MALFORMED, f"Invalid JSON in request: {error}") from error
     if not isinstance(value, dict):
         raise RefusedError(MALFORMED, "Invalid JSON in request: expected an object")
-    _check_characters(body, value)
+    check_characters(body, value)
     return value
 
 
-def _check_characters(body: bytes, value: object) -> None:
+def check_characters(body: bytes, value: object) -> None:
     """RefusedError for an escape that stands for half a character: an error that quotes such text
     could not be sent."""
     if b"\\u" not in body:

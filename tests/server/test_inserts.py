@@ -110,3 +110,22 @@ def test_a_target_that_takes_no_rows(shop: Door, first: bytes, code: int) -> Non
 def test_http1_is_refused(shop: Door) -> None:
     answer = shop.http.post("/inserts-stream", content=b'{"target":"orders"}')
     assert answer.json()["error_code"] == 40004
+
+
+def test_half_a_character(door: Door) -> None:
+    """In the target it is refused; rows are read as records are, which replace it."""
+    for target in ("\ud800", "`\udfff`"):
+        content = json.dumps({"target": target}).encode()
+        answer = door.http2.post("/inserts-stream", content=content)
+        assert answer.status_code == 400
+        assert "half a character" in answer.json()["message"]
+    door.ksql(KINDS)
+    door.engine.drain()
+    assert sent(door, "kinds", {"id": 1, "small": "a\ud800"}) == ok(1)
+
+
+def test_a_statement_with_half_a_character(door: Door) -> None:
+    for path, name in (("/ksql", "ksql"), ("/query-stream", "sql"), ("/query", "ksql")):
+        answer = door.http2.post(path, content=json.dumps({name: "SELECT '\ud800';"}).encode())
+        assert answer.status_code == 400
+        assert "half a character" in answer.json()["message"]
