@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from millstream.catalog.properties import Form
+from millstream.formats.validate import CAPABILITIES
 from millstream.model.properties import PROPERTIES
 from millstream_cli.prompt.place import Place, follows, place, plain, sources_in
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, written
@@ -15,7 +16,8 @@ from millstream_grammar.expected import Expected
 from millstream_grammar.grammar import Keyword, Lexical
 from millstream_parser.lexemes import Lexeme, Piece
 
-FORMATS = ("'JSON'", "'DELIMITED'", "'KAFKA'", "'NONE'", "'AVRO'", "'PROTOBUF'", "'JSON_SR'")
+FORMATS = tuple(f"'{name}'" for name, able in CAPABILITIES.items() if not able.registry)
+"""Those that are not refused."""
 SKELETONS = {
     "cs": "CREATE STREAM s (id STRING KEY) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');",
     "ct": "CREATE TABLE t (id STRING PRIMARY KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');",
