@@ -63,6 +63,18 @@ def mismatches(seed: int, trees: int, operators: int = 4) -> Iterator[Mismatch]:
                 yield from _compared(con, columns, rows, drawn)
 
 
+def compared(
+    columns: Sequence[oracle.Column],
+    rows: Sequence[Mapping[str, oracle.Value]],
+    trees: Sequence[oracle.Tree],
+) -> Iterator[Mismatch]:
+    """Compare some trees over some rows."""
+    with duckdb.connect(config={"threads": 1}) as con:
+        register_builtin(con)
+        with _table(con, columns, rows):
+            yield from _compared(con, columns, rows, trees)
+
+
 @contextmanager
 def _table(
     con: duckdb.DuckDBPyConnection,

@@ -11,7 +11,7 @@ import pytest
 import millstream
 from millstream.operators import arithmetic
 from tests.decimals import oracle
-from tests.decimals.check import mismatches, shown
+from tests.decimals.check import compared, mismatches, shown
 
 TREES = 500
 
@@ -19,6 +19,14 @@ TREES = 500
 @pytest.mark.parametrize("seed", range(4))
 def test_random_trees(seed: int) -> None:
     assert list(mismatches(seed, TREES)) == []
+
+
+def test_a_difference_that_is_shorter_than_what_it_is_made_of() -> None:
+    column = oracle.Column("C", (38, 36))
+    tree = oracle.Operation("-", column, oracle.Literal("100.0"))
+    row = {"C": Fraction(1, 10**36)}
+    assert list(compared([column], [row], [tree])) == []
+    assert oracle.value_of(tree, row) == Fraction(1, 10**36) - 100
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -73,6 +73,10 @@ def _decimal(
                 return _rowwise(operator, a, b, result)
             return cast(f"({cast(a, common)} % {cast(b, common)})", result)
         case _:
+            if exact and result.precision > MAX_DECIMAL_PRECISION:
+                # An operand may have too many digits before the point for the type of a result
+                # that has fewer of them.
+                return _rowwise(operator, a, b, result)
             if result.precision > _NARROW:
                 a, b = cast(a, result), cast(b, result)
             return cast(f"({a} {operator} {b})", result)
