@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from millstream.catalog.source import Source
+from millstream.model import refusals
 from millstream.model.errors import ConflictError, StatementError
 from millstream.model.nearest import Suggested, did_you_mean, nearest
 from millstream.model.schema import SourceKind
@@ -134,7 +135,7 @@ class Catalog:
     def without_query(self, query_id: str) -> Catalog:
         """The catalog without a persistent query; what it wrote stays."""
         if query_id not in self.queries:
-            raise StatementError(f"Unknown queryId: {query_id}")
+            raise refusals.UNKNOWN_QUERY(query=query_id)
         return replace(self, queries=_without(self.queries, query_id))
 
 

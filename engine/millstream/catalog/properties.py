@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from millstream.catalog.source import Format
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import WindowedKey, WindowKind
@@ -48,7 +49,6 @@ _COMMON = {
 } | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
 BACKFILLS = ("duckdb", "spark")
 """Where the past of a new query may be computed: in this process or as a Spark job."""
-_FAILED = "Failed to prepare statement: "
 _UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 
 
@@ -96,7 +96,7 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
     if "TIMESTAMP_FORMAT" in items and "TIMESTAMP" not in items:
         raise StatementError("TIMESTAMP_FORMAT needs the TIMESTAMP property beside it.")
     return Properties(
-        topic=_text(items, "KAFKA_TOPIC"),
+        topic=_topic(items),
         partitions=_positive(items, "PARTITIONS"),
         replicas=_positive(items, "REPLICAS", or_minus_one=True),
         retention_ms=_integer(items, "RETENTION_MS"),
@@ -117,9 +117,7 @@ def make_format(name: str, settings: Mapping[str, str], wrap: bool | None = None
     """A format with its settings; StatementError for settings that it does not have."""
     foreign = sorted(set(settings) - _SETTINGS.get(name, set()))
     if foreign:
-        raise StatementError(
-            f"{name} does not support the following configs: [{', '.join(foreign)}]"
-        )
+        raise refusals.FOREIGN_SETTINGS(format=name, configs=", ".join(foreign))
     return Format(name, wrap, dict(settings))
 
 
@@ -143,9 +141,8 @@ def wrapping(
     """Whether a single value is wrapped: as given, else the session's default where it applies."""
     if explicit is not None:
         if value_columns != 1:
-            raise StatementError(
-                "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas",
-                hint=f"The value has {value_columns} columns: leave the property out.",
+            raise refusals.WRAPPED_COLUMNS(
+                hint=f"The value has {value_columns} columns: leave the property out."
             )
         return explicit
     default = settings.get(DEFAULT_WRAP)
@@ -176,8 +173,24 @@ def _refuse_format_with_parts(items: Mapping[str, Any]) -> None:
 def _text(items: Mapping[str, Any], name: str) -> str | None:
     value = items.get(name)
     if value is not None and not isinstance(value, str):
-        raise StatementError(f"Configuration {name} is invalid: expected a string, got {value}.")
+        raise refusals.INVALID_PROPERTY(
+            property=name, reason=f"expected a string, got {_written(value)}."
+        )
     return value
+
+
+def _written(value: Any) -> str:
+    """A literal as the statement has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topic(items: Mapping[str, Any]) -> str | None:
+    name = _text(items, "KAFKA_TOPIC")
+    if name is not None and not name.strip():
+        raise refusals.INVALID_PROPERTY(
+            property="KAFKA_TOPIC", reason="the name of a topic cannot be empty."
+        )
+    return name
 
 
 def _integer(items: Mapping[str, Any], name: str) -> int | None:
@@ -187,8 +200,8 @@ def _integer(items: Mapping[str, Any], name: str) -> int | None:
     try:
         return int(value) if not isinstance(value, bool) else int("no")
     except (ValueError, TypeError):
-        raise StatementError(
-            f"Configuration {name} is invalid: expected a whole number, got {value}."
+        raise refusals.INVALID_PROPERTY(
+            property=name, reason=f"expected a whole number, got {_written(value)}."
         ) from None
 
 
@@ -196,7 +209,7 @@ def _positive(items: Mapping[str, Any], name: str, or_minus_one: bool = False) -
     value = _integer(items, name)
     if value is None or value > 0 or (or_minus_one and value == -1):
         return value
-    raise StatementError(f"Configuration {name} is invalid: {value} is not greater than 0.")
+    raise refusals.INVALID_PROPERTY(property=name, reason=f"{value} is not greater than 0.")
 
 
 def _boolean(items: Mapping[str, Any], name: str) -> bool | None:
@@ -205,7 +218,9 @@ def _boolean(items: Mapping[str, Any], name: str) -> bool | None:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise StatementError(f"Configuration {name} is invalid: expected true or false, got {value}.")
+    raise refusals.INVALID_PROPERTY(
+        property=name, reason=f"expected true or false, got {_written(value)}."
+    )
 
 
 def _format(items: Mapping[str, Any], name: str) -> str | None:
@@ -245,16 +260,9 @@ def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
 
 def _delimiter(text: str, name: str) -> str:
     if not text.strip():
-        raise StatementError(
-            f"{_FAILED}Configuration {name} is invalid: Delimiter cannot be empty, if you "
-            "meant to have a tab or space for delimiter, please use the special values 'TAB' or "
-            "'SPACE'\nExample valid value: ';'"
-        )
+        raise refusals.EMPTY_DELIMITER(property=name)
     if len(text) != 1 and text not in ("TAB", "SPACE"):
-        raise StatementError(
-            f"{_FAILED}Configuration {name} is invalid: Invalid delimiter value: '{text}'. "
-            "Delimiter must be a single character or TAB,SPACE\nExample valid value: ';'"
-        )
+        raise refusals.LONG_DELIMITER(property=name, delimiter=text)
     return text
 
 
@@ -276,7 +284,8 @@ def _window(items: Mapping[str, Any]) -> WindowedKey | None:
         return WindowedKey(kind)
     if size_text is None:
         raise StatementError(
-            f"'WINDOW_SIZE' must be set for {kind.value} windows. Example: '10 SECONDS'."
+            f"{kind.value} windows require 'WINDOW_SIZE' to be provided in the WITH clause."
+            " For example: 'WINDOW_SIZE'='10 SECONDS'"
         )
     return WindowedKey(kind, _duration(size_text, "WINDOW_SIZE"))
 
@@ -289,6 +298,8 @@ def _duration(text: str, name: str) -> int:
     unit = words[1].upper()
     for single, factor in (*_UNIT_MS.items(), ("MILLISECOND", 1)):
         if unit in (single, single + "S"):
+            if int(words[0]) == 0:
+                raise StatementError(wrong + "The size must be greater than zero.")
             return int(words[0]) * factor
     raise StatementError(wrong + f"Unknown time unit: '{unit}'")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Format, Source, TimestampColumn
+from millstream.model import refusals
 from millstream.model.errors import ConflictError, StatementError
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import (
@@ -36,7 +37,7 @@ def check_source(source: Source) -> None:
     check_columns(source.schema)
     check_key_types(source.schema.key)
     if source.kind is SourceKind.TABLE and not source.schema.key:
-        raise StatementError("Tables require a PRIMARY KEY. Please define the PRIMARY KEY.")
+        raise refusals.NO_PRIMARY_KEY()
     if source.window is not None and not source.schema.key:
         raise StatementError("Windowed sources require a key column.")
     if source.timestamp is not None:
@@ -77,22 +78,14 @@ def check_key_types(key: Iterable[Column]) -> None:
     """Refuse maps in keys: no format writes one the same way twice."""
     for column in key:
         if contains_map(column.type):
-            raise StatementError(
-                "Map keys, including types that contain maps, are not supported as they may lead "
-                "to unexpected behavior due to inconsistent serialization. Key column name: "
-                f"`{column.name}`. Column type: {column.type}. "
-                "See https://github.com/confluentinc/ksql/issues/6621 for more."
-            )
+            raise refusals.MAP_IN_KEY(column=column.name, type=column.type)
 
 
 def check_timestamp(timestamp: TimestampColumn, schema: Schema) -> None:
     """Refuse an event time column that does not exist or cannot be a time."""
     column = schema.find(timestamp.name)
     if column is None or column.role is Role.HEADERS:
-        raise StatementError(
-            "The TIMESTAMP column set in the WITH clause does not exist in the schema: "
-            f"'{timestamp.name}'"
-        )
+        raise refusals.TIMESTAMP_MISSING(column=timestamp.name)
     fits = column.type == STRING if timestamp.format else column.type in (BIGINT, TIMESTAMP)
     if not fits:
         raise StatementError(
@@ -135,9 +128,13 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
 def _check_columns_kept(old: Schema, new: Schema, refused: str) -> None:
     kept = new.value[: len(old.value)]
     if old.key != new.key or kept != old.value or old.headers != new.headers:
-        raise StatementError(
-            f"{refused}only value columns may be added, at the end.",
+        there = set(new.columns)
+        gone = [column for column in old.columns if column not in there] or list(old.columns)
+        raise refusals.COLUMNS_CHANGED(
+            refused=refused,
+            columns=", ".join(str(Schema((column,))) for column in gone),
             detail=f"Current schema: {old}\nNew schema: {new}",
+            hint="Value columns may be added at the end; no other column may change.",
         )
 
 
@@ -166,10 +163,7 @@ def check_alter(source: Source, kind: SourceKind, added: tuple[Column, ...]) -> 
     """The source with value columns added at its end; StatementError where that cannot be."""
     noun = kind.value.lower()
     if source.kind is not kind:
-        raise StatementError(
-            f"Incompatible data source type is {source.kind.value}, but statement was "
-            f"ALTER {kind.value}"
-        )
+        raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"ALTER {kind.value}")
     if source.read_only:
         raise StatementError(
             f"Cannot alter {noun} '{source.name}': ALTER operations are not supported on "
@@ -222,10 +216,7 @@ def drop_source(
             f"{kind.value.capitalize()} {name} does not exist.", hint=catalog.spelling_hint(name)
         )
     if source.kind is not kind:
-        raise StatementError(
-            f"Incompatible data source type is {source.kind.value}, but statement was "
-            f"DROP {kind.value}"
-        )
+        raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"DROP {kind.value}")
     own = tuple(
         query.id
         for query in catalog.queries.values()

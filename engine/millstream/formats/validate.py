@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from millstream.catalog.source import Format
 from millstream.formats.delimited import DELIMITER_NAMES
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import (
@@ -77,21 +78,11 @@ def format_name(name: str) -> str:
 
 def check_delimiter(value: str, side: Role) -> None:
     """Refuse a KEY_DELIMITER or VALUE_DELIMITER that is not one visible character or a name."""
+    name = f"{side.name}_DELIMITER"
     if value.strip() == "":
-        reason = (
-            "Delimiter cannot be empty, if you meant to have a tab or space for delimiter,"
-            " please use the special values 'TAB' or 'SPACE'"
-        )
-    elif len(value) > 1 and value.upper() not in DELIMITER_NAMES:
-        reason = (
-            f"Invalid delimiter value: '{value}'. Delimiter must be a single character or TAB,SPACE"
-        )
-    else:
-        return
-    raise StatementError(
-        f"Failed to prepare statement: Configuration {side.name}_DELIMITER is invalid: {reason}\n"
-        "Example valid value: ';'"
-    )
+        raise refusals.EMPTY_DELIMITER(property=name)
+    if len(value) > 1 and value.upper() not in DELIMITER_NAMES:
+        raise refusals.LONG_DELIMITER(property=name, delimiter=value)
 
 
 def check_formats(schema: Schema, key_format: Format, value_format: Format) -> None:
@@ -102,9 +93,7 @@ def check_formats(schema: Schema, key_format: Format, value_format: Format) -> N
         columns = schema.key if side is Role.KEY else schema.value
         unknown = sorted(set(format_.properties) - able.settings)
         if unknown:
-            raise StatementError(
-                f"{name} does not support the following configs: [{', '.join(unknown)}]"
-            )
+            raise refusals.FOREIGN_SETTINGS(format=name, configs=", ".join(unknown))
         if "delimiter" in format_.properties:
             check_delimiter(format_.properties["delimiter"], side)
         if side is Role.KEY:
@@ -126,10 +115,7 @@ def check_operation(sources: Iterable[tuple[str, Format]], operation: str) -> No
         if not CAPABILITIES[format_.name].joins:
             by_format.setdefault(format_.name, []).append(source)
     for name, names in by_format.items():
-        raise StatementError(
-            f"Source(s) {', '.join(names)} are using the '{name}' value format."
-            f" This format does not yet support {operation}."
-        )
+        raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format=name, clause=operation)
 
 
 def supports_type(name: str, sql_type: SqlType) -> bool:
@@ -155,7 +141,7 @@ def _check_wrap(name: str, wrap: bool | None, columns: int) -> None:
     if wrap is None:
         return
     if columns > 1:
-        raise StatementError("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas")
+        raise refusals.WRAPPED_COLUMNS()
     if wrap not in CAPABILITIES[name].wraps:
         raise StatementError(
             f"Format '{name}' does not support 'WRAP_SINGLE_VALUE' set to '{str(wrap).lower()}'."
@@ -165,12 +151,7 @@ def _check_wrap(name: str, wrap: bool | None, columns: int) -> None:
 def _check_maps_in_key(columns: Sequence[Column]) -> None:
     for column in columns:
         if contains_map(column.type):
-            raise StatementError(
-                "Map keys, including types that contain maps, are not supported as they may lead"
-                " to unexpected behavior due to inconsistent serialization."
-                f" Key column name: `{column.name}`. Column type: {column.type}."
-                " See https://github.com/confluentinc/ksql/issues/6621 for more."
-            )
+            raise refusals.MAP_IN_KEY(column=column.name, type=column.type)
 
 
 def _check_columns(name: str, side: Role, columns: Sequence[Column], wrap: bool | None) -> None:

@@ -8,10 +8,11 @@ from sqlglot import exp
 
 from millstream.catalog.rules import RESERVED, WINDOW_BOUNDS
 from millstream.catalog.source import Format
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
 from millstream.model.schema import Column, Role, Schema, WindowKind
-from millstream.model.types import BIGINT, BYTES, DOUBLE, INTEGER, STRING
+from millstream.model.types import BIGINT, BYTES, DOUBLE, INTEGER, NULL, STRING
 from millstream.plan.group_rules import refuse_in_sessions, refuse_on_tables, refuse_ungrouped
 from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
@@ -127,6 +128,8 @@ def _grouping(
     result: list[tuple[exp.Expression, Expression]] = []
     for tree in query.group_by:
         expression = surroundings.typed(tree, "GROUP BY")
+        if expression.type is NULL:
+            raise refusals.UNTYPED_NULL()
         if any(expression == other for _, other in result):
             text = surroundings.text(tree, qualified=True)
             raise StatementError(f"Duplicate GROUP BY expression: {text}")

@@ -10,6 +10,7 @@ from sqlglot import exp
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
@@ -178,6 +179,8 @@ def _relation(
         node = _filtered(node, surroundings.predicate(query.where, "WHERE"))
     selected = expand(query, surroundings, query.partition_by, persistent=persistent)
     if is_aggregation(query, surroundings):
+        if query.partition_by:
+            raise StatementError("PARTITION BY cannot be combined with aggregate functions.")
         _refuse_table_functions(query, surroundings, "aggregation")
         below = replace(start, node=node)
         return _aggregated(query, surroundings, below, selected, persistent=persistent)
@@ -209,9 +212,8 @@ def _refuse_table_functions(
     known = surroundings.catalogue.table
     used = [name for item in query.items for name in functions_in(item.expression, known)]
     if used:
-        raise StatementError(
-            f"Table functions cannot be used with aggregations: {', '.join(used)} in a query "
-            f"with {other}."
+        raise refusals.TABLE_FUNCTION_AGGREGATED(
+            detail=f"The query has {other} and calls {', '.join(used)}."
         )
 
 

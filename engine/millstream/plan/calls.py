@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from millstream.functions.resolution import Argument, LambdaArity, Resolution, resolve
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import (
     AggregateCall,
@@ -118,9 +119,7 @@ def _aggregate(
     name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer
 ) -> AggregateCall:
     if not scope.aggregates:
-        raise StatementError(
-            f"{scope.clause} does not support aggregate functions: {name} is an aggregate function."
-        )
+        raise refusals.AGGREGATE_MISPLACED(clause=scope.clause, function=name)
     function = scope.catalogue.aggregate[name]
     inner = scope.inside_call()
     signatures = [variant.signature for variant in function.variants]
@@ -146,7 +145,7 @@ def _refuse_nested(name: str, trees: Sequence[exp.Expression], scope: Scope) -> 
     calls = [call for tree in trees for call in tree.find_all(exp.Anonymous)]
     if scope.aggregates and any(call.name.upper() in scope.catalogue.aggregate for call in calls):
         listed = ", ".join(quoted(tree, scope) for tree in trees)
-        raise StatementError(f"Aggregate functions can not be nested: {name}({listed})")
+        raise refusals.AGGREGATES_NESTED(call=f"{name}({listed})")
 
 
 def _over_rows(name: str, signatures: Sequence[str], scope: Scope) -> AggregateCall:
@@ -168,12 +167,15 @@ def _over_rows(name: str, signatures: Sequence[str], scope: Scope) -> AggregateC
 
 def _table(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer) -> TableCall:
     if not scope.tables:
-        where = "this place" if scope.clause == "SELECT" else scope.clause
-        raise StatementError(
-            f"{where} does not support table functions: {name} is a table function.",
-            hint="They stand in the SELECT list of a query on a stream, outside of other table "
-            "functions and aggregates.",
+        hint = (
+            "They stand in the SELECT list of a query on a stream, outside of other table "
+            "functions and aggregates."
         )
+        where = "this place" if scope.clause == "SELECT" else scope.clause
+        raise refusals.TABLE_FUNCTION_MISPLACED(clause=where, function=name, hint=hint)
+    for call in (call for tree in trees for call in tree.find_all(exp.Anonymous)):
+        if call.name.upper() in scope.catalogue.table:
+            raise refusals.TABLE_FUNCTIONS_NESTED(function=call.name.upper())
     signatures = list(scope.catalogue.table[name].signatures)
     inner = scope.inside_call()
     resolution, arguments = _resolved(name.lower(), signatures, trees, inner, typer)

@@ -19,6 +19,7 @@ from millstream.catalog.properties import (
 )
 from millstream.catalog.rules import Drop, check_alter, check_replace, check_source, drop_source
 from millstream.catalog.source import Source, TimestampColumn
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import SqlType
@@ -171,7 +172,7 @@ def _check_inference(
                 f"Table elements and {part}_SCHEMA_ID cannot both exist for create statement."
             )
     if kind is SourceKind.TABLE and not schema.key and key_format not in INFERRING:
-        raise StatementError("Tables require a PRIMARY KEY. Please define the PRIMARY KEY.")
+        raise refusals.NO_PRIMARY_KEY()
     if not schema.value and not schema.headers and value_format in INFERRING:
         raise StatementError(
             f"Columns cannot be taken from a {value_format} schema yet: list them in the statement."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from millstream.catalog.rules import WINDOW_BOUNDS
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, children
 from millstream.model.schema import SourceKind
@@ -36,9 +37,7 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
     known = surroundings.catalogue.aggregate
     for tree in query.group_by:
         for name in functions_in(tree, known):
-            raise StatementError(
-                f"GROUP BY does not support aggregate functions: {name} is an aggregate function."
-            )
+            raise refusals.AGGREGATE_MISPLACED(clause="GROUP BY", function=name)
     for clause, trees in (
         ("WHERE", () if query.where is None else (query.where,)),
         ("PARTITION BY", query.partition_by),
@@ -46,10 +45,7 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
         for tree in trees:
             _refuse_bounds_in_rows(tree, surroundings)
             for name in functions_in(tree, known):
-                raise StatementError(
-                    f"{clause} does not support aggregate functions: "
-                    f"{name} is an aggregate function."
-                )
+                raise refusals.AGGREGATE_MISPLACED(clause=clause, function=name)
     if not surroundings.windowed:
         return
     having = () if query.having is None else (query.having,)

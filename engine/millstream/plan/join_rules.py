@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Expression
 from millstream.model.schema import SourceKind, WindowKind
@@ -64,10 +65,7 @@ def refuse_kafka_values(surroundings: Surroundings, clause: str) -> None:
     """Refuse a clause over values that have no field names."""
     names = [s.source.name for s in surroundings.sources if s.source.value_format.name == "KAFKA"]
     if names:
-        raise StatementError(
-            f"Source(s) {', '.join(names)} are using the 'KAFKA' value format. "
-            f"This format does not yet support {clause}."
-        )
+        raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format="KAFKA", clause=clause)
 
 
 def _condition(join: statements.Join, surroundings: Surroundings) -> exp.EQ:
@@ -159,20 +157,13 @@ def _got(condition: exp.EQ, surroundings: Surroundings) -> str:
 def _check_stream_join(step: Step) -> None:
     _check_windows(step.left.source, step.right.source)
     if step.join.within is None:
-        raise StatementError(
-            f"{step.left.source.alias} and {step.right.source.alias} are streams: stream-stream "
-            "joins must have a WITHIN clause specified. None was provided."
-        )
+        raise refusals.WITHIN_MISSING(left=step.left.source.alias, right=step.right.source.alias)
 
 
 def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
-        raise StatementError(
-            "A window definition was provided for a Stream-Table join. These joins are not "
-            "windowed. Please drop the window definition (i.e. the WITHIN clause) and try to "
-            "execute your join again."
-        )
+        raise refusals.WITHIN_MISPLACED(left="Stream", right="Table")
     if join.kind not in ("INNER", "LEFT"):
         raise StatementError(
             "Invalid join type encountered: "
@@ -189,11 +180,7 @@ def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
 def _check_table_join(step: Step, surroundings: Surroundings) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
-        raise StatementError(
-            "A window definition was provided for a Table-Table join. These joins are not "
-            "windowed. Please drop the window definition (i.e. the WITHIN clause) and try to "
-            "execute your join again."
-        )
+        raise refusals.WITHIN_MISPLACED(left="Table", right="Table")
     if not is_primary_key(right):
         raise StatementError(
             "Invalid join condition: table-table joins require to join on the primary key of the "

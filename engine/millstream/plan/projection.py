@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from millstream.catalog.rules import PSEUDO_COLUMNS, RESERVED, WINDOW_BOUNDS
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
@@ -59,10 +60,7 @@ def expand(
     )
     for column in selected:
         if column.expression.type == NULL:
-            raise StatementError(
-                f"The type of column `{column.name}` cannot be told from NULL.",
-                hint="Use CAST(NULL AS <type>).",
-            )
+            raise refusals.UNTYPED_NULL(hint=f"The column is `{column.name}`.")
     return selected
 
 
@@ -81,7 +79,7 @@ def _expanded(
             alias = item.expression.table
             source = next((s for s in surroundings.sources if s.alias == alias), None)
             if source is None:
-                raise StatementError(f"'{alias}' is not a valid stream/table name or alias.")
+                raise refusals.UNKNOWN_ALIAS(place="", alias=alias)
             yield from _star((source,), surroundings, partitioning, persistent)
         case exp.Dot(this=base, expression=exp.Star()):
             struct = surroundings.typed(base, "SELECT", window_bounds=True).type

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from millstream.functions.function import Catalogue
+from millstream.model import refusals
 from millstream.model.errors import Span, StatementError
 from millstream.model.expressions import ColumnRef, LambdaRef
 from millstream.model.nearest import did_you_mean
@@ -67,8 +68,10 @@ def resolve_column(tree: exp.Column, scope: Scope) -> ColumnRef | LambdaRef:
     span, place = location(tree, scope.text)
     if found:
         options = " or ".join(f"{alias}.{name}" for alias, _ in found)
-        raise StatementError(
-            f"{place}Column '{name}' is ambiguous. Could be {options}.",
+        raise refusals.AMBIGUOUS_COLUMN(
+            place=place,
+            column=name,
+            options=options,
             hint="Put the name of the source before the column.",
             span=span,
         )
@@ -102,18 +105,10 @@ def _unknown(
     if name in scope.hidden and not qualifier:
         return StatementError(f"Unknown column {name}.", span=span)
     if qualifier and not scope.sources:
-        return StatementError(
-            f"Failed to prepare statement: '{qualifier}' is not a valid stream/table name or"
-            " alias.",
-            span=span,
+        return refusals.UNKNOWN_ALIAS(
+            place="Failed to prepare statement: ", alias=qualifier, span=span
         )
     shown = f"{qualifier}.{name}" if qualifier else name
-    message = f"{place}{scope.clause} column '{shown}' cannot be resolved."
-    if scope.clause == "PARTITION BY":
-        message += (
-            f" '{shown}' must be a column in the source schema since PARTITION BY is applied on"
-            " the input."
-        )
     similar = [
         column.name
         for _, schema in scope.sources
@@ -124,4 +119,20 @@ def _unknown(
     if not similar:
         visible = (column.name for _, schema in scope.sources for column in schema.columns)
         hint = did_you_mean(name, visible)
-    return StatementError(message, hint=hint, span=span)
+    return refusals.UNRESOLVED_COLUMN(
+        place=place,
+        clause=scope.clause,
+        column=shown,
+        why=why_unresolved(scope.clause, shown),
+        hint=hint,
+        span=span,
+    )
+
+
+def why_unresolved(clause: str, name: str) -> str:
+    """What the message says besides about a column of such a clause that does not exist."""
+    if clause not in ("PARTITION BY", "GROUP BY"):
+        return ""
+    return (
+        f" '{name}' must be a column in the source schema since {clause} is applied on the input."
+    )

@@ -18,6 +18,7 @@ from millstream.catalog.properties import (
 )
 from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types, check_timestamp
 from millstream.catalog.source import Format, Source, TimestampColumn
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast
 from millstream.model.schema import Schema, SourceKind, WindowedKey
@@ -101,10 +102,7 @@ def check_timestamp_selected(target: NewSource, names: Collection[str]) -> None:
     """Refuse an event time column that the query does not select."""
     timestamp = read_sink_properties(target).timestamp
     if timestamp is not None and timestamp not in names:
-        raise StatementError(
-            "The TIMESTAMP column set in the WITH clause does not exist in the schema: "
-            f"'{timestamp}'"
-        )
+        raise refusals.TIMESTAMP_MISSING(column=timestamp)
 
 
 def new_sink(

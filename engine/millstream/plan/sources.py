@@ -11,13 +11,14 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.rules import PSEUDO_COLUMNS, WINDOW_BOUNDS
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
+from millstream.model import refusals
 from millstream.model.errors import Span, StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
 from millstream.plan.nodes import Read
-from millstream.plan.scope import Scope, location
+from millstream.plan.scope import Scope, location, why_unresolved
 from millstream.plan.typing import type_expression
 from millstream_parser import print_expression, statements
 
@@ -122,41 +123,46 @@ class Surroundings:
         """The typed condition of WHERE or HAVING."""
         result = self.typed(tree, clause)
         if result.type != BOOLEAN:
-            raise StatementError(
-                f"Type error in {clause} expression: Should evaluate to boolean but is "
-                f"{print_expression(tree)} ({result.type}) instead."
+            raise refusals.NOT_BOOLEAN(
+                clause=clause,
+                expression=print_expression(tree),
+                type=result.type,
+                span=location(tree, self.script)[0],
             )
         return result
 
     def resolve(self, column: exp.Column, clause: str) -> NamedSource:
         """The source that a column belongs to; StatementError when none or several do."""
-        name, place = column.name, location(column, self.script)[1]
+        name, (span, place) = column.name, location(column, self.script)
         if column.table:
             item = next((s for s in self.sources if s.alias == column.table), None)
             if item is None:
-                raise StatementError(
-                    f"{place}'{column.table}' is not a valid stream/table name or alias."
-                )
+                raise refusals.UNKNOWN_ALIAS(place=place, alias=column.table, span=span)
             if item.has(name) or self._is_bound(name):
                 return item
-            raise StatementError(
-                f"{place}{clause} column '{column.table}.{name}' cannot be resolved.",
+            raise refusals.UNRESOLVED_COLUMN(
+                place=place,
+                clause=clause,
+                column=f"{column.table}.{name}",
+                why="",
                 hint=did_you_mean(name, (own.name for own in item.columns)),
+                span=span,
             )
         owners = [item for item in self.sources if item.has(name)]
         if len(owners) > 1:
             listed = " or ".join(f"{item.alias}.{name}" for item in owners)
-            raise StatementError(
-                f"Exception while preparing statement: {place}Column '{name}' is ambiguous. "
-                f"Could be {listed}."
-            )
+            raise refusals.AMBIGUOUS_COLUMN(place=place, column=name, options=listed, span=span)
         if owners:
             return owners[0]
         if self._is_bound(name) or self.is_synthetic(name):
             return self.sources[0]
-        raise StatementError(
-            f"{place}{clause} column '{name}' cannot be resolved.{_why(clause, name)}",
+        raise refusals.UNRESOLVED_COLUMN(
+            place=place,
+            clause=clause,
+            column=name,
+            why=why_unresolved(clause, name),
             hint=did_you_mean(name, (own.name for item in self.sources for own in item.columns)),
+            span=span,
         )
 
     def text(self, tree: exp.Expression, *, qualified: bool) -> str:
@@ -188,14 +194,6 @@ _PREFIXES = {
     "HAVING": "Error in HAVING expression: ",
     "SELECT": "Invalid Select: ",
 }
-
-
-def _why(clause: str, name: str) -> str:
-    if clause not in ("PARTITION BY", "GROUP BY"):
-        return ""
-    return (
-        f" '{name}' must be a column in the source schema since {clause} is applied on the input."
-    )
 
 
 def columns_in(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from millstream.model import refusals
 from millstream.model.errors import StatementError, prefixed
 from millstream.model.expressions import (
     Between,
@@ -34,7 +35,7 @@ from millstream.plan.literals import coerce, is_null, negated, number_literal
 from millstream.plan.nested import field_of, make_array, make_map, make_struct, subscript
 from millstream.plan.operators import arithmetic, boolean, compare, timestamp_text
 from millstream.plan.quoting import quoted
-from millstream.plan.scope import Scope, placed, resolve_column
+from millstream.plan.scope import Scope, location, resolve_column
 from millstream.plan.types import sql_type
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -60,19 +61,26 @@ def type_expression(tree: exp.Expression, scope: Scope) -> Expression:
     """The typed form of an expression.
 
     Raises StatementError for unknown names, types that do not fit and calls that may not stand
-    here. An untyped NULL keeps the type NULL.
+    here, with the place of the smallest expression that is wrong. An untyped NULL keeps the type
+    NULL.
     """
+    try:
+        return _typed(tree, scope)
+    except StatementError as error:
+        error.span = error.span or location(tree, scope.text)[0]
+        raise
+
+
+def _typed(tree: exp.Expression, scope: Scope) -> Expression:
     kind = type(tree)
     if kind in _COMPARISONS:
         left, right = _item(tree.this, scope), _item(tree.expression, scope)
         left = timestamp_text(_column_name(tree.expression), left)
         right = timestamp_text(_column_name(tree.this), right)
-        with placed(tree, scope.text):
-            return compare(_COMPARISONS[kind], left, right)
+        return compare(_COMPARISONS[kind], left, right)
     if kind in _ARITHMETIC:
         left, right = _item(tree.this, scope), _item(tree.expression, scope)
-        with placed(tree, scope.text):
-            return arithmetic(_ARITHMETIC[kind], left, right, quoted(tree, scope))
+        return arithmetic(_ARITHMETIC[kind], left, right, quoted(tree, scope))
     match tree:
         case exp.Column():
             return resolve_column(tree, scope)
@@ -216,6 +224,10 @@ def _like(tree: exp.Expression, scope: Scope) -> Expression:
 
 
 def _case(tree: exp.Case, outside: Scope) -> Expression:
+    known = outside.catalogue.table
+    for call in tree.find_all(exp.Anonymous) if outside.tables else ():
+        if call.name.upper() in known:
+            raise refusals.TABLE_FUNCTION_IN_CASE(function=call.name.upper())
     scope = replace(outside, tables=False)
     if tree.this is not None:
         raise StatementError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from millstream.functions.function import Catalogue
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.physical import physical_names
@@ -81,9 +82,8 @@ def plan_pull(
         except StatementError as error:
             raise _of_where(query.where, error) from error
         if predicate.type != BOOLEAN:
-            raise StatementError(
-                f"Type error in WHERE expression: Should evaluate to boolean but is "
-                f"{print_expression(query.where)} ({predicate.type}) instead."
+            raise refusals.NOT_BOOLEAN(
+                clause="WHERE", expression=print_expression(query.where), type=predicate.type
             )
         expressions.append(predicate)
         found = conditions(predicate)

@@ -13,6 +13,7 @@ from millstream.catalog.source import Source
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
+from millstream.model import refusals
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
@@ -46,9 +47,7 @@ def partitions_of(engine: Engine, topic: str) -> int:
     """The number of partitions of a topic that must exist."""
     found = engine.log.topic(topic)
     if found is None:
-        raise StatementError(
-            f"Kafka topic does not exist: {topic}", hint="It may have been deleted."
-        )
+        raise refusals.UNKNOWN_TOPIC(topic=topic, hint="It may have been deleted.")
     return found.partitions
 
 
@@ -98,10 +97,8 @@ def sink_partitions(engine: Engine, wanted: OutputTopic) -> int:
     existing = engine.log.topic(wanted.name)
     if existing is not None:
         if wanted.partitions not in (None, existing.partitions):
-            raise StatementError(
-                f"A Kafka topic with the name '{wanted.name}' already exists, with different "
-                f"partition/replica configuration than required: it has {existing.partitions} "
-                f"partitions, the statement says {wanted.partitions}"
+            raise refusals.TOPIC_DIFFERS(
+                topic=wanted.name, there=existing.partitions, wanted=wanted.partitions
             )
         return existing.partitions
     like = engine.log.topic(wanted.like)

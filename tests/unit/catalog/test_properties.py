@@ -50,8 +50,10 @@ def test_a_quoted_timestamp_column_keeps_its_case() -> None:
         ("WRAP_SINGLE_VALUE", "perhaps", "expected true or false"),
         ("TIMESTAMP_FORMAT", "yyyy", "needs the TIMESTAMP property"),
         ("WINDOW_TYPE", "ROLLING", "Unknown window type: ROLLING"),
-        ("WINDOW_TYPE", "TUMBLING", "'WINDOW_SIZE' must be set"),
+        ("WINDOW_TYPE", "TUMBLING", "TUMBLING windows require 'WINDOW_SIZE' to be provided"),
         ("WINDOW_SIZE", "1 DAY", "needs 'WINDOW_TYPE'"),
+        ("KAFKA_TOPIC", " ", "Configuration KAFKA_TOPIC is invalid"),
+        ("PARTITIONS", True, "expected a whole number, got true"),
         ("QUERY_ID", "x", "Invalid config variable(s)"),
     ],
 )

@@ -83,8 +83,11 @@ def test_replacing_may_add_value_columns_only() -> None:
     old = source()
     check_replace(old, source("S", STREAM, KEY, VALUE, Column("W", BIGINT)), Catalog())
     for new, message in [
-        (source("S", STREAM, KEY), "only value columns may be added"),
-        (source("S", STREAM, KEY, Column("V", BIGINT)), "only value columns may be added"),
+        (source("S", STREAM, KEY), "changed, missing or reordered: [`V` INTEGER]"),
+        (
+            source("S", STREAM, KEY, Column("V", BIGINT)),
+            "changed, missing or reordered: [`V` INTEGER]",
+        ),
         (replace(old, topic="other"), "the topic would change"),
         (replace(old, value_format=Format("DELIMITED")), "the value format would change"),
         (replace(old, kind=TABLE), "the kind would change"),

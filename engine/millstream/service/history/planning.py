@@ -13,6 +13,7 @@ from millstream.history.reading import FromLog
 from millstream.history.splits import Run, Split, widths_of
 from millstream.history.within import Timed
 from millstream.log.log import TopicPartition
+from millstream.model import refusals
 from millstream.model.batch import ROWTIME
 from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
@@ -168,7 +169,7 @@ def extent_of(source: Source, ranged: Range | None, engine: Engine) -> Extent:
     """What a range of a source means now."""
     topic = engine.log.topic(source.topic)
     if topic is None:
-        raise StatementError(f"Kafka topic does not exist: {source.topic}")
+        raise refusals.UNKNOWN_TOPIC(topic=source.topic)
     first = partial(_first_time, source, engine)
     return extent(Ranged(source.name, topic, ranged), engine.log, engine.clock(), first)
 

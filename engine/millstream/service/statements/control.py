@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.catalog.catalog import QueryKind
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.settings import canonical_name
 from millstream.service.command_log.commands import Write
@@ -81,6 +82,4 @@ def pushed(statement: ControlQuery, engine: Engine) -> str:
     found = next((id for id in engine.pushing if id.upper() == query_id.upper()), None)
     if statement.action == "TERMINATE" and found is not None:
         return found
-    raise StatementError(
-        f"Unknown queryId: {query_id}", hint="SHOW QUERIES lists the running queries."
-    )
+    raise refusals.UNKNOWN_QUERY(query=query_id, hint="SHOW QUERIES lists the running queries.")

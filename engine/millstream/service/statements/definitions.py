@@ -11,6 +11,7 @@ from millstream.catalog.properties import Form, read_properties
 from millstream.catalog.source import Source
 from millstream.formats.validate import check_formats
 from millstream.log.log import AS_THE_CLUSTER, Topic
+from millstream.model import refusals
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
@@ -121,8 +122,8 @@ def source_topic(statement: s.CreateSource, source: Source, engine: Engine) -> N
     partitions, topic = properties.partitions, engine.log.topic(source.topic)
     if topic is None:
         if partitions is None:
-            raise StatementError(
-                f"Kafka topic does not exist: {source.topic}",
+            raise refusals.UNKNOWN_TOPIC(
+                topic=source.topic,
                 hint=topic_hint(
                     source.topic,
                     (known.name for known in engine.log.topics()),
@@ -135,11 +136,7 @@ def source_topic(statement: s.CreateSource, source: Source, engine: Engine) -> N
         wanted = Topic(source.topic, partitions, properties.replicas or AS_THE_CLUSTER, config)
         queries.make_topic(engine, wanted)
     elif partitions not in (None, topic.partitions):
-        raise StatementError(
-            f"A Kafka topic with the name '{source.topic}' already exists, with different "
-            f"partition/replica configuration than required: it has {topic.partitions} "
-            f"partitions, the statement says {partitions}"
-        )
+        raise refusals.TOPIC_DIFFERS(topic=source.topic, there=topic.partitions, wanted=partitions)
 
 
 def _materialise(source: Source, context: Context, before: Catalog) -> None:

@@ -14,6 +14,7 @@ from millstream.catalog.source import Source
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
+from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 from millstream.model.errors import RecordError, StatementError
 from millstream.model.nearest import did_you_mean
@@ -154,7 +155,7 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine:
         raise RecordError(f"A row cannot be written to {source.name}: {reason}")
     topic = engine.log.topic(source.topic)
     if topic is None:
-        raise StatementError(f"Kafka topic does not exist: {source.topic}")
+        raise refusals.UNKNOWN_TOPIC(topic=source.topic)
     raw = pa.table(
         [
             pa.array(np.zeros(count, np.int64)),
@@ -215,10 +216,10 @@ def target_columns(
     if len(set(names)) < len(names):
         raise StatementError(f"{statement} names a column twice")
     if len(columns) != values:
-        raise StatementError(
-            f"Failed to insert values into '{source.name}': expected "
-            f"{len(columns)} values, got {values}",
-            hint=f"The columns are {', '.join(column.name for column in columns)}.",
+        raise refusals.VALUE_COUNT(
+            source=source.name,
+            columns=", ".join(f"`{column.name}`" for column in columns),
+            count=f"{values} values",
         )
     return columns
 
@@ -235,8 +236,8 @@ def _target(name: str, source: Source, schema: Schema) -> Column:
         raise StatementError(f"Cannot insert into HEADER columns: {name}")
     column = schema.find(name)
     if column is None:
-        raise StatementError(
-            f"Column name {name} does not exist in {source.name}.",
+        raise refusals.UNKNOWN_INSERT_COLUMN(
+            column=name,
             hint=did_you_mean(name, schema.names, f"The columns are {', '.join(schema.names)}."),
         )
     return column

@@ -1,0 +1,143 @@
+"""Whatever is wrong with a statement, the refusal is one that clients can rely on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from millstream.catalog.catalog import Catalog
+from millstream.formats.validate import check_formats
+from millstream.functions.catalogue import builtin_catalogue
+from millstream.model.errors import ConflictError, MillstreamError, StatementError
+from millstream.operators.compile import compile_subtopology
+from millstream.plan.build import plan_query
+from millstream.plan.define import check_new, create_source, create_type
+from millstream.plan.sinks import Client, ExistingStream, NewSource
+from millstream.service.text import Piece, parse_text
+from millstream.topology.split import split
+from millstream_parser import statements as s
+from tests.conformance.cases import load
+from tests.refusals.families import families_of
+from tests.refusals.mutants import cut, mutants
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ROOT.parent / "shared" / "qtt" / "cases"
+GOLDEN = sorted((ROOT / "tests" / "plans").glob("*.txt"))
+FUNCTIONS = builtin_catalogue()
+SEEN_EVERY = 100
+"""One in so many mutants of the conformance cases is tried: all of them take very long."""
+ACCEPTED = {
+    "NULL in PARTITION BY": "PARTITION BY NULL is how a stream loses its key",
+    "RIGHT join": "two tables, or two streams, join so too",
+    "kind of join": "streams, and tables by their keys, join in every way",
+    "WITHIN": "another length between two streams",
+    "WITHIN of nothing": "rows of one and the same time",
+    "aggregate beside rows": "the query groups already",
+    "aggregate of nothing": "f() aggregates ROWTIME",
+    "aggregate in": "HAVING of a query that groups",
+    "first item only": "the query needs no other",
+    "without first item": "the query needs no such",
+    "only a constant": "the result has no key",
+    "table function": "on a stream that does not group",
+    "window": "the query groups",
+    "EMIT FINAL": "of a push query over its window",
+    "no key": "a stream may have none",
+    "one more KEY": "the key format takes several",
+    "one more PRIMARY KEY": "the key format takes several",
+    "key format NONE": "there is no key",
+    "value format": "the format takes the columns",
+    "no KAFKA_TOPIC": "of a query, whose sink has a topic by its name",
+    "grouped twice": "there was nothing to group",
+    "no GROUP BY": "a push query aggregates all rows",
+    "HAVING alone": "of a push query",
+    "star twice": "of a push query",
+    "item twice": "of a push query",
+    "window bound": "the query is windowed",
+}
+
+
+def apply(
+    piece: Piece, catalog: Catalog, properties: Mapping[str, str], *, compiled: bool = False
+) -> Catalog:
+    """The catalog behind a statement, which is planned, and compiled, but not run."""
+    statement = piece.statement
+    match statement:
+        case s.CreateSource():
+            source = create_source(statement, catalog, properties)
+            check_formats(source.schema, source.key_format, source.value_format)
+            return catalog.with_source(source, replacing=statement.or_replace)
+        case s.CreateType():
+            return create_type(statement, catalog)
+        case s.CreateAs(kind, name, query, given):
+            target: NewSource | ExistingStream | Client = NewSource(kind, name, given)
+        case s.InsertInto(name, query, given):
+            target = ExistingStream(name, given)
+        case s.SelectStatement(s.Query(emit=str()) as query):
+            target = Client()
+        case _:
+            return catalog
+    planned = plan_query(
+        query,
+        catalog,
+        target=target,
+        properties=properties,
+        functions=FUNCTIONS,
+        script=piece.script,
+    )
+    if isinstance(statement, s.CreateAs) and planned.sink is not None:
+        check_formats(planned.sink.schema, planned.sink.key_format, planned.sink.value_format)
+        check_new(planned.sink, catalog, replacing=statement.or_replace)
+        catalog = catalog.with_source(planned.sink, replacing=statement.or_replace)
+    if compiled:
+        for part in split(planned.node, "Q", partitions=lambda _: 4).subtopologies:
+            compile_subtopology(part, FUNCTIONS, headers=False, cached=False)
+    return catalog
+
+
+def wrong(script: str, properties: Mapping[str, str], every: int) -> Iterator[str]:
+    """What is not as it must be about the mutants of a script's statements."""
+    catalog = Catalog()
+    for piece in parse_text(script):
+        for name, text in (*mutants(piece.statement), *cut(piece.text)):
+            if zlib.crc32(text.encode()) % every == 0:
+                yield from _judged(name, text, catalog, properties)
+        catalog = apply(piece, catalog, properties)
+
+
+def _judged(name: str, text: str, catalog: Catalog, properties: Mapping[str, str]) -> Iterator[str]:
+    try:
+        for piece in parse_text(text):
+            apply(piece, catalog, properties, compiled=True)
+    except (StatementError, ConflictError) as error:
+        found = families_of(error.message)
+        if len(found) != 1:
+            yield f"{name}: {found} for {error.message!r}\n{text}"
+        return
+    except MillstreamError as error:
+        yield f"{name}: {type(error).__name__} {error}\n{text}"
+        return
+    if not name.startswith(("without ", *ACCEPTED)):
+        yield f"{name}: accepted\n{text}"
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_every_mutant_of_our_own_statements_is_refused_with_a_known_wording(path: Path) -> None:
+    script = path.read_text().split("\n--- ")[0]
+    assert list(wrong(script, {}, 1)) == []
+
+
+def test_mutants_of_the_conformance_cases_are_refused_with_a_known_wording() -> None:
+    if not CASES.is_dir():
+        pytest.skip(f"SKIPPED: there are no conformance cases in {CASES}")
+    found: list[str] = []
+    seen: set[str] = set()
+    for case in load(CASES):
+        script = "\n".join(case.statements)
+        usable = case.plain and case.expect == "records" and not case.raw.get("test_functions")
+        if usable and script not in seen:
+            seen.add(script)
+            found += wrong(script, case.properties, SEEN_EVERY)
+    assert len(seen) > 500 and found == []
