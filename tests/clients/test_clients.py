@@ -13,7 +13,7 @@ from tests.clients.places import HERE, need, node_modules, python_of
 from tests.patience import PATIENCE_S
 
 SEEN = {
-    "streams": ["ORDERS"],
+    "streams": ["KSQL_PROCESSING_LOG", "ORDERS"],
     "acknowledged": ["ok", "ok", "ok"],
     "pulled": [[1, 5]],
     "pushed": [[1, 2], [1, 3], [2, 7]],

@@ -14,6 +14,7 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.service import processing_stream
 from millstream.service.command_log import following, snapshots
 from millstream.service.execution import execute_script
 from millstream.service.session import Session
@@ -112,7 +113,7 @@ def test_the_slower_of_two_goes_on_from_what_the_faster_wrote(cluster: Cluster) 
     assert list(one.catalog.types) == ["MONEY"]
     (query_id,) = one.catalog.queries
     internal = [name for name in cluster.topics() if name.startswith(PREFIX)]
-    others = {COMMANDS, snapshots.topic_of(one)}
+    others = {COMMANDS, snapshots.topic_of(one), processing_stream.topic_of(one.settings)}
     assert all(query_id in name for name in internal if name not in others)
 
 
