@@ -32,7 +32,7 @@ def topic(log: KafkaLog) -> Iterator[str]:
 
 def read_both(reader: Reader[Any], topic: str, offsets: list[int]) -> list[Fetched[Any]]:
     """One round; as a query does, it counts only if nothing of it is awaited."""
-    reader.begin()
+    reader.begin([(topic, partition) for partition in range(2)])
     return [reader.read(topic, partition, offsets[partition], 100) for partition in range(2)]
 
 
