@@ -142,6 +142,7 @@ _KINDS = {
     "decimal_text": {"string"},
     "integer": {"integer"},
     "small": {"integer"},
+    "amount": {"integer"},
     "decimal": {"decimal"},
     "float": {"float"},
     "function": {"word", "quoted"},

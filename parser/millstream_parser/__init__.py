@@ -2,6 +2,7 @@
 
 from . import statements
 from .continuation import without_continuations
+from .durations import LONGEST_MS, read_duration
 from .failure import SyntaxFailure
 from .parameters import Parameters, Values
 from .print_expressions import print_expression, print_type
@@ -10,6 +11,7 @@ from .script import parse, parse_expression, parse_type, split
 from .variables import substitute
 
 __all__ = [
+    "LONGEST_MS",
     "Parameters",
     "SyntaxFailure",
     "Values",
@@ -19,6 +21,7 @@ __all__ = [
     "print_expression",
     "print_statement",
     "print_type",
+    "read_duration",
     "split",
     "statements",
     "substitute",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 
 from sqlglot import exp
 
-from millstream_grammar.keywords import TIME_UNITS
-
 from .cursor import Cursor, check_integer
+from .durations import read_duration
 from .statements import Properties, PropertyValue
 from .tokens import Kind, Token
+
+WINDOW_TYPES = ("SESSION", "HOPPING", "TUMBLING")
 
 
 def optional_properties(cursor: Cursor) -> Properties:
@@ -96,10 +96,10 @@ def check_window(cursor: Cursor, found: Properties, token: Token) -> None:
     values = dict(found)
     kind = str(values.get("WINDOW_TYPE", "")).upper()
     size = values.get("WINDOW_SIZE")
-    if kind not in ("", "SESSION", "HOPPING", "TUMBLING"):
+    if kind not in ("", *WINDOW_TYPES):
         raise cursor.fail(
-            f"Configuration WINDOW_TYPE is invalid: {values['WINDOW_TYPE']!r} is not one of"
-            " SESSION, HOPPING, TUMBLING.",
+            f"Configuration WINDOW_TYPE is invalid: Unknown window type: {values['WINDOW_TYPE']}."
+            f" Expected one of {', '.join(WINDOW_TYPES)}.",
             token,
         )
     if kind == "SESSION" and size is not None:
@@ -110,17 +110,10 @@ def check_window(cursor: Cursor, found: Properties, token: Token) -> None:
             " For example: 'WINDOW_SIZE'='10 SECONDS'",
             token,
         )
-    if size is not None and (problem := _duration_problem(str(size))):
-        raise cursor.fail(
-            f"Configuration WINDOW_SIZE is invalid: Invalid duration: '{size}'. {problem}", token
-        )
-
-
-def _duration_problem(text: str) -> str:
-    parts = re.fullmatch(r"\s*(\S+)\s+(\S+)\s*", text)
-    if not parts:
-        return "Expected format is: '<number> <unit>', for example '10 SECONDS'."
-    amount, unit = parts.groups()
-    if not re.fullmatch(r"[0-9]+", amount):
-        return f"Size must be numeric. Got '{amount}'"
-    return "" if unit.upper() in TIME_UNITS else f"Unknown time unit: '{unit.upper()}'"
+    if size is not None:
+        try:
+            read_duration(str(size))
+        except ValueError as error:
+            raise cursor.fail(
+                f"Configuration WINDOW_SIZE is invalid: Invalid duration: '{size}'. {error}", token
+            ) from None

@@ -7,6 +7,7 @@ from sqlglot import exp
 from millstream_grammar.keywords import CALENDAR_UNITS
 
 from .cursor import Cursor
+from .durations import LONGEST_MS, too_long
 from .expressions import expression, value_expression
 from .failure import SyntaxFailure
 from .names import identifier
@@ -159,13 +160,17 @@ def _within(cursor: Cursor) -> Within:
 
 def duration(cursor: Cursor) -> Duration:
     """`integer unit`."""
+    token = cursor.token
     amount = cursor.integer()
     if cursor.token.upper in CALENDAR_UNITS:
         raise cursor.fail(
             f"{cursor.token.upper} has no fixed length and cannot be used here",
             hint="Use DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS.",
         )
-    return Duration(amount, cursor.time_unit())
+    found = Duration(amount, cursor.time_unit())
+    if found.milliseconds > LONGEST_MS:
+        raise cursor.fail(too_long(f"{found.amount} {found.unit}"), token)
+    return found
 
 
 def _window(cursor: Cursor) -> WindowClause:

@@ -107,6 +107,24 @@ def test_a_target_that_takes_no_rows(shop: Door, first: bytes, code: int) -> Non
     assert (answer.status_code, answer.json()["error_code"]) == (400, code)
 
 
+@pytest.mark.parametrize("rows", [1, 80], ids=["one by one", "as columns"])
+@pytest.mark.parametrize(
+    "behind", [b" garbage", b'{"ID":9}', b"]", b",", b"\0", b" // x", b"\xff", b"}"]
+)
+def test_text_behind_a_row_is_refused(door: Door, behind: bytes, rows: int) -> None:
+    """A body is JSON as a request is: Vert.x, which reads it in ksqlDB, refuses what follows the
+    first value. Of a record's value, Jackson's `readTree` ignores it (docs/limits.md)."""
+    door.ksql(KINDS)
+    good = [b'{"ID":%d} \r' % number for number in range(rows)]
+    body = [b'{"target":"kinds"}', *good, b'{"ID":7}' + behind, b'{"ID":8}']
+    answer = door.http2.post("/inserts-stream", content=b"\n".join(body))
+    *accepted, error = map(json.loads, answer.text.splitlines())
+    assert accepted == ok(rows)
+    assert (error["status"], error["seq"], error["error_code"]) == ("error", rows, 40001)
+    assert "followed by more text on its line" in error["message"]
+    assert len(door.query("SELECT id FROM kinds;").splitlines()) == rows + 1
+
+
 def test_http1_is_refused(shop: Door) -> None:
     answer = shop.http.post("/inserts-stream", content=b'{"target":"orders"}')
     assert answer.json()["error_code"] == 40004

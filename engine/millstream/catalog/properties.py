@@ -12,6 +12,7 @@ from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import WindowedKey, WindowKind
+from millstream_parser import read_duration
 
 DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
 DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
@@ -49,7 +50,6 @@ _COMMON = {
 } | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
 BACKFILLS = ("duckdb", "spark")
 """Where the past of a new query may be computed: in this process or as a Spark job."""
-_UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 
 
 class Form(Enum):
@@ -273,9 +273,10 @@ def _window(items: Mapping[str, Any]) -> WindowedKey | None:
             raise StatementError("'WINDOW_SIZE' needs 'WINDOW_TYPE' beside it.")
         return None
     if kind_text.upper() not in WindowKind.__members__:
-        raise StatementError(
-            f"Configuration WINDOW_TYPE is invalid: Unknown window type: {kind_text}. "
-            f"Expected one of {', '.join(WindowKind.__members__)}."
+        raise refusals.INVALID_PROPERTY(
+            property="WINDOW_TYPE",
+            reason=f"Unknown window type: {kind_text}. "
+            f"Expected one of {', '.join(WindowKind.__members__)}.",
         )
     kind = WindowKind[kind_text.upper()]
     if kind is WindowKind.SESSION:
@@ -287,21 +288,16 @@ def _window(items: Mapping[str, Any]) -> WindowedKey | None:
             f"{kind.value} windows require 'WINDOW_SIZE' to be provided in the WITH clause."
             " For example: 'WINDOW_SIZE'='10 SECONDS'"
         )
-    return WindowedKey(kind, _duration(size_text, "WINDOW_SIZE"))
+    return WindowedKey(kind, _window_size(size_text))
 
 
-def _duration(text: str, name: str) -> int:
-    wrong = f"Configuration {name} is invalid: Invalid duration: '{text}'. "
-    words = text.split()
-    if len(words) != 2 or not words[0].isdigit():
-        raise StatementError(wrong + "Expected a number and a unit, as in '10 SECONDS'.")
-    unit = words[1].upper()
-    for single, factor in (*_UNIT_MS.items(), ("MILLISECOND", 1)):
-        if unit in (single, single + "S"):
-            if int(words[0]) == 0:
-                raise StatementError(wrong + "The size must be greater than zero.")
-            return int(words[0]) * factor
-    raise StatementError(wrong + f"Unknown time unit: '{unit}'")
+def _window_size(text: str) -> int:
+    try:
+        return read_duration(text).milliseconds
+    except ValueError as error:
+        raise refusals.INVALID_PROPERTY(
+            property="WINDOW_SIZE", reason=f"Invalid duration: '{text}'. {error}"
+        ) from None
 
 
 def _query_id(items: Mapping[str, Any]) -> str | None:

@@ -33,13 +33,23 @@ _MARKS = (
 
 def first_value(payload: bytes, decoder: json.JSONDecoder) -> Any:
     """The first value of a payload, None where there is none. ValueError when it is malformed."""
+    return _read(payload, decoder)[0]
+
+
+def text_behind(payload: bytes, decoder: json.JSONDecoder) -> str:
+    """What follows the first value of a payload, without white space. ValueError when the value is
+    malformed."""
+    return _read(payload, decoder)[1].strip(SPACE)
+
+
+def _read(payload: bytes, decoder: json.JSONDecoder) -> tuple[Any, str]:
     encoding, mark = _encoding(payload)
     plain = encoding == "utf-8"
     # What is no text behind the value is not looked at.
     text = payload[mark:].decode(encoding, "surrogateescape" if plain else "replace")
     begin = _begin(text)
     if begin == len(text):
-        return None
+        return None, ""
     if text[begin] in "[{" and text.count("[") + text.count("{") > _DEPTH_MAX:
         _check_depth(text, begin)
     value, end = decoder.raw_decode(text, begin)
@@ -47,7 +57,7 @@ def first_value(payload: bytes, decoder: json.JSONDecoder) -> Any:
         _check_end(text[begin], text[end], plain)
     if not text.isascii():
         text[:end].encode()
-    return value
+    return value, text[end:]
 
 
 def _encoding(payload: bytes) -> tuple[str, int]:

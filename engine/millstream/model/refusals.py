@@ -92,6 +92,9 @@ WITHIN_MISPLACED = Template(
     " Please drop the window definition (i.e. the WITHIN clause) and try to execute your join"
     " again."
 )
+WINDOW_TOO_LONG = Template(
+    "The lengths of {clause} are {ms} milliseconds together, which is more than {longest}."
+)
 VALUE_COUNT = Template(
     "Failed to insert values into '{source}'. Expected a value for each column. Expected Columns:"
     " [{columns}]. Got {count}."

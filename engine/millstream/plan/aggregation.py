@@ -27,7 +27,7 @@ from millstream.plan.nodes import (
 from millstream.plan.projection import Selected, with_expression
 from millstream.plan.rewrite import substitute
 from millstream.plan.sources import Surroundings, functions_in, unique
-from millstream_parser import statements
+from millstream_parser import LONGEST_MS, statements
 
 DAY_MS = 86_400_000
 FORGETFUL = "millstream.emit.final.forgetful"
@@ -50,6 +50,7 @@ def make_window(clause: statements.WindowClause | None, *, final: bool) -> Windo
         raise StatementError("ADVANCE BY must be greater than zero and not greater than SIZE.")
     default = 0 if final else max(DAY_MS - size, 0)
     grace = clause.grace.milliseconds if clause.grace else default
+    check_total("WINDOW", size, grace)
     retention = clause.retention.milliseconds if clause.retention else size + grace
     if retention < size + grace:
         raise StatementError(
@@ -57,6 +58,12 @@ def make_window(clause: statements.WindowClause | None, *, final: bool) -> Windo
             f"{retention} ms are less than {size} + {grace} ms."
         )
     return Window(WindowKind[clause.kind], size, advance, grace, retention)
+
+
+def check_total(clause: str, *lengths: int) -> None:
+    """Refuse lengths of time that do not fit 64 bits of milliseconds together."""
+    if sum(lengths) > LONGEST_MS:
+        raise refusals.WINDOW_TOO_LONG(clause=clause, ms=sum(lengths), longest=LONGEST_MS)
 
 
 def aggregate(

@@ -11,7 +11,7 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import Arithmetic, ColumnRef, Expression, Literal
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey
 from millstream.model.types import BIGINT
-from millstream.plan.aggregation import internal_format
+from millstream.plan.aggregation import check_total, internal_format
 from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_kafka_values
 from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
@@ -134,6 +134,7 @@ def _join_node(step: Step, left: Node, right: Node) -> Node:
     assert given is not None
     grace = given.grace.milliseconds if given.grace else None
     within = Within(given.before.milliseconds, given.after.milliseconds, grace)
+    check_total("WITHIN", within.before_ms, within.after_ms, grace or 0)
     return StreamStreamJoin(left, right, kind, within, schema)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.catalog.source import Source
 from millstream.formats.json import read_json
+from millstream.formats.json_value import text_behind
 from millstream.formats.payload import Layout
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.physical import arrow_type
@@ -21,6 +24,9 @@ from millstream.service.statements.inserting import append, insertable, refuse_i
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _TEMPORAL = (DATE, TIME, TIMESTAMP)
+_DECODER = json.JSONDecoder()
+_QUOTED = 40
+"""How many characters of wrong text an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,13 @@ class RowInserts:
         cursor = self._engine.store.cursor()
         try:
             read = read_json(cursor, pa.array(rows, pa.binary()), self._layout)
+            bad = {**_continued(cursor, rows), **read.bad}
         finally:
             cursor.close()
-        first = min(read.bad, default=len(rows))
+        first = min(bad, default=len(rows))
         error: MillstreamError | None = None
         if first < len(rows):
-            error = StatementError(f"Failed to insert into {self._source.name}: {read.bad[first]}")
+            error = StatementError(f"Failed to insert into {self._source.name}: {bad[first]}")
         given: dict[str, pa.Array] = {}
         for column, values in zip(self._columns, read.columns, strict=True):
             try:
@@ -96,6 +103,22 @@ def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
         raise StatementError(f"Cannot insert into HEADER columns: {source.name} has some")
     refuse_insert(source, "insert values into", engine)
     return RowInserts(source, engine)
+
+
+def _continued(cursor: duckdb.DuckDBPyConnection, rows: Sequence[bytes]) -> dict[int, str]:
+    """Why each row with text behind its object is refused. A record of a topic may have such text,
+    a request may not: what follows is most likely a row without its line break."""
+    table = pa.table({"n": range(len(rows)), "j": pa.array(rows, pa.binary())})
+    doubtful = cursor.from_arrow(table).filter("try(json_valid(decode(j))) IS NOT TRUE")
+    found: dict[int, str] = {}
+    for (number,) in doubtful.project("n").fetchall():
+        try:
+            behind = text_behind(rows[number], _DECODER)
+        except ValueError:
+            continue  # The reader says what is wrong with it.
+        if behind:
+            found[number] = f"the row is followed by more text on its line: {behind[:_QUOTED]!r}"
+    return found
 
 
 def _as(values: pa.Array, column: Column) -> pa.Array:
