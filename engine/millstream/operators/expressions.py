@@ -7,7 +7,7 @@ dialect refuses; around it goes `sql.guarded`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from millstream.functions.function import Catalogue
@@ -39,10 +39,20 @@ from millstream.model.expressions import (
     children,
 )
 from millstream.model.physical import physical_name, physical_names
-from millstream.model.types import BIGINT, DOUBLE, INTEGER, STRING, Array, Map, SqlType, Struct
+from millstream.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Array,
+    Map,
+    SqlType,
+    Struct,
+)
 from millstream.operators.arithmetic import arithmetic, negate
 from millstream.operators.casts import convert
-from millstream.operators.scalar import call_text
+from millstream.operators.scalar import bound, call_text, with_bound
 from millstream.operators.sql import array, call, cast, literal, struct, typed_literal
 from millstream.operators.unordered import unordered
 
@@ -58,6 +68,8 @@ class _Setting:
     """Lambda parameters in sight -> text."""
     depth: int = 0
     """How many lambdas are around; keeps their names apart."""
+    absorbed: bool = False
+    """Whether something around gives a value for NULL, so that NULL and a failure differ."""
 
 
 def compile_expression(
@@ -102,17 +114,15 @@ def _text(expression: Expression, setting: _Setting) -> str:
                 exact=setting.exact,
                 depth=setting.depth,
             )
-        case Arithmetic(operator, left, right, kind):
-            sides = [(_text(side, setting), side.type) for side in (left, right)]
-            made = arithmetic(operator, sides[0], sides[1], kind, exact=setting.exact)
-            return made if setting.depth == 0 else _refuse_null(made, sides, kind)
+        case Arithmetic():
+            return _arithmetic(expression, setting)
         case Negate(operand, kind):
             return negate(_text(operand, setting), kind, exact=setting.exact)
         case Compare() | Between() | In() | Like() | IsNull() | Logical() | Not():
             return _boolean(expression, setting)
         case Case(branches, default, kind):
             whens = (
-                f"WHEN {_condition(when, setting)} THEN {_text(then, setting)}"
+                f"WHEN {_condition(when, absorbing(setting))} THEN {_text(then, setting)}"
                 for when, then in branches
             )
             otherwise = cast("NULL", kind) if default is None else _text(default, setting)
@@ -137,6 +147,25 @@ def _text(expression: Expression, setting: _Setting) -> str:
             raise TypeError(f"{expression} is computed by an operator, not by an expression")
 
 
+def _arithmetic(expression: Arithmetic, setting: _Setting) -> str:
+    """Both operands are computed, so that a failure of the right one is one of the whole. DuckDB
+    leaves it out where the left one is NULL in a whole piece of a batch."""
+    sides = [expression.left, expression.right]
+    texts = [_text(side, setting) for side in sides]
+    skipped = setting.absorbed and not (isinstance(sides[0], Literal) or cannot_raise(sides[1]))
+    given, texts = bound(texts, [1] if skipped else [], setting.depth)
+    typed = [(text, side.type) for text, side in zip(texts, sides, strict=True)]
+    kind = expression.type
+    made = arithmetic(expression.operator, typed[0], typed[1], kind, exact=setting.exact)
+    made = made if setting.depth == 0 else _refuse_null(made, typed, kind)
+    return with_bound(made, given, setting.depth)
+
+
+def absorbing(setting: _Setting) -> _Setting:
+    """The same inside of what gives a value for NULL."""
+    return setting if setting.absorbed else replace(setting, absorbed=True)
+
+
 def _refuse_null(text: str, sides: list[tuple[str, SqlType]], kind: SqlType) -> str:
     """Arithmetic inside a lambda: a NULL is an error there, so that the whole call is NULL."""
     missing = " OR ".join(f"{side} IS NULL" for side, _ in sides)
@@ -148,7 +177,8 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
     """Predicates, never NULL but for AND, OR and NOT of NULL."""
     match expression:
         case IsNull(operand, negated):
-            return f"({_text(operand, setting)} IS {'NOT ' if negated else ''}NULL)"
+            text = _text(operand, absorbing(setting))
+            return f"({text} IS {'NOT ' if negated else ''}NULL)"
         case Compare(operator) if operator in _NULL_SAFE:
             return _condition(expression, setting)
         case Between(negated=True) | In(negated=True) | Like(negated=True):
@@ -157,10 +187,10 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
         case Compare() | Between() | In() | Like():
             return f"coalesce({_condition(expression, setting)}, FALSE)"
         case Not(operand):
-            return f"(NOT {_text(operand, setting)})"
+            return f"(NOT {_unboxed(operand, setting)})"
         case Logical(operator, left, right):
-            a, b = _text(left, setting), _text(right, setting)
-            if not (_never_null(left) and _never_null(right)):
+            a, b = _unboxed(left, setting), _unboxed(right, setting)
+            if not setting.absorbed and not (_never_null(left) and _never_null(right)):
                 # A NULL operand is an error unless the other one is not looked at.
                 first = (a, "TRUE") if operator == "OR" else (f"NOT {a}", "FALSE")
                 second = f"NOT {a}" if operator == "OR" else a
@@ -170,25 +200,74 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
             return _text(expression, setting)
 
 
+def _unboxed(expression: Expression, setting: _Setting) -> str:
+    """An operand of AND, OR and NOT: NULL is a failure. Where nothing around tells these apart,
+    NULL stands for it."""
+    text = _text(expression, setting)
+    if not setting.absorbed or _never_null(expression):
+        return text
+    refused = cast("'no condition'", BOOLEAN)
+    return f"CASE WHEN {text} IS NULL THEN {refused} ELSE {text} END"
+
+
 def _condition(expression: Expression, setting: _Setting) -> str:
     """As `_boolean`, but NULL may stand for FALSE."""
     match expression:
-        case Compare(operator, left, right):
-            return f"({_comparable(left, setting)} {operator} {_comparable(right, setting)})"
+        case Compare():
+            return _compared(expression, absorbing(setting))
         case Between(operand, low, high, False):
+            setting = absorbing(setting)
             texts = [_text(item, setting) for item in (operand, low, high)]
-            return f"({texts[0]} BETWEEN {texts[1]} AND {texts[2]})"
+            if not setting.exact or (cannot_raise(low) and cannot_raise(high)):
+                return f"({texts[0]} BETWEEN {texts[1]} AND {texts[2]})"
+            given, (value, *_) = bound(texts[:1], [0], setting.depth)
+            made = (
+                f"CASE WHEN {value} IS NULL THEN FALSE WHEN {value} >= {texts[1]} "
+                f"THEN {value} <= {texts[2]} ELSE FALSE END"
+            )
+            return with_bound(made, given, setting.depth)
         case In(operand, options, False):
-            listed = ", ".join(_comparable(option, setting) for option in options)
-            return f"({_comparable(operand, setting)} IN ({listed}))"
+            setting = absorbing(setting)
+            given, texts = bound(
+                [_comparable(item, setting) for item in (operand, *options)],
+                [place for place in failing((operand, *options)) if place],
+                setting.depth,
+            )
+            made = f"({texts[0]} IN ({', '.join(texts[1:])}))"
+            return with_bound(made, given, setting.depth)
         case Like(operand, pattern, escape, False):
+            setting = absorbing(setting)
             suffix = "" if escape is None else f" ESCAPE {literal(escape)}"
-            return f"({_text(operand, setting)} LIKE {_text(pattern, setting)}{suffix})"
-        case Logical(operator, left, right) if operator == "AND" or _never_null(left):
+            given, texts = bound(
+                [_text(item, setting) for item in (operand, pattern)],
+                [] if cannot_raise(pattern) else [1],
+                setting.depth,
+            )
+            made = f"({texts[0]} LIKE {texts[1]}{suffix})"
+            return with_bound(made, given, setting.depth)
+        case Logical(operator, left, right) if not setting.absorbed and (
+            operator == "AND" or _never_null(left)
+        ):
             a, b = _condition(left, setting), _condition(right, setting)
             return _connected(operator, a, b, cannot_raise(left) and cannot_raise(right))
         case _:
             return _boolean(expression, setting)
+
+
+def _compared(expression: Compare, setting: _Setting) -> str:
+    """Where the left operand is NULL the right one is not looked at; but IS DISTINCT FROM looks at
+    both. DuckDB leaves open what it looks at."""
+    left, right = expression.left, expression.right
+    texts = [_comparable(side, setting) for side in (left, right)]
+    if not setting.exact or cannot_raise(right) or isinstance(left, Literal):
+        return f"({texts[0]} {expression.operator} {texts[1]})"
+    if expression.operator in _NULL_SAFE:
+        given, texts = bound(texts, [0, 1], setting.depth)
+        return with_bound(f"({texts[0]} {expression.operator} {texts[1]})", given, setting.depth)
+    given, texts = bound(texts, [] if isinstance(left, ColumnRef) else [0], setting.depth)
+    compared = f"{texts[0]} {expression.operator} {texts[1]}"
+    made = f"CASE WHEN {texts[0]} IS NOT NULL THEN {compared} END"
+    return with_bound(made, given, setting.depth)
 
 
 def _connected(operator: str, a: str, b: str, free: bool) -> str:
@@ -208,6 +287,12 @@ def cannot_raise(expression: Expression) -> bool:
             return True
         case Arithmetic(_, _, _, kind) if kind != DOUBLE:
             return False
+        case Negate(Literal(int() as value), _):
+            return value >= 0
+        case Logical(_, left, right) if not (_never_null(left) and _never_null(right)):
+            return False
+        case Not(operand) if not _never_null(operand):
+            return False
         case Negate(_, kind) if kind != DOUBLE:
             return False
         case Cast(operand, kind):
@@ -226,6 +311,15 @@ def cannot_raise(expression: Expression) -> bool:
             return False
         case _:
             return all(map(cannot_raise, children(expression)))
+
+
+def failing(expressions: Sequence[Expression]) -> list[int]:
+    """The places of those that may raise by themselves."""
+    return [
+        place
+        for place, item in enumerate(expressions)
+        if not (isinstance(item, LambdaExpression) or cannot_raise(item))
+    ]
 
 
 def _never_null(expression: Expression) -> bool:
@@ -275,14 +369,26 @@ def _subscript(expression: Subscript, setting: _Setting) -> str:
 def _call(expression: Call, setting: _Setting) -> str:
     arguments: list[str] = []
     parts: dict[str, str] = {}
+    inside = setting
+    if not setting.catalogue.scalar[expression.function].null_propagates:
+        inside = absorbing(setting)
     for place, argument in enumerate(expression.arguments):
         if isinstance(argument, LambdaExpression):
-            text, named = _lambda(argument, place, setting)
+            text, named = _lambda(argument, place, absorbing(setting))
             arguments.append(text)
             parts.update(named)
         else:
-            arguments.append(_text(argument, setting))
-    return call_text(expression, setting.catalogue, arguments, parts, exact=setting.exact)
+            arguments.append(_text(argument, inside))
+    return call_text(
+        expression,
+        setting.catalogue,
+        arguments,
+        parts,
+        exact=setting.exact,
+        failing=failing(expression.arguments),
+        absorbed=setting.absorbed,
+        depth=setting.depth,
+    )
 
 
 def _lambda(

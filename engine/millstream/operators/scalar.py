@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,14 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import Call, Expression, Literal, TableCall, walk
 from millstream.model.physical import duckdb_type
 from millstream.model.types import INTERVAL_UNIT, Lambda
-from millstream.operators.sql import call
+from millstream.operators.sql import call, struct
 
 TEXT_MAX = 1 << 20
 """Characters of the DuckDB text of one call."""
+
+_SKIPS = re.compile(r"\b(CASE|coalesce|nullif|AND|OR)\b")
+"""What makes DuckDB skip parts of a template."""
+_PLACE = re.compile(r"\{(\d+|args|rest)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +42,24 @@ def call_text(
     parts: Mapping[str, str],
     *,
     exact: bool,
+    failing: Sequence[int] = (),
+    absorbed: bool = False,
+    depth: int = 0,
 ) -> str:
     """A call as DuckDB text, from the texts of its arguments and the parts of its lambdas.
 
-    What templates may name is told in `functions.function.Variant`.
+    What templates may name is told in `functions.function.Variant`. `failing`: the places of the
+    arguments that may raise; each of them is computed even where the result does not need it.
+    `absorbed`: NULL and a failure differ, and DuckDB may stop at the first NULL argument.
     """
     function, variant = _variant(expression, catalogue)
     if variant.python is not None and (exact or variant.sql is None):
-        return _python_call(expression, function, arguments)
+        skipped = failing[1:] if function.null_propagates else ()
+        given, texts = bound(arguments, skipped, depth)
+        return with_bound(_python_call(expression, function, texts), given, depth)
     template = variant.exact if exact and variant.exact is not None else variant.sql
     assert template is not None, f"{expression.function} has no way to be computed"
+    given, arguments = bound(arguments, _skipped(template, failing, absorbed), depth)
     types = {f"t{place}": _type_text(item) for place, item in enumerate(expression.arguments)}
     text = template.format(
         *arguments,
@@ -63,7 +76,34 @@ def call_text(
             hint="Compute its arguments in a query before.",
             code="E-SQL-LIMIT",
         )
-    return f"({text})"
+    return with_bound(f"({text})", given, depth)
+
+
+def _skipped(template: str, failing: Sequence[int], absorbed: bool) -> Sequence[int]:
+    """Which of the arguments DuckDB may leave out: not the one that the template begins with."""
+    if not failing or not (absorbed or _SKIPS.search(template)):
+        return ()
+    found = _PLACE.search(template)
+    named = found[1] if found else ""
+    first = {"args": "0", "rest": "1"}.get(named, named)
+    return [place for place in failing if str(place) != first]
+
+
+def bound(
+    arguments: Sequence[str], places: Sequence[int], depth: int
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Names with the texts of some arguments, and all arguments with these named."""
+    given = [(f"a{place}", arguments[place]) for place in places]
+    named = {place: f"_a{depth}.a{place}" for place in places}
+    return given, [named.get(place, text) for place, text in enumerate(arguments)]
+
+
+def with_bound(text: str, given: list[tuple[str, str]], depth: int) -> str:
+    """`text` over arguments that are computed before it, once. A lambda is a fence: DuckDB moves
+    nothing of its list into its body."""
+    if not given:
+        return text
+    return f"list_transform([{struct(given)}], lambda _a{depth}: {text})[1]"
 
 
 def python_functions(expression: Expression, catalogue: Catalogue) -> set[PythonFunction]:
