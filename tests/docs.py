@@ -1,8 +1,8 @@
 """Write the parts of the documentation that are made from the source: `python -m tests.docs`.
 
-docs/functions.md comes from the catalogue of functions, docs/settings.md from the properties and
-the engine's settings, docs/metrics.md from the metrics. tests/test_docs.py fails while a file is
-not what this would write.
+docs/formats.md comes from the table of formats, docs/functions.md from the catalogue of functions,
+docs/settings.md from the properties and the engine's settings, docs/metrics.md from the metrics.
+tests/test_docs.py fails while a file is not what this would write.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from millstream.catalog.formats import ALL_TYPES, CAPABILITIES, NESTED_TYPES, Capability
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Function
 from millstream.model.properties import PROPERTIES
@@ -145,6 +146,15 @@ The same is in `SHOW QUERIES EXTENDED`, `EXPLAIN` of a query's id and `DESCRIBE 
 """
 
 
+FORMATS = """What may be named in FORMAT, KEY_FORMAT and VALUE_FORMAT. A statement that names
+another is refused, and so are columns, WRAP_SINGLE_VALUE and settings that a format does not have.
+
+* Keys of maps are STRING in every format. Keys of records hold no maps.
+* Formats with keys take windowed ones: the bounds of the window follow the key's bytes.
+* JOIN and GROUP BY do not work on values in the KAFKA format.
+"""
+
+
 def metrics() -> str:
     """docs/metrics.md."""
     text = f"{METRICS}\n## In Python\n"
@@ -177,7 +187,39 @@ def _docstrings(shape: type) -> dict[str, str]:
     }
 
 
-FILES = {"functions.md": functions, "metrics.md": metrics, "settings.md": properties}
+def formats() -> str:
+    """docs/formats.md."""
+    text = f"# Formats\n\n{MADE}\n{FORMATS}\n"
+    text += "| format | usable | types | several columns | keys | wrapping | settings |\n"
+    text += "|---|---|---|---|---|---|---|\n"
+    for name, able in CAPABILITIES.items():
+        cells = (
+            name,
+            "yes" if able.usable else "no: needs a registry",
+            _types(able),
+            "yes" if able.many_columns and able.types else "no",
+            "yes" if able.keys else "no",
+            {(): "none", (False,): "never", (True,): "always"}.get(tuple(able.wraps), "as chosen"),
+            ", ".join(f"`{setting}`" for setting in sorted(able.settings)) or "none",
+        )
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+def _types(able: Capability) -> str:
+    if able.types == ALL_TYPES:
+        return "all"
+    if able.types == ALL_TYPES - NESTED_TYPES:
+        return f"all but {', '.join(sorted(NESTED_TYPES))}"
+    return ", ".join(sorted(able.types)) or "none"
+
+
+FILES = {
+    "formats.md": formats,
+    "functions.md": functions,
+    "metrics.md": metrics,
+    "settings.md": properties,
+}
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from millstream.catalog.formats import USABLE
 from millstream.catalog.properties import Form
-from millstream.formats.validate import CAPABILITIES
 from millstream.model.properties import PROPERTIES
 from millstream_cli.prompt.place import Place, follows, place, plain, sources_in
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, written
@@ -16,8 +16,7 @@ from millstream_grammar.expected import Expected
 from millstream_grammar.grammar import Keyword, Lexical
 from millstream_parser.lexemes import Lexeme, Piece
 
-FORMATS = tuple(f"'{name}'" for name, able in CAPABILITIES.items() if not able.registry)
-"""Those that are not refused."""
+FORMATS = tuple(f"'{name}'" for name in USABLE)
 SKELETONS = {
     "cs": "CREATE STREAM s (id STRING KEY) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');",
     "ct": "CREATE TABLE t (id STRING PRIMARY KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');",

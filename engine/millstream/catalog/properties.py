@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from millstream.catalog.formats import CAPABILITIES, USABLE
 from millstream.catalog.source import Format
 from millstream.model import refusals
 from millstream.model.errors import StatementError
@@ -18,17 +19,6 @@ DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
 DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
 DEFAULT_WRAP = "ksql.persistence.wrap.single.values"
 
-FORMATS = ("AVRO", "DELIMITED", "JSON", "JSON_SR", "KAFKA", "NONE", "PROTOBUF", "PROTOBUF_NOSR")
-INFERRING = ("AVRO", "JSON_SR", "PROTOBUF")
-"""Formats whose schemas a registry knows: columns may be left out."""
-WRAPPING = ("AVRO", "JSON", "JSON_SR")
-"""Formats that let WRAP_SINGLE_VALUE choose."""
-_SETTINGS = {
-    "DELIMITED": {"delimiter"},
-    **{name: {"fullSchemaName", "schemaId"} for name in ("AVRO", "JSON_SR")},
-    "PROTOBUF": {"fullSchemaName", "schemaId", "nullableRepresentation"},
-    "PROTOBUF_NOSR": {"nullableRepresentation"},
-}
 _PART_SETTINGS = {
     "DELIMITER": "delimiter",
     "SCHEMA_ID": "schemaId",
@@ -115,7 +105,7 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
 
 def make_format(name: str, settings: Mapping[str, str], wrap: bool | None = None) -> Format:
     """A format with its settings; StatementError for settings that it does not have."""
-    foreign = sorted(set(settings) - _SETTINGS.get(name, set()))
+    foreign = sorted(set(settings) - CAPABILITIES[name].settings)
     if foreign:
         raise refusals.FOREIGN_SETTINGS(format=name, configs=", ".join(foreign))
     return Format(name, wrap, dict(settings))
@@ -130,8 +120,11 @@ def default_format(settings: Mapping[str, str], name: str) -> str | None:
 def known_format(text: str) -> str:
     """The format's name in upper case; StatementError when there is no such format."""
     name = text.strip().upper()
-    if name not in FORMATS:
-        raise StatementError(f"Unknown format: {name}", hint=did_you_mean(name, FORMATS))
+    if name not in CAPABILITIES:
+        raise StatementError(
+            f"Unknown format: {name}",
+            hint=did_you_mean(name, USABLE, f"The formats are {', '.join(USABLE)}."),
+        )
     return name
 
 
@@ -146,7 +139,7 @@ def wrapping(
             )
         return explicit
     default = settings.get(DEFAULT_WRAP)
-    if default is None or value_columns != 1 or format_name not in WRAPPING:
+    if default is None or value_columns != 1 or len(CAPABILITIES[format_name].wraps) < 2:
         return None
     return default.strip().lower() == "true"
 

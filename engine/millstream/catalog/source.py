@@ -12,7 +12,7 @@ from millstream.model.schema import Schema, SourceKind, WindowedKey
 class Format:
     """A serialization format and its settings.
 
-    `name` is KAFKA, JSON, DELIMITED, NONE (later AVRO, PROTOBUF, JSON_SR, PROTOBUF_NOSR);
+    `name` is one of `catalog/formats.py`;
     `wrap` is None where WRAP_SINGLE_VALUE was not given; other settings (`delimiter`, …) are in
     `properties`.
     """

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.catalog.formats import CAPABILITIES
 from millstream.catalog.source import Format, TimestampColumn
 from millstream.formats.delimited import read_delimited, write_delimited
 from millstream.formats.event_time import event_times
@@ -223,9 +224,10 @@ def is_wrapped(format_: Format, role: Role, columns: int) -> bool:
     """Whether the columns lie in a record of their own (reference: wrapping of single fields)."""
     if columns != 1:
         return True
-    if format_.name == "PROTOBUF_NOSR":
-        return True
-    if role is Role.KEY or format_.name in ("KAFKA", "DELIMITED", "NONE"):
+    wraps = CAPABILITIES[format_.name].wraps
+    if len(wraps) < 2:
+        return True in wraps
+    if role is Role.KEY:
         return False
     return format_.wrap is not False
 

@@ -2,78 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from millstream.catalog.formats import CAPABILITIES, USABLE
 from millstream.catalog.source import Format
 from millstream.formats.delimited import DELIMITER_NAMES
 from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema
-from millstream.model.types import (
-    BIGINT,
-    BYTES,
-    DOUBLE,
-    INTEGER,
-    STRING,
-    Array,
-    Decimal,
-    Map,
-    SqlType,
-    Struct,
-    contains_map,
-)
-
-_NESTED = frozenset(("ARRAY", "MAP", "STRUCT"))
-_ALL_NAMES = (
-    _NESTED
-    | frozenset(
-        ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME")
-    )
-    | {"TIMESTAMP"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Capability:
-    """What a format can do. `wraps` are the values WRAP_SINGLE_VALUE may have with it."""
-
-    types: frozenset[str] = _ALL_NAMES
-    wraps: frozenset[bool] = frozenset((True, False))
-    settings: frozenset[str] = frozenset()
-    many_columns: bool = True
-    registry: bool = False
-    joins: bool = True
-
-
-_NOTHING: frozenset[bool] = frozenset()
-_KAFKA_TYPES = frozenset(str(sql_type) for sql_type in (INTEGER, BIGINT, DOUBLE, STRING, BYTES))
-CAPABILITIES: Mapping[str, Capability] = {
-    "JSON": Capability(),
-    "JSON_SR": Capability(settings=frozenset(("fullSchemaName",)), registry=True),
-    "AVRO": Capability(settings=frozenset(("fullSchemaName",)), registry=True),
-    "PROTOBUF": Capability(
-        wraps=frozenset((True,)),
-        settings=frozenset(("fullSchemaName", "nullableRepresentation")),
-        registry=True,
-    ),
-    "PROTOBUF_NOSR": Capability(
-        wraps=frozenset((True,)), settings=frozenset(("nullableRepresentation",))
-    ),
-    "DELIMITED": Capability(
-        _ALL_NAMES - _NESTED, frozenset((False,)), settings=frozenset(("delimiter",))
-    ),
-    "KAFKA": Capability(_KAFKA_TYPES, frozenset((False,)), many_columns=False, joins=False),
-    "NONE": Capability(frozenset(), _NOTHING, joins=False),
-}
-
-
-def format_name(name: str) -> str:
-    """The name as it is stored (upper case); StatementError when there is no such format."""
-    if name.upper() not in CAPABILITIES:
-        usable = ", ".join(key for key, value in CAPABILITIES.items() if not value.registry)
-        raise StatementError(f"Unknown format: {name}", hint=f"Use one of {usable}.")
-    return name.upper()
+from millstream.model.types import STRING, Array, Decimal, Map, SqlType, Struct, contains_map
 
 
 def check_delimiter(value: str, side: Role) -> None:
@@ -88,8 +25,7 @@ def check_delimiter(value: str, side: Role) -> None:
 def check_formats(schema: Schema, key_format: Format, value_format: Format) -> None:
     """Refuse formats that cannot carry the columns of a source or sink, or their settings."""
     for side, format_ in ((Role.KEY, key_format), (Role.VALUE, value_format)):
-        name = format_name(format_.name)
-        able = CAPABILITIES[name]
+        name, able = format_.name, CAPABILITIES[format_.name]
         columns = schema.key if side is Role.KEY else schema.value
         unknown = sorted(set(format_.properties) - able.settings)
         if unknown:
@@ -104,18 +40,8 @@ def check_formats(schema: Schema, key_format: Format, value_format: Format) -> N
         if able.registry:
             raise StatementError(
                 f"The format {name} needs a Schema Registry, which this engine does not use",
-                hint="Use JSON, DELIMITED, KAFKA or PROTOBUF_NOSR.",
+                hint=f"Use one of {', '.join(USABLE)}.",
             )
-
-
-def check_operation(sources: Iterable[tuple[str, Format]], operation: str) -> None:
-    """Refuse JOIN or GROUP BY on sources whose value format cannot be used with it."""
-    by_format: dict[str, list[str]] = {}
-    for source, format_ in sources:
-        if not CAPABILITIES[format_.name].joins:
-            by_format.setdefault(format_.name, []).append(source)
-    for name, names in by_format.items():
-        raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format=name, clause=operation)
 
 
 def supports_type(name: str, sql_type: SqlType) -> bool:
@@ -170,8 +96,8 @@ def _check_columns(name: str, side: Role, columns: Sequence[Column], wrap: bool 
 
 def _objection(name: str, columns: Sequence[Column], listed: str) -> str | None:
     able = CAPABILITIES[name]
-    if name == "NONE":
-        only = "The 'NONE' format can only be used when no columns are defined."
+    if not able.types:
+        only = f"The '{name}' format can only be used when no columns are defined."
         return f"{only} Got: {listed}" if columns else None
     if not able.many_columns and len(columns) > 1:
         return f"The '{name}' format only supports a single field. Got: {listed}"
@@ -180,8 +106,7 @@ def _objection(name: str, columns: Sequence[Column], listed: str) -> str | None:
             kind = type_name(column.type)
             return f"The '{name}' format does not support type '{kind}', column: `{column.name}`"
         if _has_odd_map(column.type):
-            word = " format" if name.startswith("PROTOBUF") else ""
-            return f"{name}{word} only supports MAP types with STRING keys"
+            return able.maps.format(format=name)
     return None
 
 

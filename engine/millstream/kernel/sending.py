@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.catalog.source import Format
+from millstream.catalog.formats import NO_COLUMNS
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.ipc import pack, pieces
 from millstream.kernel.emit import by_partition, destinations, numbered_on
@@ -102,7 +102,7 @@ def _task_of(
         return np.asarray(out[PART].to_numpy() % target.tasks)
     names = physical_names(node.schema.names)[: len(node.schema.key)]
     columns = out.select(list(names))
-    key = EncodeSpec(node.key_format, Format("NONE"), Schema(node.schema.key), None)
+    key = EncodeSpec(node.key_format, NO_COLUMNS, Schema(node.schema.key), None)
     encoded = encode(con, columns, key, target.topic)
     return destinations(encoded.key, out, target.tasks)
 

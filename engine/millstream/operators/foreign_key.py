@@ -190,10 +190,10 @@ def _key_order(node: Answer) -> tuple[str, ...]:
                 for column, key in keys
                 for text in ((key,) if column.type is Primitive.STRING else (f"{key} < 0", key))
             )
-        case "JSON" | "JSON_SR" if len(keys) > 1:
+        case "JSON" if len(keys) > 1:
             members = [(column.name, key) for column, key in keys]
             return (f"{call('to_json', struct(members))}::VARCHAR",)
-        case "JSON" | "JSON_SR":
+        case "JSON":
             return (f"to_json({keys[0][1]})::VARCHAR",)
         case "DELIMITED":
             return tuple(f"{key}::VARCHAR" for _, key in keys)

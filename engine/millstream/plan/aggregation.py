@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from millstream.catalog.formats import internal_format
 from millstream.catalog.rules import RESERVED, WINDOW_BOUNDS
-from millstream.catalog.source import Format
 from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
 from millstream.model.schema import Column, Role, Schema, WindowKind
-from millstream.model.types import BIGINT, BYTES, DOUBLE, INTEGER, NULL, STRING
+from millstream.model.types import BIGINT, INTEGER, NULL
 from millstream.plan.group_rules import refuse_in_sessions, refuse_on_tables, refuse_ungrouped
 from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
@@ -31,7 +31,6 @@ from millstream_parser import LONGEST_MS, statements
 
 DAY_MS = 86_400_000
 FORGETFUL = "millstream.emit.final.forgetful"
-_KAFKA_TYPES = (INTEGER, BIGINT, DOUBLE, STRING, BYTES)
 
 
 def make_window(clause: statements.WindowClause | None, *, final: bool) -> Window | None:
@@ -173,7 +172,13 @@ def _keyed(node: Node, keys: tuple[Named, ...], below: Key, surroundings: Surrou
     if _lies_by(keys, below) and not any(s.source.window for s in surroundings.sources):
         values = tuple(ColumnRef(column.name, column.type) for column in others)
         return Project(node, tuple(key.expression for key in keys) + values, schema)
-    return Repartition(node, keys, internal_format(columns), schema, drop_null_keys=True)
+    return Repartition(
+        node,
+        keys,
+        internal_format(tuple(column.type for column in columns)),
+        schema,
+        drop_null_keys=True,
+    )
 
 
 def _lies_by(keys: tuple[Named, ...], below: Key) -> bool:
@@ -183,13 +188,6 @@ def _lies_by(keys: tuple[Named, ...], below: Key) -> bool:
         any(key.expression == expression for expression, _ in column.matches)
         for key, column in zip(keys, below.columns, strict=True)
     )
-
-
-def internal_format(columns: tuple[Column, ...]) -> Format:
-    """The format that partitions rows inside a query: any that takes the columns will do."""
-    if len(columns) == 1 and columns[0].type in _KAFKA_TYPES:
-        return Format("KAFKA")
-    return Format("JSON")
 
 
 def _calls(expressions: list[Expression]) -> tuple[AggregateCall, ...]:

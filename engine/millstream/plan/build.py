@@ -16,7 +16,7 @@ from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.plan.aggregation import aggregate
 from millstream.plan.group_rules import check_clauses, is_aggregation
-from millstream.plan.join_rules import refuse_kafka_values
+from millstream.plan.join_rules import refuse_value_formats
 from millstream.plan.joins import From, materialised, read_joined, read_source
 from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
@@ -170,7 +170,7 @@ def _relation(
 ) -> tuple[Node, tuple[Selected, ...], Key]:
     """Everything below the last projection, the SELECT list over it, and its key."""
     if query.group_by:
-        refuse_kafka_values(surroundings, "GROUP BY")
+        refuse_value_formats(surroundings, "GROUP BY")
     check_clauses(query, surroundings)
     joined = len(surroundings.sources) > 1
     start = read_joined(query, surroundings) if joined else read_source(surroundings.sources[0])

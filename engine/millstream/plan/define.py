@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from millstream.catalog.catalog import Catalog, already_exists
+from millstream.catalog.formats import DEFAULT_KEY, INFERRING
 from millstream.catalog.properties import (
     DEFAULT_KEY_FORMAT,
     DEFAULT_VALUE_FORMAT,
-    INFERRING,
     Form,
     Properties,
     default_format,
@@ -47,7 +47,7 @@ def create_source(
     given = read_properties(statement.properties, Form.CREATE)
     if given.topic is None:
         raise StatementError('Missing required property "KAFKA_TOPIC" which has no default value.')
-    key_format = given.key_format or default_format(properties, DEFAULT_KEY_FORMAT) or "KAFKA"
+    key_format = given.key_format or default_format(properties, DEFAULT_KEY_FORMAT) or DEFAULT_KEY
     value_format = given.value_format or default_format(properties, DEFAULT_VALUE_FORMAT)
     if value_format is None:
         raise StatementError(

@@ -5,6 +5,7 @@ Ours are kept in other ways; refusing them as ksqlDB does keeps a script from wo
 
 from __future__ import annotations
 
+from millstream.catalog.formats import CAPABILITIES
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
 from millstream.plan.nodes import Aggregate, Node, inputs
@@ -26,12 +27,11 @@ _NESTED = frozenset(
         "TOPKDISTINCT",
     }
 )
-_FLAT_FORMATS = frozenset({"DELIMITED"})
 
 
 def check_intermediates(node: Node, source: Format) -> None:
     """Refuse aggregates with nested intermediates over a source whose format has no such types."""
-    if source.name not in _FLAT_FORMATS:
+    if CAPABILITIES[source.name].nests:
         return
     if isinstance(node, Aggregate):
         nested = sorted({call.function for _, call in node.aggregates} & _NESTED)

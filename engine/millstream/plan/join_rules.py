@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from millstream.catalog.formats import CAPABILITIES
 from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Expression
@@ -61,11 +62,13 @@ def checked(join: statements.Join, position: int, surroundings: Surroundings) ->
     return step
 
 
-def refuse_kafka_values(surroundings: Surroundings, clause: str) -> None:
-    """Refuse a clause over values that have no field names."""
-    names = [s.source.name for s in surroundings.sources if s.source.value_format.name == "KAFKA"]
-    if names:
-        raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format="KAFKA", clause=clause)
+def refuse_value_formats(surroundings: Surroundings, clause: str) -> None:
+    """Refuse a clause over values in formats that it does not work with."""
+    for name, able in CAPABILITIES.items():
+        read = [item.source for item in surroundings.sources]
+        names = [source.name for source in read if source.value_format.name == name]
+        if names and not able.clauses:
+            raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format=name, clause=clause)
 
 
 def _condition(join: statements.Join, surroundings: Surroundings) -> exp.EQ:

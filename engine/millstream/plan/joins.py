@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millstream.catalog.properties import INFERRING
+from millstream.catalog.formats import ANY_COLUMNS, INFERRING, internal_format
 from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types
 from millstream.catalog.source import Format
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Arithmetic, ColumnRef, Expression, Literal
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey
 from millstream.model.types import BIGINT
-from millstream.plan.aggregation import check_total, internal_format
-from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_kafka_values
+from millstream.plan.aggregation import check_total
+from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_value_formats
 from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
     ForeignKeyJoin,
@@ -75,7 +75,7 @@ def read_source(source: NamedSource) -> From:
 
 def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
     """All sources of a query joined from left to right."""
-    refuse_kafka_values(surroundings, "JOIN")
+    refuse_value_formats(surroundings, "JOIN")
     steps = [
         checked(join, position, surroundings) for position, join in enumerate(query.joins, start=1)
     ]
@@ -141,7 +141,7 @@ def _join_node(step: Step, left: Node, right: Node) -> Node:
 def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
     """The left table with the right one's rows; it keeps its key and lies as before."""
     column = Column(name, step.right.expression.type)
-    key_format = right.key_format or internal_format((column,))
+    key_format = right.key_format or internal_format((column.type,))
     left_node = materialised(left.node)
     right_node = _keyed(right, step.right, _Meeting(name, key_format, None), drop_null_keys=True)
     schema = Schema(left_node.schema.columns + right_node.schema.value)
@@ -165,8 +165,8 @@ def _common_format(left: From, right: From, step: Step) -> Format:
         if side.key_format is not None and of.expression in side.placed:
             return side.key_format
     if left.window is not None:
-        return Format("JSON")
-    return internal_format((Column("", step.left.expression.type),))
+        return ANY_COLUMNS
+    return internal_format((step.left.expression.type,))
 
 
 def _refuse_moving_windows(left: From, right: From, step: Step) -> None:

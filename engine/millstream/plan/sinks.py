@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
+from millstream.catalog.formats import DEFAULT_KEY, NO_COLUMNS
 from millstream.catalog.properties import (
     DEFAULT_KEY_FORMAT,
     DEFAULT_VALUE_FORMAT,
@@ -156,16 +157,16 @@ def _key_format(
     given: Properties, schema: Schema, inherited: Format, settings: Mapping[str, str]
 ) -> Format:
     if not schema.key:
-        if given.key_format not in (None, "NONE"):
+        if given.key_format not in (None, NO_COLUMNS.name):
             raise StatementError(
                 "Key format specified for stream without key columns.",
                 hint="Leave KEY_FORMAT out, or use VALUE_FORMAT instead of FORMAT.",
             )
-        return Format("NONE")
+        return NO_COLUMNS
     if given.key_format is not None:
         return _with_inherited(given.key_format, given.key_settings, inherited)
-    if inherited.name == "NONE":
-        name = default_format(settings, DEFAULT_KEY_FORMAT) or "KAFKA"
+    if inherited.name == NO_COLUMNS.name:
+        name = default_format(settings, DEFAULT_KEY_FORMAT) or DEFAULT_KEY
         return make_format(name, given.key_settings)
     return _with_inherited(inherited.name, given.key_settings, inherited)
 
@@ -174,7 +175,7 @@ def _value_format(
     given: Properties, schema: Schema, inherited: Format, settings: Mapping[str, str]
 ) -> Format:
     name = given.value_format or inherited.name
-    if name == "NONE":
+    if name == NO_COLUMNS.name:
         name = default_format(settings, DEFAULT_VALUE_FORMAT) or name
     wrap = wrapping(given.wrap, settings, name, len(schema.value))
     return _with_inherited(name, given.value_settings, inherited, wrap)

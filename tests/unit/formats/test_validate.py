@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream.catalog.source import Format
-from millstream.formats.validate import check_formats, check_operation, format_name
+from millstream.formats.validate import check_formats
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BOOLEAN, INTEGER, STRING, Array, Map, SqlType
@@ -63,15 +63,3 @@ def test_refused(columns: Schema, key: Format, value: Format, message: str) -> N
 )
 def test_accepted(columns: Schema, key: Format, value: Format) -> None:
     check_formats(columns, key, value)
-
-
-def test_unknown_format() -> None:
-    assert format_name("json") == "JSON"
-    with pytest.raises(StatementError, match="Unknown format: FOO"):
-        format_name("FOO")
-
-
-def test_operations_need_a_value_that_can_be_rekeyed() -> None:
-    check_operation([("A", JSON)], "JOIN")
-    with pytest.raises(StatementError, match=r"Source\(s\) B, C are using the 'KAFKA' value"):
-        check_operation([("A", JSON), ("B", KAFKA), ("C", KAFKA)], "JOIN")

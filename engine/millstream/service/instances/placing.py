@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
+from millstream.catalog.formats import NO_COLUMNS
 from millstream.catalog.source import Format, Source
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.partition import partition_of
@@ -50,7 +51,7 @@ def partitions_of_keys(
         for column in schema.columns
     ]
     table = pa.table(dict(zip(physical_names(schema.names), arrays, strict=True)))
-    encoded = encode(con, table, EncodeSpec(format_, Format("NONE"), schema), sub.inputs[0].topic)
+    encoded = encode(con, table, EncodeSpec(format_, NO_COLUMNS, schema), sub.inputs[0].topic)
     if not all(encoded.keep.to_pylist()):
         return None
     return frozenset(partition_of(encoded.key, sub.partitions).tolist()) - {-1}

@@ -1,0 +1,102 @@
+"""The formats by name and what each can do: the one table that everything else reads.
+
+What refuses a statement, completes a word, or writes the documentation looks here. The code that
+reads and writes bytes chooses by name besides (`formats/codec.py`); tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millstream.catalog.source import Format
+from millstream.model.types import BIGINT, BYTES, DOUBLE, INTEGER, STRING, SqlType
+
+NESTED_TYPES = frozenset(("ARRAY", "MAP", "STRUCT"))
+ALL_TYPES = NESTED_TYPES.union(
+    ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES"),
+    ("DATE", "TIME", "TIMESTAMP"),
+)
+_BOTH = frozenset((True, False))
+_DELIMITER = "delimiter"
+_NAME, _ID, _NULLS = "fullSchemaName", "schemaId", "nullableRepresentation"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What a format can do.
+
+    `registry`: its schemas are in a registry, which nothing here talks to; columns may be left
+    out where there is one. `types` are names without parameters. `wraps` are the values that
+    WRAP_SINGLE_VALUE may have. `clauses`: JOIN and GROUP BY work on its values. `maps` says that
+    keys of maps must be text.
+    """
+
+    registry: bool = False
+    types: frozenset[str] = ALL_TYPES
+    wraps: frozenset[bool] = _BOTH
+    settings: frozenset[str] = frozenset()
+    keys: bool = True
+    many_columns: bool = True
+    clauses: bool = True
+    maps: str = "{format} only supports MAP types with STRING keys"
+
+    @property
+    def usable(self) -> bool:
+        """Whether a statement may name it."""
+        return not self.registry
+
+    @property
+    def nests(self) -> bool:
+        """Whether a column may be an ARRAY, a MAP or a STRUCT."""
+        return self.types >= NESTED_TYPES
+
+
+CAPABILITIES: Mapping[str, Capability] = {
+    "AVRO": Capability(
+        registry=True,
+        settings=frozenset((_NAME, _ID)),
+        maps="Avro only supports MAPs with STRING keys",
+    ),
+    "DELIMITED": Capability(
+        types=ALL_TYPES - NESTED_TYPES,
+        wraps=frozenset((False,)),
+        settings=frozenset((_DELIMITER,)),
+    ),
+    "JSON": Capability(),
+    "JSON_SR": Capability(registry=True, settings=frozenset((_NAME, _ID))),
+    "KAFKA": Capability(
+        types=frozenset(str(kind) for kind in (INTEGER, BIGINT, DOUBLE, STRING, BYTES)),
+        wraps=frozenset((False,)),
+        many_columns=False,
+        clauses=False,
+    ),
+    "NONE": Capability(types=frozenset(), wraps=frozenset(), keys=False),
+    "PROTOBUF": Capability(
+        registry=True,
+        wraps=frozenset((True,)),
+        settings=frozenset((_NAME, _ID, _NULLS)),
+        maps="{format} format only supports MAP types with STRING keys",
+    ),
+    "PROTOBUF_NOSR": Capability(
+        wraps=frozenset((True,)),
+        settings=frozenset((_NULLS,)),
+        maps="{format} format only supports MAP types with STRING keys",
+    ),
+}
+"""In the order in which they are listed."""
+USABLE = tuple(name for name, able in CAPABILITIES.items() if able.usable)
+INFERRING = frozenset(name for name, able in CAPABILITIES.items() if able.registry)
+"""Formats whose schemas are in a registry: columns may be left out."""
+DEFAULT_KEY = "KAFKA"
+"""The format of keys where neither the statement nor a setting names one."""
+NO_COLUMNS = Format("NONE")
+ONE_COLUMN, ANY_COLUMNS = Format("KAFKA"), Format("JSON")
+
+
+def internal_format(types: tuple[SqlType, ...]) -> Format:
+    """The format of keys that nobody but the engine reads: any that takes the columns will do."""
+    able = CAPABILITIES[ONE_COLUMN.name]
+    if len(types) == 1 and str(types[0]) in able.types:
+        return ONE_COLUMN
+    return ANY_COLUMNS
