@@ -26,6 +26,7 @@ class Mode(Enum):
     BY_KEY = "those of each key in order"
     LOOSE = "which there are"
     FINAL = "the last of each key, a deletion being as good as none"
+    SETTLED = "as FINAL, without times; what nothing is in may be missing"
 
 
 def mode_of(case: Case) -> Mode:
@@ -42,11 +43,23 @@ def mode_of(case: Case) -> Mode:
     return Mode.LOOSE if isinstance(last, Project) else Mode.FINAL
 
 
-def differences(case: Case, expected: Sequence[Row], written: Sequence[Sequence[Written]]) -> str:
-    """The first differences in words; "" when there is none."""
+def differences(
+    case: Case,
+    expected: Sequence[Row],
+    written: Sequence[Sequence[Written]],
+    settled: Sequence[Row] | None = None,
+) -> str:
+    """The first differences in words; "" when there is none. `settled`: what must be there at the
+    end, where some of what is expected may never have been seen."""
     sink, windowed = case.statements[-1].sink, windowed_by(case)
     got = [_row(sink, windowed, record) for part in written for record in part]
-    match mode_of(case):
+    match Mode.SETTLED if settled is not None else mode_of(case):
+        case Mode.SETTLED:
+            present, found = _untimed(_last(settled or ())), _untimed(_last(got))
+            known = _untimed(_last(expected))
+            # A group that rows have entered and left again is empty, or was never made.
+            empty = {name: rows for name, rows in known.items() if name in found}
+            return _compare(empty | present, found)
         case Mode.ORDERED:
             return _compare({"": expected}, {"": got})
         case Mode.BY_KEY:
@@ -82,6 +95,10 @@ def _by_key(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _last(rows: Sequence[Row]) -> dict[str, list[Row]]:
     last = {_name(row): row for row in rows}
     return {name: [row] for name, row in last.items() if row[2] is not None}
+
+
+def _untimed(last: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    return {name: [row[:3] for row in rows] for name, rows in last.items()}
 
 
 def _compare(expected: Mapping[str, Sequence[Row]], got: Mapping[str, Sequence[Row]]) -> str:

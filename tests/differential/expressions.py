@@ -26,6 +26,7 @@ MACROS = (
     " len(list_filter(range(1, i), lambda j: l[j] IS NOT DISTINCT FROM l[i])) = 0),"
     " lambda i: l[i])",
     "holds(l, v) AS len(list_filter(l, lambda x: x IS NOT DISTINCT FROM v)) > 0",
+    r"stripped(x) AS regexp_replace(x, '^[\x00-\x20]+|[\x00-\x20]+$', '', 'g')",
     "half_up(x) AS sign(x) * floor(abs(x) + 0.5)",
     "counted(l) AS map(distinct_of(seen(l)), list_transform(distinct_of(seen(l)),"
     " lambda x: len(list_filter(l, lambda y: y = x))))",

@@ -28,11 +28,26 @@ HISTORY = "$history"
 
 def statements(case: Case) -> list[str]:
     """Everything to run; the last table is that of the last sink."""
-    made = [_ordering()]
-    made += [_arrival(source, number) for number, source in enumerate(case.sources)]
+    made = preparations(case)
     for statement in case.statements:
-        made += _query(case, statement)
+        made += query(case, statement)
     return made
+
+
+def preparations(case: Case) -> list[str]:
+    """The order of all records, and the sources as tables."""
+    arrivals = [_arrival(source, number) for number, source in enumerate(case.sources)]
+    return [_ordering(), *arrivals]
+
+
+def last_rows(sink: Source) -> str:
+    """A table without its history: the last row of each key that is there."""
+    keys = ", ".join(quoted(sink.keys))
+    return table(
+        sink.name,
+        f'SELECT * FROM (FROM "{sink.name}" QUALIFY row_number() OVER '
+        f'(PARTITION BY {keys} ORDER BY "$pos" DESC) = 1) WHERE NOT "$dead"',
+    )
 
 
 def _ordering() -> str:
@@ -55,7 +70,8 @@ def _arrival(source: Source, number: int) -> str:
     )
 
 
-def _query(case: Case, statement: Statement) -> list[str]:
+def query(case: Case, statement: Statement) -> list[str]:
+    """What makes the table of a sink."""
     query, sink = statement.query, statement.sink
     if isinstance(query, Join):
         return joined(query, sink)

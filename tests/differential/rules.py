@@ -164,7 +164,7 @@ def _texts() -> list[Rule]:
     same: tuple[str, ...] = (
         "UCASE({0})|upper({0})",
         "LCASE({0})|lower({0})",
-        "TRIM({0})|trim({0})",
+        "TRIM({0})|stripped({0})",
     )
     same += ("REPLACE({0}, 'a', 'xy')|replace({0}, 'a', 'xy')", "MD5({0})|md5({0})")
     same += ("SUBSTRING({0}, 2)|substring({0}, 2)", "SUBSTRING({0}, 1, 2)|substring({0}, 1, 2)")

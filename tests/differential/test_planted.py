@@ -11,7 +11,8 @@ import pytest
 from millstream.kernel import kernel
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import Program, Sql, Step
-from tests.differential.check import check
+from tests.differential.check import check, settled
+from tests.differential.describe import Case
 from tests.differential.generator import case
 
 SEEDS = 40
@@ -60,3 +61,20 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     seed = next(seed for seed in range(SEEDS) if "expected" in check(case(seed, kind)))
     monkeypatch.undo()
     assert check(case(seed, kind)) == ""
+
+
+def test_a_fault_is_found_in_a_chain_of_cached_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, fault = FAULTS["an aggregate forgets its state"]
+
+    def faulty(*arguments: Any, **named: Any) -> Program:
+        return changed(compile_subtopology(*arguments, **named), fault)
+
+    def chain(seed: int) -> Case:
+        made = case(seed, "chain")
+        return replace(made, running=replace(made.running, cached=True))
+
+    monkeypatch.setattr(kernel, "compile_subtopology", faulty)
+    cached = (chain(seed) for seed in range(SEEDS))
+    found = next(made for made in cached if settled(made) is not None and "expected" in check(made))
+    monkeypatch.undo()
+    assert not check(found)

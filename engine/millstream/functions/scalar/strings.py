@@ -22,7 +22,7 @@ from millstream.functions.scalar.substrings import SUBSTRINGS
 CATEGORY = "STRING"
 
 _ASTRAL = "[^\U00010000-\U0010ffff]"
-_BLANKS = "".join(map(chr, range(1, 33)))
+_BLANKS = "".join(map(chr, range(33)))
 
 
 _TOO_LONG = f"WHEN {{1}} > {PAD_MAX} THEN CAST({too_large('Padding', PAD_MAX)} AS"
