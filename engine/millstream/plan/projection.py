@@ -12,10 +12,17 @@ from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
-from millstream.model.types import BIGINT, NULL, Struct
+from millstream.model.types import BIGINT, NULL
 from millstream.plan.keys import Key, KeyColumn, missing_key, repeated_key
 from millstream.plan.nodes import Named, Node, Project
-from millstream.plan.sources import NamedSource, Surroundings, column_tree, unique
+from millstream.plan.select_list import (
+    Item,
+    output_names,
+    refuse_duplicates,
+    refuse_reserved_aliases,
+    struct_fields,
+)
+from millstream.plan.sources import NamedSource, Surroundings, column_tree
 from millstream_parser import statements
 
 
@@ -28,14 +35,6 @@ class Selected:
     tree: exp.Expression
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    name: str | None
-    tree: exp.Expression
-    written: bool = True
-    """Not made by a star."""
-
-
 def expand(
     query: statements.Query,
     surroundings: Surroundings,
@@ -44,15 +43,10 @@ def expand(
     persistent: bool,
 ) -> tuple[Selected, ...]:
     """The items of the SELECT list, stars expanded, named and typed."""
-    items: list[_Item] = []
+    items: list[Item] = []
     for item in query.items:
         items.extend(_expanded(item, surroundings, partitioning, persistent))
-    for given in items:
-        if given.written and given.name in RESERVED and given.tree.name != given.name:
-            raise StatementError(
-                f"`{given.name}` is a reserved column name. "
-                "You cannot use it as an alias for a column."
-            )
+    refuse_reserved_aliases(items, surroundings.script)
     named = _named(items, surroundings, refuse_reserved=persistent)
     selected = tuple(
         Selected(name, surroundings.typed(item.tree, "SELECT", window_bounds=True), item.tree)
@@ -69,7 +63,7 @@ def _expanded(
     surroundings: Surroundings,
     partitioning: tuple[exp.Expression, ...],
     persistent: bool,
-) -> Iterable[_Item]:
+) -> Iterable[Item]:
     match item.expression:
         case exp.Star():
             if surroundings.synthetic is not None and not partitioning:
@@ -83,20 +77,13 @@ def _expanded(
             yield from _star((source,), surroundings, partitioning, persistent)
         case exp.Dot(this=base, expression=exp.Star()):
             struct = surroundings.typed(base, "SELECT", window_bounds=True).type
-            if not isinstance(struct, Struct):
-                raise StatementError(
-                    f"Cannot expand {surroundings.text(base, qualified=False)}->*: "
-                    f"it is {struct}, not a STRUCT."
-                )
-            for field in struct.fields:
-                name = exp.to_identifier(field.name, quoted=True)
-                yield _Item(field.name, exp.Dot(this=base.copy(), expression=name), False)
+            yield from struct_fields(base, struct, surroundings.text(base, qualified=False))
         case tree:
-            yield _Item(item.alias, tree)
+            yield Item(item.alias, tree)
 
 
-def _synthetic_key(name: str) -> _Item:
-    return _Item(name, exp.Column(this=exp.to_identifier(name, quoted=True)), False)
+def _synthetic_key(name: str) -> Item:
+    return Item(name, exp.Column(this=exp.to_identifier(name, quoted=True)), False)
 
 
 def _star(
@@ -104,7 +91,7 @@ def _star(
     surroundings: Surroundings,
     partitioning: tuple[exp.Expression, ...],
     persistent: bool,
-) -> Iterable[_Item]:
+) -> Iterable[Item]:
     if partitioning:
         yield from _star_after_partitioning(sources, surroundings, partitioning)
         return
@@ -114,63 +101,52 @@ def _star(
             hidden = RESERVED if persistent and not joined else PSEUDO_COLUMNS
             if column.name not in hidden:
                 tree = column_tree(source, column.name)
-                yield _Item(source.prefix + column.name, tree, False)
+                yield Item(source.prefix + column.name, tree, False)
 
 
 def _star_after_partitioning(
     sources: tuple[NamedSource, ...],
     surroundings: Surroundings,
     partitioning: tuple[exp.Expression, ...],
-) -> Iterable[_Item]:
-    """New keys first, then values, then the columns that were the key before."""
-    keys = [tree for tree in partitioning if not isinstance(tree, exp.Null)]
-    taken: set[tuple[str, str]] = set()
-    for tree in keys:
-        if isinstance(tree, exp.Column):
-            if surroundings.is_synthetic(tree.name):
-                yield _synthetic_key(tree.name)
-                continue
-            owner = surroundings.resolve(tree, "PARTITION BY")
-            taken.add((owner.alias, tree.name))
-            if owner in sources:
-                yield _Item(owner.prefix + tree.name, column_tree(owner, tree.name), False)
-        else:
-            yield _Item(None, tree, False)
-    joined = len(surroundings.sources) > 1
+) -> Iterable[Item]:
+    """New keys first, then values, then the columns that were the key before; both in the order
+    in which a record goes through ksqlDB: values, headers, pseudo columns, keys. The key of a
+    join that no source has stands behind the values of the join."""
+    columns = [tree for tree in partitioning if isinstance(tree, exp.Column)]
+    expressions = [t for t in partitioning if not isinstance(t, exp.Column | exp.Null)]
+    taken = {
+        (surroundings.resolve(tree, "PARTITION BY").alias, tree.name)
+        for tree in columns
+        if not surroundings.is_synthetic(tree.name)
+    }
+    hidden = WINDOW_BOUNDS if len(surroundings.sources) > 1 else RESERVED
+    keys: list[Item] = []
+    others: list[Item] = []
     for source in sources:
-        hidden = WINDOW_BOUNDS if joined else RESERVED
-        columns = [column for column in source.columns if column.name not in hidden]
-        for column in sorted(columns, key=lambda column: column.role is Role.KEY):
-            if (source.alias, column.name) not in taken:
-                tree = column_tree(source, column.name)
-                yield _Item(source.prefix + column.name, tree, False)
+        for column in sorted(source.columns, key=lambda column: column.role is Role.KEY):
+            item = Item(source.prefix + column.name, column_tree(source, column.name), False)
+            if (source.alias, column.name) in taken:
+                keys.append(item)
+            elif column.name not in hidden:
+                others.append(item)
+    synthetic = surroundings.synthetic
+    if synthetic is not None and sources == surroundings.sources:
+        is_key = any(tree.name == synthetic.name for tree in columns)
+        (keys if is_key else others).append(_synthetic_key(synthetic.name))
+    yield from (*keys, *(Item(None, tree, False) for tree in expressions), *others)
 
 
 def _named(
-    items: list[_Item], surroundings: Surroundings, *, refuse_reserved: bool
+    items: list[Item], surroundings: Surroundings, *, refuse_reserved: bool
 ) -> tuple[str, ...]:
     source_names = {column.name for item in surroundings.sources for column in item.columns}
-    taken = set(source_names)
-    numbers = iter(range(len(items) + len(source_names) + 1))
-    result: list[str] = []
-    for item in items:
-        match item.tree:
-            case _ if item.name is not None:
-                name = item.name
-            case exp.Column() as column:
-                name = _column_name(column, surroundings)
-            case exp.Dot(expression=field):
-                name = unique(field.name, taken)
-                taken.add(name)
-            case _:
-                free = (f"KSQL_COL_{number}" for number in numbers)
-                name = next(name for name in free if name not in source_names)
+    names = output_names(items, source_names, lambda column: _column_name(column, surroundings))
+    for item, name in zip(items, names, strict=True):
         if refuse_reserved and name in RESERVED and (item.written or item.name is None):
             raise StatementError(
                 f"Reserved column name in select: `{name}`. Please remove or alias the column."
             )
-        result.append(name)
-    return tuple(result)
+    return names
 
 
 def _column_name(column: exp.Column, surroundings: Surroundings) -> str:
@@ -220,21 +196,9 @@ def _projected(node: Node, keys: list[Named], values: list[Named]) -> Project:
         columns.append(column)
         expressions.append(ColumnRef(column.name, BIGINT))
     others = [Column(item.name, item.expression.type) for item in values]
-    _refuse_duplicates(columns, others)
+    refuse_duplicates(columns, others)
     expressions += [item.expression for item in values]
     return Project(node, tuple(expressions), Schema(tuple(columns + others)))
-
-
-def _refuse_duplicates(keys: list[Column], values: list[Column]) -> None:
-    key_names = [column.name for column in keys]
-    twice = [column for column in keys if key_names.count(column.name) > 1]
-    if twice:
-        raise StatementError(f"Duplicate key columns found in schema: {Schema((twice[0],))}")
-    names = [column.name for column in values]
-    clashing = [c for c in values if c.name in key_names or names.count(c.name) > 1]
-    if clashing:
-        distinct = tuple(dict.fromkeys(clashing))
-        raise StatementError(f"Duplicate value columns found in schema: {Schema(distinct)}")
 
 
 def window_columns(schema: Schema) -> tuple[Column, ...]:

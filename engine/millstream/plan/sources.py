@@ -39,14 +39,17 @@ class NamedSource:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All it offers under its own names: columns, window bounds, pseudo columns."""
+        """All it offers under its own names: columns, window bounds, pseudo columns. What a
+        record has besides key and value (headers) stands behind the value, as in ksqlDB, wherever
+        it is declared."""
         declared = self.source.schema.columns
         keys = tuple(column for column in declared if column.role is Role.KEY)
         bounds = WINDOW_BOUNDS if self.source.window is not None else ()
         return (
             *keys,
             *(Column(name, BIGINT, Role.KEY) for name in bounds),
-            *(Column(c.name, c.type) for c in declared if c.role is not Role.KEY),
+            *(Column(c.name, c.type) for c in declared if c.role is Role.VALUE),
+            *(Column(c.name, c.type) for c in declared if c.role is Role.HEADERS),
             *(Column(name, PSEUDO_TYPES[name]) for name in PSEUDO_COLUMNS),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -16,7 +16,14 @@ from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, SqlType
 from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
-from millstream.plan.scope import Scope
+from millstream.plan.scope import Scope, location
+from millstream.plan.select_list import (
+    Item,
+    output_names,
+    refuse_duplicates,
+    refuse_reserved_aliases,
+    struct_fields,
+)
 from millstream.plan.typing import type_expression
 from millstream.query.conditions import Condition, conditions
 from millstream_parser import print_expression
@@ -66,7 +73,7 @@ def plan_pull(
             return names[expression.name]
         return guarded_text(expression, catalogue, names.__getitem__)
 
-    items = _expanded(query, schema, scope)
+    items = _expanded(query, schema, alias, scope)
     result = Schema(tuple(Column(name, e.type, role) for name, e, role in items))
     columns = physical_names(result.names)
     select = ", ".join(
@@ -131,38 +138,52 @@ def _clause(scope: Scope, clause: str) -> Scope:
     return Scope(scope.sources, scope.catalogue, scope.types, clause=clause, text=scope.text)
 
 
-def _expanded(query: Query, schema: Schema, scope: Scope) -> list[tuple[str, Expression, Role]]:
-    """The SELECT list as (name, expression, role); a plain key column stays a key."""
+def _expanded(
+    query: Query, schema: Schema, alias: str, scope: Scope
+) -> list[tuple[str, Expression, Role]]:
+    """The SELECT list as (name, expression, role). As in ksqlDB a column of the result is a key
+    where it is named like one of the source."""
+    items: list[Item] = []
+    for selected in query.items:
+        items.extend(_items(selected, schema, alias, scope))
+    refuse_reserved_aliases(items, scope.text)
+    visible = scope.sources[0][1].names
+    names = output_names(items, visible, lambda column: column.name)
+    key_names = {column.name for column in schema.key}
     found: list[tuple[str, Expression, Role]] = []
-    unnamed = 0
-    for item in query.items:
-        if _is_star(item):
-            found += [
-                (column.name, ColumnRef(column.name, column.type), column.role)
-                for column in schema.columns
-            ]
-            continue
-        _refuse_pseudo(item.expression, "SELECT")
-        expression = type_expression(item.expression, scope)
-        role = Role.VALUE
-        if isinstance(expression, ColumnRef):
-            column = schema.find(expression.name)
-            role = column.role if column is not None else Role.VALUE
-            name = item.alias or expression.name
-        elif isinstance(item.expression, exp.Dot):
-            name = item.alias or item.expression.expression.name
-        else:
-            name = item.alias or f"KSQL_COL_{unnamed}"
-            unnamed += item.alias is None
-        found.append((name, expression, role))
+    for item, name in zip(items, names, strict=True):
+        role = Role.KEY if name in key_names else Role.VALUE
+        found.append((name, type_expression(item.tree, scope), role))
+    columns = [Column(name, expression.type, role) for name, expression, role in found]
+    keys = [column for column in columns if column.role is Role.KEY]
+    refuse_duplicates(keys, [column for column in columns if column.role is Role.VALUE])
     return found
 
 
-def _is_star(item: SelectItem) -> bool:
-    tree = item.expression
-    return isinstance(tree, exp.Star) or (
-        isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)
-    )
+def _items(item: SelectItem, schema: Schema, alias: str, scope: Scope) -> Iterator[Item]:
+    match item.expression:
+        case exp.Star():
+            yield from _star(schema, alias)
+        case exp.Column(this=exp.Star()) as column:
+            if column.table != alias:
+                span, place = location(column, scope.text)
+                raise refusals.UNKNOWN_ALIAS(place=place, alias=column.table, span=span)
+            yield from _star(schema, alias)
+        case exp.Dot(this=base, expression=exp.Star()):
+            _refuse_pseudo(base, "SELECT")
+            struct = type_expression(base, scope).type
+            yield from struct_fields(base, struct, print_expression(base))
+        case tree:
+            _refuse_pseudo(tree, "SELECT")
+            yield Item(item.alias, tree)
+
+
+def _star(schema: Schema, alias: str) -> Iterator[Item]:
+    """All columns; those of headers behind the value."""
+    for column in sorted(schema.columns, key=lambda column: column.role is Role.HEADERS):
+        name = exp.to_identifier(column.name, quoted=True)
+        table = exp.to_identifier(alias, quoted=True)
+        yield Item(column.name, exp.Column(this=name, table=table), False)
 
 
 def _refuse_pseudo(tree: exp.Expression, clause: str) -> None:
