@@ -12,6 +12,7 @@ from itertools import product
 
 from sqlglot import exp
 
+from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column
 from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
@@ -45,27 +46,96 @@ def check_access(
     where: exp.Expr | None, key: Sequence[Column], *, windowed: bool, allowed: Allowed
 ) -> None:
     """StatementError where the clause makes the query look at more than is allowed, or compares a
-    key with what none can be. The clause has been typed."""
+    key with what none can be, or looks up windows by bounds that exclude each other. The clause
+    has been typed."""
     disjuncts = list(_disjuncts(where)) if where is not None else []
     for conjunction in disjuncts:
         for condition in conjunction:
             _refuse_impossible(condition, key)
-    if allowed.scans:
-        return
+    try:
+        _refuse_scan(disjuncts, key, ranges=allowed.ranges and not windowed)
+    except StatementError:
+        if allowed.scans:
+            return
+        raise
+    if windowed:
+        for conjunction in disjuncts:
+            for bound in WINDOW_BOUNDS:
+                _check_bounds(bound, conjunction)
+
+
+def _refuse_scan(
+    disjuncts: Sequence[Sequence[exp.Expr]], key: Sequence[Column], *, ranges: bool
+) -> None:
+    """Refuse what is no look-up of keys and no range of one."""
     if not disjuncts or len(disjuncts) > DISJUNCTS_MAX:
         raise StatementError(_SCAN)
     ranged = [_is_range(conjunction, key) for conjunction in disjuncts]
     if not any(ranged):
         return
-    if len(ranged) > 1:
-        raise StatementError(_COMBINED)
-    if not allowed.ranges or windowed or any(column.type != STRING for column in key):
+    one = len(disjuncts) == len(key) == 1
+    if not (one and ranges and key[0].type == STRING):
         raise StatementError(_SCAN)
 
 
+def _check_bounds(bound: str, conjunction: Sequence[exp.Expr]) -> None:
+    """Refuse all but one lower and one upper bound, or an equality alone."""
+    found: dict[str, list[exp.Expr]] = {}
+    for condition in conjunction:
+        direction = _direction(bound, condition)
+        if direction == "NOT_EQUAL":
+            raise StatementError(
+                f"Unsupported {bound} bounds: {direction}",
+                hint=f"Compare {bound} with =, <, <=, > or >=.",
+            )
+        if direction is not None:
+            found.setdefault(direction, []).append(condition)
+    for direction, conditions in found.items():
+        if len(conditions) > 1:
+            listed = ", ".join(map(_text, conditions))
+            raise StatementError(
+                f"Duplicate {bound} bounds on: {direction}: [{listed}]",
+                hint="Leave out all of them but the narrowest.",
+            )
+    if "EQUAL" in found and len(found) > 1:
+        raise StatementError(
+            f"`{_text(found['EQUAL'][0])}` cannot be combined with other {bound} bounds",
+            hint=f"Leave out the other conditions on {bound}.",
+        )
+
+
+def _direction(bound: str, condition: exp.Expr) -> str | None:
+    """How a condition limits a window bound; None where it is about something else."""
+    if not isinstance(condition, _COMPARED):
+        return None
+    left, right = condition.left, condition.right
+    if isinstance(left, exp.Column) and left.name == bound:
+        mirrored, other = False, right
+    elif isinstance(right, exp.Column) and right.name == bound:
+        mirrored, other = True, left
+    else:
+        return None
+    if other.find(exp.Column) is not None:
+        return None
+    match condition:
+        case exp.EQ():
+            return "EQUAL"
+        case exp.NEQ():
+            return "NOT_EQUAL"
+        case exp.LT() | exp.LTE():
+            return "GREATER_THAN" if mirrored else "LESS_THAN"
+        case _:
+            return "LESS_THAN" if mirrored else "GREATER_THAN"
+
+
 def _disjuncts(tree: exp.Expr) -> Iterator[tuple[exp.Expr, ...]]:
-    """The alternatives of a clause, each as conditions that must all hold."""
+    """The alternatives of a clause, each as conditions that must all hold; NOT moves inwards to
+    single conditions."""
     match tree:
+        case exp.Paren():
+            yield from _disjuncts(tree.this)
+        case exp.Not(this=exp.Or() | exp.And() | exp.Not() | exp.In() | exp.Paren() as inner):
+            yield from _negated(inner)
         case exp.Or():
             yield from _disjuncts(tree.left)
             yield from _disjuncts(tree.right)
@@ -84,6 +154,24 @@ def _disjuncts(tree: exp.Expr) -> Iterator[tuple[exp.Expr, ...]]:
             yield low, exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy())
         case _:
             yield (tree,)
+
+
+def _negated(tree: exp.Expr) -> Iterator[tuple[exp.Expr, ...]]:
+    """The alternatives of NOT over a tree."""
+    match tree:
+        case exp.Paren():
+            yield from _disjuncts(exp.Not(this=tree.this.copy()))
+        case exp.Not():
+            yield from _disjuncts(tree.this)
+        case exp.In():
+            yield tuple(
+                exp.Not(this=exp.EQ(this=tree.this.copy(), expression=option.copy()))
+                for option in tree.expressions
+            )
+        case exp.Or() | exp.And():
+            sides = [exp.Not(this=side.copy()) for side in (tree.left, tree.right)]
+            joined = exp.And if isinstance(tree, exp.Or) else exp.Or
+            yield from _disjuncts(joined(this=sides[0], expression=sides[1]))
 
 
 def _sides(tree: exp.Expr, key: Sequence[Column]) -> tuple[Column, exp.Expr] | None:
@@ -132,15 +220,14 @@ def _is_range(conjunction: Sequence[exp.Expr], key: Sequence[Column]) -> bool:
                 "A comparison must be between a key column and a resolvable expression."
             )
         found.setdefault(column.name, []).append(condition)
-    _refuse_missing(conjunction, found, key)
     conditions = [condition for listed in found.values() for condition in listed]
     if any(isinstance(condition, exp.NEQ) for condition in conditions):
-        listed = ", ".join(_shown(column) for column in key)
-        raise StatementError(f"Bound on key columns '[{listed}]' must currently be '='. ")
-    ranged = any(isinstance(condition, _RANGES) for condition in conditions)
-    if ranged and len(conditions) > 1:
+        shown = ", ".join(_shown(column) for column in key)
+        raise StatementError(f"Bound on key columns '[{shown}]' must currently be '='. ")
+    if any(len(listed) > 1 for listed in found.values()):
         raise StatementError(_COMBINED)
-    return ranged
+    _refuse_missing(conjunction, found, key)
+    return any(isinstance(condition, _RANGES) for condition in conditions)
 
 
 def _refuse_missing(
@@ -149,7 +236,9 @@ def _refuse_missing(
     key: Sequence[Column],
 ) -> None:
     if not found:
-        shown = " AND ".join(map(_text, conjunction))
+        shown, *others = map(_text, conjunction)
+        for other in others:
+            shown = f"({shown} AND {other})"
         raise StatementError(f"WHERE clause missing key column for disjunct: {shown}")
     if len(found) < len(key):
         specified = ", ".join(_shown(column) for column in key if column.name in found)
