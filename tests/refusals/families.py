@@ -1,125 +1,94 @@
-"""The families of refusals by their wording: every refused mutant belongs to exactly one."""
+"""The families of refusals by their wording: every refusal belongs to exactly one.
+
+A family is a template. A message is one of it where it matches from its start to its end, each
+parameter being of its kind: a type, a name, a number.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from string import Formatter
 
-from millstream.model.refusals import TEMPLATES, Template
+from millstream.catalog import wordings as catalog_wordings
+from millstream.model import refusals
+from millstream.plan import wordings as plan_wordings
+from millstream.query import wordings as query_wordings
+from millstream.service import wordings as service_wordings
 
+MODULES = (refusals, catalog_wordings, plan_wordings, query_wordings, service_wordings)
+_PARSER = {
+    "P_SYNTAX": "line {line}:{column}: Syntax Error{expecting}",
+    "P_TOO_DEEP": "The expression is nested too deeply: the limit is {count} levels",
+    "P_SCRIPT_TOO_LONG": "The script has too many statements: the limit is {count}",
+    "P_LIMIT": "{kind} queries don't support negative integers in the LIMIT clause. See "
+    "https://cnfl.io/queries for more info.",
+    "P_CALENDAR_UNIT": "{unit} has no fixed length and cannot be used here",
+    "P_TOO_LONG": "{count} {unit} is longer than 9223372036854775807 milliseconds.",
+    "P_PROPERTY_TWICE": "The property {name} is set more than once",
+    "P_LAMBDA_LAST": "A lambda must come after every other argument of a function",
+    "P_LAMBDA_PARAMETERS": "A lambda takes at most {count} parameters, not {number}",
+    "P_DECIMAL": "Invalid decimal literal: {text}",
+    "P_KEY_MARKER": "Line: {line}, Col: {column}: Column `{name}` is a '{marker}' column: please "
+    "use '{proper}' for {sources}.",
+    "P_ESCAPE": "ESCAPE takes a single character, not {text}",
+}
+"""What the parser alone says."""
+_TYPE = r"(?:null|[A-Z]+(?:\(.*\)|<.*>)?)"
+_NAME = r"\S+"
+_COUNT = r"-?\d+"
+_KINDS = {
+    _TYPE: ("type", "target", "left_type", "right_type", "then", "default", "struct"),
+    _NAME: ("name", "sink", "function", "alias", "query_id", "query", "format", "unit"),
+    _COUNT: ("count", "number", "line", "place_number", "ms", "size", "grace", "retention"),
+    "(?:stream|table)": ("noun",),
+    "(?:streams|tables)": ("sources_of",),
+    "(?:Stream|Table)": ("titled",),
+    "(?:PRIMARY )?KEY": ("marker", "proper"),
+    "s?": ("plural",),
+    ".*": ("arguments", "features"),
+    r"(?:Failed to prepare statement: |Line: \d+, Col: \d+: )*": ("place",),
+    r"(?:\n(?:(?:Expecting [^\n]+)?\nStatement: .*|Unknown statement '.*')"
+    r"\nSyntax error at or near '.*' at line \d+:\d+|: [^\n]+)": ("expecting",),
+    "(?: '.*' must be a column in the source schema since [A-Z ]+ is applied on the input.)?": (
+        "why",
+    ),
+    r"(?:\n\S+ was added as a synthetic key column because .*)?": ("synthetic",),
+    r"(?:[A-Z][A-Z -]*[A-Z]|this place)": ("clause",),
+}
+KINDS = {name: pattern for pattern, names in _KINDS.items() for name in names}
+"""What a parameter of a name looks like; others are any text that is not empty."""
 _PREFIX = re.compile(
     r"(Failed to prepare statement: line \d+:\d+: |Error in (WHERE|HAVING) expression: |"
     r"Invalid Select: |Invalid Predicate: |Invalid expression: )"
 )
-_TEXTS = {
-    "unknown source": "{name} does not exist.",
-    "unknown function": "Can't find any functions with the name '{name}'",
-    "no signature": "Function '{name}' does not accept parameters ({types}).\nValid {rest}",
-    "ambiguous signature": "Function '{name}' cannot be resolved due to ambiguous {rest}",
-    "constant argument": "Parameter {n} passed to function {name} must be a literal constant, {x}",
-    "comparison": "Cannot compare {left} to {right} with {operator}.",
-    "comparison with NULL": "Comparison with NULL not supported: {comparison}",
-    "arithmetic": "Error processing expression: {x}. Unsupported arithmetic types. {types}",
-    "arithmetic on NULL": "Error processing expression: {x}. Arithmetic on types {types} are not "
-    "supported.",
-    "negation": "{place}Unary minus needs a number, not {type}.",
-    "logic": "{what} should be BOOLEAN but {x} is {type}.",
-    "case types": "Invalid Case expression. Type for all 'THEN' clauses should be the same.{rest}",
-    "case default": "Invalid Case expression. Type for the default clause should be {rest}",
-    "case of NULL": "Invalid Case expression. All case branches have NULL type",
-    "cast": "Cast of {type} to {target} is not supported",
-    "list types": "operator does not exist: {types}",
-    "list texts": "invalid input syntax for type {type}: {text}",
-    "like": "The column type for Like condition must be VARCHAR. The column type is {type}",
-    "struct": "Expected STRUCT type, got: {type}",
-    "field": "Could not find field '{name}' in '{struct}'.",
-    "star of no struct": "Cannot expand {x}->*: it is {type}, not a STRUCT.",
-    "subscript": "Subscript expression {x} needs an ARRAY or a MAP, but {y} is {type}.",
-    "index": "Array index must be a number: {x}",
-    "map index": "The keys of {map} are {type}, but {x} is {other}.",
-    "empty array": "Array constructor cannot be empty. {rest}",
-    "empty map": "Map constructor cannot be empty. {rest}",
-    "NULL elements": "Cannot construct {what} with all NULL {parts}. {rest}",
-    "struct fields": "Duplicate field names found in STRUCT: {x}",
-    "lambda names": "Duplicate lambda arguments are not allowed: {names}",
-    "decimal digits": "DECIMAL precision must be >= scale: {type}",
-    "unknown type": "Cannot resolve unknown type: {name}",
-    "hidden bound": "Unknown column {name}.",
-    "bound outside SELECT": "Window bounds column {name} can only be used in the SELECT clause of "
-    "windowed aggregations",
-    "grouping without aggregate": "GROUP BY requires aggregate functions in either the SELECT or "
-    "HAVING clause.",
-    "aggregate without grouping": "Use of aggregate functions requires a GROUP BY clause. {rest}",
-    "clause without grouping": "{clause} requires a GROUP BY clause.",
-    "ungrouped": "Non-aggregate {clause} not part of GROUP BY: {rest}",
-    "twice": "Duplicate {clause} expression: {x}",
-    "aggregate on table": "The aggregation function{rest} cannot be applied to a table source, "
-    "only to a stream source.",
-    "aggregate in sessions": "The aggregation function {name} cannot be used with SESSION {rest}",
-    "final": "EMIT FINAL is only supported for windowed aggregations.",
-    "window on": "WINDOW clause is not supported on {what}",
-    "window size": "The size of a window must be greater than zero.",
-    "window advance": "ADVANCE BY must be greater than zero and not greater than SIZE.",
-    "retention": "RETENTION must not be shorter than the size and the grace period {rest}",
-    "partitioning with others": "PARTITION BY cannot be combined with {other}.",
-    "partitioning": "PARTITION BY is {what} on {where}.",
-    "table function on table": "Table source is not supported with table functions",
-    "limit": "{statement} statements don't support LIMIT clause.",
-    "kind of result": "Invalid result type. Your SELECT query produces a {kind}. {rest}",
-    "name taken": "Cannot add {kind} '{name}': A {other} with the same name already exists",
-    "replaced source": "Cannot add {kind} '{name}': CREATE OR REPLACE is not supported on {rest}",
-    "reserved name": "'{name}' is a reserved column name. You cannot use it as a name for a "
-    "column.",
-    "reserved alias": "`{name}` is a reserved column name. You cannot use it as an alias for a "
-    "column.",
-    "reserved in select": "Reserved column name in select: `{name}`. Please {rest}",
-    "column twice": "Duplicate column names: {names}",
-    "value columns twice": "Duplicate {kind} columns found in schema: {columns}",
-    "no values": "The projection contains no value columns.",
-    "key twice": "The projection contains a key column{rest}",
-    "key missing": "Key missing from projection (ie, SELECT). {rest}",
-    "primary key missing": "Primary key column{s} missing in projection. {rest}",
-    "key marker": "Line: {line}, Col: {column}: Column `{name}` is a '{marker}' column: {rest}",
-    "no columns": "No columns supplied.",
-    "windowed key": "Windowed sources require a key column.",
-    "source table": "Source tables cannot be windowed.",
-    "header type": "Invalid type for {marker} column: expected {type}, got {other}",
-    "header twice": "Schema already contains a HEADER{rest}",
-    "sink schema": "Incompatible schema between results and sink.{rest}",
-    "sink headers": "Cannot insert into {name} because it has header columns",
-    "self join": "Can not join '{name}' to '{other}': self joins are not yet supported.",
-    "source twice": "N-way joins do not support multiple occurrences of the same source. {rest}",
-    "join side": "Invalid comparison expression '{x}' in join '{join}'. Each side of {rest}",
-    "join source": "A join criteria is expected to reference the source {rest}",
-    "join condition": "Invalid join condition: {rest}",
-    "join order": "Invalid join order: {rest}",
-    "join kind": "Invalid join type encountered: {rest}",
-    "foreign key": "{kind} OUTER JOIN on a foreign key is not supported",
-    "foreign key on windows": "Foreign-key table-table joins are not supported on windowed {rest}",
-    "join by value": "Cannot repartition a TABLE source. {rest}",
-    "windowed join": "Can not join windowed source to non-windowed source.{rest}",
-    "moved windows": "Implicit repartitioning of windowed sources is not supported. {rest}",
-    "unknown property": "Invalid config variable(s) in the WITH clause: {names}",
-    "both formats": "Cannot supply both '{part}' and 'FORMAT' properties, {rest}",
-    "unknown format": "Unknown format: {name}",
-    "no format": "Statement is missing the 'VALUE_FORMAT' property from the WITH clause.",
-    "no topic": 'Missing required property "KAFKA_TOPIC" which has no default value.',
-    "timestamp format": "TIMESTAMP_FORMAT needs the TIMESTAMP property beside it.",
-    "timestamp type": "Timestamp column, {rest}",
-    "format and schema": "{part} format does not support schema.{rest}",
-    "key format": "Key format specified for stream without key columns.",
-    "wrap": "Format '{name}' does not support 'WRAP_SINGLE_VALUE' set to '{value}'.",
-    "intermediate type": "One of the functions used in the statement has an intermediate {rest}",
-    "session size": "'WINDOW_SIZE' should not be set for SESSION windows.",
-    "no window size": "{kind} windows require 'WINDOW_SIZE' to be provided in the WITH clause. "
-    "For example: 'WINDOW_SIZE'='10 SECONDS'",
-    "window size alone": "'WINDOW_SIZE' needs 'WINDOW_TYPE' beside it.",
-    "syntax": "line {n}: Syntax Error{rest}",
-}
-FAMILIES = {name: Template(text) for name, text in _TEXTS.items()} | TEMPLATES
+TEMPLATES = {
+    f"{module.__name__.split('.')[1]}.{name}": template.text
+    for module in MODULES
+    for name, template in module.TEMPLATES.items()
+} | _PARSER
+"""The text of each family by its name."""
+
+
+@cache
+def pattern(text: str) -> re.Pattern[str]:
+    """What every message of a text with parameters matches from its start to its end."""
+    found, groups = "", set[str]()
+    for literal, name, _, _ in Formatter().parse(text):
+        found += re.escape(literal)
+        if name and name in groups:
+            found += f"(?P={name})"
+        elif name:
+            groups.add(name)
+            found += f"(?P<{name}>{KINDS.get(name, '.+')})"
+    return re.compile(found, re.DOTALL)
 
 
 def families_of(message: str) -> list[str]:
     """The families that a message belongs to, whatever clause it arose in."""
-    while found := _PREFIX.match(message):
-        message = message[found.end() :]
-    return [name for name, family in FAMILIES.items() if family.pattern.fullmatch(message)]
+    while True:
+        found = [name for name, text in TEMPLATES.items() if pattern(text).fullmatch(message)]
+        prefix = _PREFIX.match(message)
+        if found or prefix is None:
+            return found
+        message = message[prefix.end() :]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
 
+from millstream.catalog import wordings
 from millstream.catalog.source import Source
 from millstream.model import refusals
-from millstream.model.errors import ConflictError, StatementError
+from millstream.model.errors import ConflictError
 from millstream.model.nearest import Suggested, did_you_mean, nearest
 from millstream.model.schema import SourceKind
 from millstream.model.types import SqlType
@@ -63,7 +64,7 @@ class Catalog:
         found = self.find(name)
         if found is not None:
             return found
-        raise StatementError(f"{name} does not exist.", hint=self.spelling_hint(name))
+        raise wordings.SOURCE_MISSING(name=name, hint=self.spelling_hint(name))
 
     def spelling_hint(self, name: str) -> str:
         """The advice for a name that is like an existing one, or nothing."""
@@ -111,9 +112,9 @@ class Catalog:
     def with_type(self, name: str, sql_type: SqlType) -> Catalog:
         """The catalog with one more custom type; ConflictError when the name is taken."""
         if name in self.types:
-            raise ConflictError(
-                f"Cannot register custom type '{name}' since it is already registered with type: "
-                f"{self.types[name]}",
+            raise wordings.TYPE_TAKEN(
+                name=name,
+                types=self.types[name],
                 hint="Drop it first, or use CREATE TYPE IF NOT EXISTS.",
             )
         return replace(self, types={**self.types, name: sql_type})
@@ -121,15 +122,13 @@ class Catalog:
     def without_type(self, name: str) -> Catalog:
         """The catalog without a custom type; sources that used it keep what it stood for."""
         if name not in self.types:
-            raise StatementError(
-                f"Type {name} does not exist.", hint=did_you_mean(name, self.types)
-            )
+            raise wordings.TYPE_MISSING(name=name, hint=did_you_mean(name, self.types))
         return replace(self, types=_without(self.types, name))
 
     def with_query(self, query: QueryRecord, *, replacing: bool = False) -> Catalog:
         """The catalog with one more persistent query; ConflictError when the id is taken."""
         if query.id in self.queries and not replacing:
-            raise ConflictError(f"Query ID '{query.id}' already exists.")
+            raise wordings.QUERY_ID_TAKEN(query_id=query.id)
         return replace(self, queries={**self.queries, query.id: query})
 
     def without_query(self, query_id: str) -> Catalog:
@@ -142,8 +141,10 @@ class Catalog:
 def already_exists(kind: SourceKind, name: str, taken: SourceKind) -> ConflictError:
     """The refusal to create a source under a name that is in use."""
     noun, other = kind.value.lower(), taken.value.lower()
-    return ConflictError(
-        f"Cannot add {noun} '{name}': A {other} with the same name already exists",
+    return wordings.NAME_TAKEN(
+        noun=noun,
+        name=name,
+        other=other,
         hint=f"Use CREATE OR REPLACE, CREATE {kind.value} IF NOT EXISTS, or another name.",
     )
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from millstream.catalog import wordings
 from millstream.catalog.formats import CAPABILITIES, USABLE
 from millstream.catalog.source import Format
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import WindowedKey, WindowKind
 from millstream_parser import read_duration
@@ -80,11 +80,11 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
     items = _distinct(given)
     unknown = sorted(set(items) - form.value)
     if unknown:
-        raise StatementError(f"Invalid config variable(s) in the WITH clause: {','.join(unknown)}")
+        raise wordings.UNKNOWN_PROPERTIES(unknown=",".join(unknown))
     _refuse_format_with_parts(items)
     both = _format(items, "FORMAT")
     if "TIMESTAMP_FORMAT" in items and "TIMESTAMP" not in items:
-        raise StatementError("TIMESTAMP_FORMAT needs the TIMESTAMP property beside it.")
+        raise wordings.TIMESTAMP_FORMAT_ALONE()
     return Properties(
         topic=_topic(items),
         partitions=_positive(items, "PARTITIONS"),
@@ -121,9 +121,8 @@ def known_format(text: str) -> str:
     """The format's name in upper case; StatementError when there is no such format."""
     name = text.strip().upper()
     if name not in CAPABILITIES:
-        raise StatementError(
-            f"Unknown format: {name}",
-            hint=did_you_mean(name, USABLE, f"The formats are {', '.join(USABLE)}."),
+        raise wordings.UNKNOWN_FORMAT(
+            name=name, hint=did_you_mean(name, USABLE, f"The formats are {', '.join(USABLE)}.")
         )
     return name
 
@@ -148,7 +147,7 @@ def _distinct(given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     items: dict[str, Any] = {}
     for name, value in given:
         if name in items:
-            raise StatementError(f"The property {name} is given twice in the WITH clause.")
+            raise wordings.PROPERTY_TWICE(name=name)
         items[name] = value
     return items
 
@@ -156,11 +155,7 @@ def _distinct(given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 def _refuse_format_with_parts(items: Mapping[str, Any]) -> None:
     for part in ("KEY_FORMAT", "VALUE_FORMAT"):
         if part in items and "FORMAT" in items:
-            raise StatementError(
-                f"Cannot supply both '{part}' and 'FORMAT' properties, as 'FORMAT' sets both key "
-                "and value formats. Either use just 'FORMAT', or use 'KEY_FORMAT' and "
-                "'VALUE_FORMAT'."
-            )
+            raise wordings.FORMAT_TWICE(part=part)
 
 
 def _text(items: Mapping[str, Any], name: str) -> str | None:
@@ -238,16 +233,12 @@ def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
     }
     if part == "VALUE" and "VALUE_AVRO_SCHEMA_FULL_NAME" in items:
         if "fullSchemaName" in settings:
-            raise StatementError(
-                "Cannot supply both 'VALUE_AVRO_SCHEMA_FULL_NAME' and 'VALUE_SCHEMA_FULL_NAME'."
-            )
+            raise wordings.SCHEMA_NAME_TWICE()
         settings["fullSchemaName"] = str(items["VALUE_AVRO_SCHEMA_FULL_NAME"])
     if "delimiter" in settings:
         settings["delimiter"] = _delimiter(settings["delimiter"], f"{part}_DELIMITER")
     if not settings.get("fullSchemaName", "x").strip():
-        raise StatementError(
-            "fullSchemaName cannot be empty. Format configuration: {fullSchemaName=}"
-        )
+        raise wordings.EMPTY_SCHEMA_NAME()
     return settings
 
 
@@ -263,7 +254,7 @@ def _window(items: Mapping[str, Any]) -> WindowedKey | None:
     kind_text, size_text = _text(items, "WINDOW_TYPE"), _text(items, "WINDOW_SIZE")
     if kind_text is None:
         if size_text is not None:
-            raise StatementError("'WINDOW_SIZE' needs 'WINDOW_TYPE' beside it.")
+            raise wordings.WINDOW_SIZE_ALONE()
         return None
     if kind_text.upper() not in WindowKind.__members__:
         raise refusals.INVALID_PROPERTY(
@@ -274,13 +265,10 @@ def _window(items: Mapping[str, Any]) -> WindowedKey | None:
     kind = WindowKind[kind_text.upper()]
     if kind is WindowKind.SESSION:
         if size_text is not None:
-            raise StatementError("'WINDOW_SIZE' should not be set for SESSION windows.")
+            raise wordings.SESSION_SIZE()
         return WindowedKey(kind)
     if size_text is None:
-        raise StatementError(
-            f"{kind.value} windows require 'WINDOW_SIZE' to be provided in the WITH clause."
-            " For example: 'WINDOW_SIZE'='10 SECONDS'"
-        )
+        raise wordings.WINDOW_SIZE_MISSING(kind=kind.value)
     return WindowedKey(kind, _window_size(size_text))
 
 
@@ -299,9 +287,9 @@ def _query_id(items: Mapping[str, Any]) -> str | None:
         return None
     name = text.upper()
     if not name.replace("_", "").isalnum() or not name.isascii():
-        raise StatementError(f"Query IDs may contain only letters, digits and '_': {text}")
+        raise wordings.QUERY_ID_CHARACTERS(text=text)
     if name.startswith(("INSERTQUERY_", "CTAS_", "CSAS_", "CST_")):
-        raise StatementError(f"Query IDs must not start with a reserved prefix: {text}")
+        raise wordings.QUERY_ID_RESERVED(text=text)
     return name
 
 
@@ -310,7 +298,5 @@ def _backfill(items: Mapping[str, Any]) -> str | None:
     if text is None:
         return None
     if text.lower() not in BACKFILLS:
-        raise StatementError(
-            f"Configuration BACKFILL is invalid: '{text}' is not one of {', '.join(BACKFILLS)}."
-        )
+        raise wordings.UNKNOWN_BACKFILL(text=text, backfills=", ".join(BACKFILLS))
     return text.lower()

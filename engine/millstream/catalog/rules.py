@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from millstream.catalog import wordings
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Format, Source, TimestampColumn
 from millstream.model import refusals
-from millstream.model.errors import ConflictError, StatementError
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import (
     BIGINT,
@@ -30,16 +30,13 @@ _NAME = re.compile("[A-Za-z0-9_-]+")
 def check_source(source: Source) -> None:
     """Refuse a stream or table whose name or columns cannot be used."""
     if not _NAME.fullmatch(source.name):
-        raise StatementError(
-            "Illegal argument: Identifier names may only contain alphanumeric values, '_' or '-'. "
-            f"Got: '{source.name}'"
-        )
+        raise wordings.ILLEGAL_NAME(source=source.name)
     check_columns(source.schema)
     check_key_types(source.schema.key)
     if source.kind is SourceKind.TABLE and not source.schema.key:
         raise refusals.NO_PRIMARY_KEY()
     if source.window is not None and not source.schema.key:
-        raise StatementError("Windowed sources require a key column.")
+        raise wordings.WINDOWED_WITHOUT_KEY()
     if source.timestamp is not None:
         check_timestamp(source.timestamp, source.schema)
 
@@ -49,29 +46,24 @@ def check_columns(schema: Schema) -> None:
     seen: set[str] = set()
     for column in schema.columns:
         if column.name in RESERVED:
-            raise StatementError(
-                f"'{column.name}' is a reserved column name. "
-                "You cannot use it as a name for a column."
-            )
+            raise wordings.RESERVED_NAME(column=column.name)
         if column.name in seen:
-            raise StatementError(f"Duplicate column names: {column.name}")
+            raise wordings.COLUMN_TWICE(column=column.name)
         seen.add(column.name)
     _check_headers(schema.headers)
 
 
 def _check_headers(headers: tuple[Column, ...]) -> None:
     if any(column.header is None for column in headers[:-1]):
-        raise StatementError("Schema already contains a HEADERS column.")
+        raise wordings.HEADERS_TWICE()
     keys = [column.header for column in headers]
     if len(set(keys)) < len(keys):
-        raise StatementError("Schema already contains a HEADER column with the same key.")
+        raise wordings.HEADER_TWICE()
     for column in headers:
         expected: SqlType = HEADERS if column.header is None else BYTES
         marker = "HEADERS" if column.header is None else f"HEADER('{column.header}')"
         if column.type != expected:
-            raise StatementError(
-                f"Invalid type for {marker} column: expected {expected}, got {column.type}"
-            )
+            raise wordings.HEADER_TYPE(header=marker, expected=expected, type=column.type)
 
 
 def check_key_types(key: Iterable[Column]) -> None:
@@ -88,23 +80,21 @@ def check_timestamp(timestamp: TimestampColumn, schema: Schema) -> None:
         raise refusals.TIMESTAMP_MISSING(column=timestamp.name)
     fits = column.type == STRING if timestamp.format else column.type in (BIGINT, TIMESTAMP)
     if not fits:
-        raise StatementError(
-            f"Timestamp column, `{column.name}`, should be LONG(INT64), TIMESTAMP, "
-            "or a String with a timestamp_format specified"
-        )
+        raise wordings.TIMESTAMP_TYPE(column=column.name)
 
 
 def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
     """Refuse CREATE OR REPLACE where records written so far would not fit the new definition."""
     noun = new.kind.value.lower()
-    refused = f"Cannot add {noun} '{new.name}': "
     if old.read_only or new.read_only:
-        raise StatementError(f"{refused}CREATE OR REPLACE is not supported on source {noun}s.")
+        raise wordings.REPLACED_READ_ONLY(noun=noun, name=new.name)
     if len(catalog.writers(new.name)) > 1:
-        raise StatementError(f"{refused}several queries write into it.")
+        raise wordings.REPLACED_SHARED(noun=noun, name=new.name)
     if new.query_id is None and catalog.writers(new.name):
-        raise StatementError(
-            f"{refused}{catalog.writers(new.name)[0].id} writes into it.",
+        raise wordings.REPLACED_WRITTEN(
+            noun=noun,
+            name=new.name,
+            query=catalog.writers(new.name)[0].id,
             hint=f"Use CREATE OR REPLACE {new.kind.value} … AS SELECT, or terminate the query.",
         )
     changes = {
@@ -117,21 +107,24 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
     }
     for what, (before, after) in changes.items():
         if before != after:
-            raise StatementError(
-                f"{refused}it cannot be upgraded, as the {what} would change.",
+            raise wordings.REPLACED_DIFFERENT(
+                noun=noun,
+                name=new.name,
+                what=what,
                 detail=f"Current: {before}. New: {after}.",
                 hint="Drop it and create it again, or create another one.",
             )
-    _check_columns_kept(old.schema, new.schema, refused)
+    _check_columns_kept(old.schema, new.schema, noun, new.name)
 
 
-def _check_columns_kept(old: Schema, new: Schema, refused: str) -> None:
+def _check_columns_kept(old: Schema, new: Schema, noun: str, name: str) -> None:
     kept = new.value[: len(old.value)]
     if old.key != new.key or kept != old.value or old.headers != new.headers:
         there = set(new.columns)
         gone = [column for column in old.columns if column not in there] or list(old.columns)
         raise refusals.COLUMNS_CHANGED(
-            refused=refused,
+            noun=noun,
+            name=name,
             columns=", ".join(str(Schema((column,))) for column in gone),
             detail=f"Current schema: {old}\nNew schema: {new}",
             hint="Value columns may be added at the end; no other column may change.",
@@ -165,19 +158,16 @@ def check_alter(source: Source, kind: SourceKind, added: tuple[Column, ...]) -> 
     if source.kind is not kind:
         raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"ALTER {kind.value}")
     if source.read_only:
-        raise StatementError(
-            f"Cannot alter {noun} '{source.name}': ALTER operations are not supported on "
-            f"source {noun}s."
-        )
+        raise wordings.ALTERED_READ_ONLY(noun=noun, source=source.name)
     if source.query_id is not None:
-        raise StatementError(
-            f"ALTER command is not supported for CREATE ... AS statements: '{source.name}' is "
-            f"written by {source.query_id}.",
+        raise wordings.ALTERED_WRITTEN(
+            source=source.name,
+            query_id=source.query_id,
             hint=f"Use CREATE OR REPLACE {kind.value} … AS SELECT.",
         )
     for column in added:
         if source.schema.find(column.name) is not None:
-            raise StatementError(f"Cannot add column `{column.name}` to schema. It already exists.")
+            raise wordings.COLUMN_EXISTS(column=column.name)
     schema = Schema.of(source.schema.columns + added)
     check_columns(schema)
     return Source(
@@ -208,12 +198,12 @@ def drop_source(
     """Drop a stream or table: its own query ends with it, any other user of it is in the way."""
     source = catalog.sources.get(name)
     if source is None and name in catalog.system:
-        raise StatementError(f"Cannot drop {name}: it is part of the engine.")
+        raise wordings.DROPPED_OWN(name=name)
     if source is None:
         if if_exists:
             return Drop(catalog)
-        raise StatementError(
-            f"{kind.value.capitalize()} {name} does not exist.", hint=catalog.spelling_hint(name)
+        raise wordings.DROPPED_MISSING(
+            titled=kind.value.capitalize(), name=name, hint=catalog.spelling_hint(name)
         )
     if source.kind is not kind:
         raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"DROP {kind.value}")
@@ -236,26 +226,17 @@ def _refuse_while_used(catalog: Catalog, name: str, own: tuple[str, ...]) -> Non
     readers = [query.id for query in catalog.readers(name) if query.id not in own]
     writers = [query.id for query in catalog.writers(name) if query.id not in own]
     if readers or writers:
-        raise ConflictError(
-            f"Cannot drop {name}.\n"
-            f"The following queries read from this source: [{', '.join(sorted(readers))}].\n"
-            f"The following queries write into this source: [{', '.join(sorted(writers))}].\n"
-            f"You need to terminate them before dropping {name}."
+        raise wordings.DROPPED_READ(
+            name=name, readers=", ".join(sorted(readers)), writers=", ".join(sorted(writers))
         )
     made = [other for other in catalog.made_from(name) if other != name]
     if made:
-        raise ConflictError(
-            f"Cannot drop {name}.\n"
-            f"The following streams and/or tables read from this source: [{', '.join(made)}].\n"
-            f"You need to drop them before dropping {name}."
-        )
+        raise wordings.DROPPED_NEEDED(name=name, made=", ".join(made))
 
 
 def _refuse_topic_deletion(catalog: Catalog, source: Source) -> None:
     if source.read_only:
-        raise StatementError(f"Cannot delete topic for read-only source: {source.name}")
+        raise wordings.TOPIC_OF_READ_ONLY(source=source.name)
     others = sorted(s.name for s in catalog.over_topic(source.topic) if s.name != source.name)
     if others:
-        raise ConflictError(
-            f"Refusing to delete topic {source.topic}: it is used by {', '.join(others)} too."
-        )
+        raise wordings.TOPIC_SHARED(topic=source.topic, others=", ".join(others))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.catalog import wordings
 from millstream.catalog.formats import CAPABILITIES
 from millstream.catalog.source import Format, TimestampColumn
 from millstream.formats.delimited import read_delimited, write_delimited
@@ -300,9 +301,7 @@ def _row_times(
     if spec.timestamp is not None:
         column = spec.schema.find(spec.timestamp.name)
         if column is None:
-            raise StatementError(
-                f"The TIMESTAMP column {spec.timestamp.name} is not a column of the source"
-            )
+            raise wordings.TIMESTAMP_NO_COLUMN(timestamp=spec.timestamp.name)
         own = event_times(found[column.name], column.type, spec.timestamp)
         # A record without a value has no column to look at: it keeps the time it was sent with.
         times = np.where(valued | (column.role is Role.KEY), own, times)
@@ -324,4 +323,4 @@ def _null_where_all_null(keys: Bytes, columns: list[pa.Array]) -> Bytes:
 
 
 def _unknown(name: str) -> StatementError:
-    return StatementError(f"Unknown format: {name}")
+    return wordings.UNKNOWN_FORMAT(name=name)

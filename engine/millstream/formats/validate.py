@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millstream.catalog import wordings
 from millstream.catalog.formats import CAPABILITIES, USABLE
 from millstream.catalog.source import Format
 from millstream.formats.delimited import DELIMITER_NAMES
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import STRING, Array, Decimal, Map, SqlType, Struct, contains_map
 
@@ -38,10 +38,7 @@ def check_formats(schema: Schema, key_format: Format, value_format: Format) -> N
             _check_wrap(name, format_.wrap, len(columns))
         _check_columns(name, side, columns, format_.wrap)
         if able.registry:
-            raise StatementError(
-                f"The format {name} needs a Schema Registry, which this engine does not use",
-                hint=f"Use one of {', '.join(USABLE)}.",
-            )
+            raise wordings.REGISTRY_NEEDED(name=name, hint=f"Use one of {', '.join(USABLE)}.")
 
 
 def supports_type(name: str, sql_type: SqlType) -> bool:
@@ -69,9 +66,7 @@ def _check_wrap(name: str, wrap: bool | None, columns: int) -> None:
     if columns > 1:
         raise refusals.WRAPPED_COLUMNS()
     if wrap not in CAPABILITIES[name].wraps:
-        raise StatementError(
-            f"Format '{name}' does not support 'WRAP_SINGLE_VALUE' set to '{str(wrap).lower()}'."
-        )
+        raise wordings.FORMAT_AND_WRAPPING(name=name, wrap=str(wrap).lower())
 
 
 def _check_maps_in_key(columns: Sequence[Column]) -> None:
@@ -86,11 +81,8 @@ def _check_columns(name: str, side: Role, columns: Sequence[Column], wrap: bool 
     if reason is None:
         return
     features = "" if wrap is None else "WRAP_SINGLES" if wrap else "UNWRAP_SINGLES"
-    raise StatementError(
-        f"{side.value.capitalize()} format does not support schema.\n"
-        f"format: {name}\n"
-        f"schema: Persistence{{columns={listed}, features=[{features}]}}\n"
-        f"reason: {reason}"
+    raise wordings.FORMAT_AND_SCHEMA(
+        side=side.value.capitalize(), name=name, listed=listed, features=features, reason=reason
     )
 
 

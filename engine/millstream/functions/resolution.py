@@ -15,6 +15,7 @@ from millstream.functions.signatures import (
     parse_signature,
     substitute,
 )
+from millstream.model import refusals
 from millstream.model.errors import StatementError
 from millstream.model.types import NULL, Array, Decimal, Map, Primitive, SqlType, Struct
 
@@ -71,9 +72,9 @@ def resolve(
         if fits:
             fits.sort(key=lambda fit: fit[:2])
             if parsed[fits[0][1]].variadic and len(fits) > 1 and fits[0][0][:3] == fits[1][0][:3]:
-                raise StatementError(
-                    f"Function '{name}' cannot be resolved due to ambiguous method parameters "
-                    f"({_shown(arguments)}).",
+                raise refusals.AMBIGUOUS_SIGNATURE(
+                    name=name,
+                    arguments=_shown(arguments),
                     hint="Add a CAST to the arguments so that they have one type.",
                 )
             _, index, bound = fits[0]
@@ -187,10 +188,7 @@ def _bind_body(
         before = dict(bound)
         body = bodies(place, tuple(substitute(part, bound) for part in parameters))
         if not _accepts(result, body, bound, True):
-            raise StatementError(
-                f"Function '{name}' expects a lambda that returns {substitute(result, bound)}, "
-                f"but it returns {body}."
-            )
+            raise refusals.LAMBDA_RESULT(name=name, substitute=substitute(result, bound), body=body)
         if before == bound:
             return
 
@@ -205,8 +203,9 @@ def _no_match(
     alternatives = "\n".join(
         f"{name}({', '.join(map(str, signature.parameters))})" for signature in signatures
     )
-    return StatementError(
-        f"Function '{name}' does not accept parameters ({_shown(arguments)}).\n"
-        f"Valid alternatives are:\n{alternatives}",
+    return refusals.NO_SIGNATURE(
+        name=name,
+        arguments=_shown(arguments),
+        alternatives=alternatives,
         hint=f"For detailed information on a function run: DESCRIBE FUNCTION {name};",
     )

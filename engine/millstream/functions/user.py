@@ -24,7 +24,7 @@ from millstream.functions.function import (
 )
 from millstream.functions.signatures import parse_signature, type_of
 from millstream.functions.user_values import by_batch, by_row, kept_by_arrow, seen_by_user
-from millstream.model.errors import StatementError
+from millstream.model import refusals
 from millstream.model.physical import arrow_type, duckdb_type
 from millstream.model.types import Array, SqlType
 
@@ -239,8 +239,9 @@ def _read(name: str, signature: str) -> tuple[int, SqlType]:
         parsed = parse_signature(signature)
         return len(parsed.parameters), type_of(str(parsed.result))
     except (ValueError, IndexError) as error:
-        raise StatementError(
-            f"The signature of {name} cannot be used: {signature}",
+        raise refusals.SIGNATURE(
+            name=name,
+            signature=signature,
             detail=str(error),
             hint="Write it like 'STRING, INTEGER -> STRING'; the result is a definite type.",
         ) from error

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from millstream.model.errors import StatementError
+from millstream.model import refusals
 
 READABLE = frozenset("GuyMLdDQqEahHkKmsSAnNVvzOXxZ")
 """Pattern letters that text can be read with."""
@@ -65,7 +65,7 @@ def compile_pattern(text: str) -> TimePattern:
     """Compile a pattern; StatementError says what is wrong with it."""
     parts, rest = _split(text, 0, depth=0)
     if rest != len(text):
-        raise StatementError(f"Invalid time format '{text}': ']' without a '[' before it")
+        raise refusals.TIME_FORMAT_CLOSED(text=text)
     groups: list[Part] = []
     regex = re.compile(_regex(parts, groups, text), re.IGNORECASE | re.DOTALL)
     return TimePattern(text, parts, regex, tuple(groups), frozenset(_letters(parts)))
@@ -81,16 +81,16 @@ def _split(text: str, at: int, depth: int) -> tuple[tuple[Part, ...], int]:
         elif char == "[":
             inner, at = _split(text, at + 1, depth + 1)
             if at >= len(text):
-                raise StatementError(f"Invalid time format '{text}': '[' is not closed")
+                raise refusals.TIME_FORMAT_OPEN(text=text)
             parts.append(Part(optional=inner))
             at += 1
         elif char == "]":
             return tuple(parts), at
         elif char in "{}#":
-            raise StatementError(f"Invalid time format '{text}': '{char}' is reserved, quote it")
+            raise refusals.TIME_FORMAT_RESERVED(text=text, char=char)
         elif char.isascii() and char.isalpha():
             if char not in _WRITABLE:
-                raise StatementError(f"Unknown pattern letter: {char} in time format '{text}'")
+                raise refusals.TIME_FORMAT_LETTER(char=char, text=text)
             end = at
             while end < len(text) and text[end] == char:
                 end += 1
@@ -113,7 +113,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             end += 2
         else:
             return found or "'", end + 1
-    raise StatementError(f"Invalid time format '{text}': a quote is not closed")
+    raise refusals.TIME_FORMAT_QUOTE(text=text)
 
 
 def _letters(parts: tuple[Part, ...]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millstream.model.errors import StatementError
+from millstream.model import refusals
 from millstream.model.settings import canonical_name, known_property
 
 
@@ -20,10 +20,7 @@ class Overrides:
         """The canonical name of a property; StatementError where it is unknown or prohibited."""
         canonical = known_property(name).name
         if canonical in self.denied or (self.allowed is not None and canonical not in self.allowed):
-            raise StatementError(
-                "One or more properties overrides set locally are prohibited by the KSQL server "
-                f"(use UNSET to reset their default value): [{name}]"
-            )
+            raise refusals.SETTING_PROHIBITED(name=name)
         return canonical
 
 

@@ -1,36 +1,70 @@
-"""The wording of refusals that arise in more than one place: one template for each condition.
+"""The wording of refusals: one template for each condition.
 
 The texts are those that clients of ksqlDB look for, so that a parameter may change and nothing
-else. A template is called with its parameters and returns the error to raise.
+else. A template is called with its parameters and returns the error to raise. Templates that a
+single room uses are in its `wordings.py`.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from string import Formatter
 
-from millstream.model.errors import Span, StatementError
+from millstream.model.errors import ConflictError, Span, StatementError
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """A message with `{parameters}`; `pattern` matches what it makes, behind any prefix."""
+class Wording:
+    """A message with `{parameters}`."""
 
     text: str
 
+    @property
+    def parameters(self) -> frozenset[str]:
+        """What a call must name."""
+        return frozenset(name for _, name, _, _ in Formatter().parse(self.text) if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Template(Wording):
+    """The wording of a statement that cannot be accepted."""
+
     def __call__(
-        self, *, hint: str = "", detail: str = "", span: Span | None = None, **parameters: object
+        self,
+        *,
+        hint: str = "",
+        detail: str = "",
+        span: Span | None = None,
+        code: str | None = None,
+        **parameters: object,
     ) -> StatementError:
         """The error; KeyError for a parameter that is missing."""
-        return StatementError(self.text.format_map(parameters), hint=hint, detail=detail, span=span)
+        message = self.text.format_map(parameters)
+        return StatementError(message, hint=hint, detail=detail, span=span, code=code)
 
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        """What every message of this template matches from its start to its end."""
-        parts = re.split(r"(\{\w+\})", self.text)
-        return re.compile(
-            "".join(".*" if part[:1] == "{" else re.escape(part) for part in parts), re.DOTALL
-        )
+
+@dataclass(frozen=True, slots=True)
+class ConflictTemplate(Wording):
+    """The wording of a statement that contradicts what is there."""
+
+    def __call__(
+        self,
+        *,
+        hint: str = "",
+        detail: str = "",
+        span: Span | None = None,
+        code: str | None = None,
+        **parameters: object,
+    ) -> ConflictError:
+        """The error; KeyError for a parameter that is missing."""
+        message = self.text.format_map(parameters)
+        return ConflictError(message, hint=hint, detail=detail, span=span, code=code)
+
+
+def templates_in(names: Mapping[str, object]) -> dict[str, Wording]:
+    """The templates of a module by name."""
+    return {name: value for name, value in names.items() if isinstance(value, Wording)}
 
 
 UNKNOWN_ALIAS = Template("{place}'{alias}' is not a valid stream/table name or alias.")
@@ -97,11 +131,12 @@ WINDOW_TOO_LONG = Template(
 )
 VALUE_COUNT = Template(
     "Failed to insert values into '{source}'. Expected a value for each column. Expected Columns:"
-    " [{columns}]. Got {count}."
+    " [{columns}]. Got {count} values."
 )
 UNKNOWN_INSERT_COLUMN = Template("Column name `{column}` does not exist.")
 COLUMNS_CHANGED = Template(
-    "{refused}The following columns are changed, missing or reordered: [{columns}]"
+    "Cannot add {noun} '{name}': The following columns are changed, missing or reordered:"
+    " [{columns}]"
 )
 UNKNOWN_QUERY = Template("Unknown queryId: {query}")
 UNKNOWN_TOPIC = Template("Kafka topic does not exist: {topic}")
@@ -109,5 +144,28 @@ TOPIC_DIFFERS = Template(
     "A Kafka topic with the name '{topic}' already exists, with different partition/replica"
     " configuration than required: it has {there} partitions, the statement says {wanted}"
 )
-TEMPLATES = {name: value for name, value in globals().items() if isinstance(value, Template)}
+NO_SIGNATURE = Template(
+    "Function '{name}' does not accept parameters ({arguments}).\nValid alternatives are:\n"
+    "{alternatives}"
+)
+LAMBDA_RESULT = Template(
+    "Function '{name}' expects a lambda that returns {substitute}, but it returns {body}."
+)
+AMBIGUOUS_SIGNATURE = Template(
+    "Function '{name}' cannot be resolved due to ambiguous method parameters ({arguments})."
+)
+SIGNATURE = Template("The signature of {name} cannot be used: {signature}")
+CALL_TOO_DEEP = Template("The call of {function} is nested too deep to be computed.")
+SETTING_VALUE = Template("Invalid value '{value}' for property {known}: expected {allowed}")
+SETTING_MISSING = Template("Unknown property: {name}")
+SETTING_PROHIBITED = Template(
+    "One or more properties overrides set locally are prohibited by the KSQL server (use "
+    "UNSET to reset their default value): [{name}]"
+)
+TIME_FORMAT_QUOTE = Template("Invalid time format '{text}': a quote is not closed")
+TIME_FORMAT_CLOSED = Template("Invalid time format '{text}': ']' without a '[' before it")
+TIME_FORMAT_OPEN = Template("Invalid time format '{text}': '[' is not closed")
+TIME_FORMAT_RESERVED = Template("Invalid time format '{text}': '{char}' is reserved, quote it")
+TIME_FORMAT_LETTER = Template("Unknown pattern letter: {char} in time format '{text}'")
+TEMPLATES = templates_in(globals())
 """All of them by name."""

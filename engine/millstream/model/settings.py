@@ -6,12 +6,13 @@ into the process).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from millstream.model import refusals
 from millstream.model.door import Door
-from millstream.model.errors import StatementError
 from millstream.model.nearest import nearest
 from millstream.model.properties import PROPERTIES, Property
 
@@ -92,14 +93,17 @@ def check_property(name: str, value: str) -> tuple[str, str]:
     return known.name, _checked(known, str(value).strip())
 
 
+_WHOLE = re.compile("-?[0-9]+")
+
+
 def known_property(name: str) -> Property:
     """The property of this name; StatementError where there is none."""
     known = _BY_NAME.get(canonical_name(name))
     if known is None:
         listed = "SHOW PROPERTIES lists what can be set."
         near = nearest(name, _BY_NAME)
-        raise StatementError(
-            f"Unknown property: {name}", hint=listed if near is None else f"Did you mean '{near}'?"
+        raise refusals.SETTING_MISSING(
+            name=name, hint=listed if near is None else f"Did you mean '{near}'?"
         )
     return known
 
@@ -109,7 +113,7 @@ def _checked(known: Property, value: str) -> str:
         case "string":
             return value
         case "int":
-            if value.lstrip("-").isdigit():
+            if _WHOLE.fullmatch(value):
                 return value
             allowed = "a whole number"
         case "bool":
@@ -120,7 +124,7 @@ def _checked(known: Property, value: str) -> str:
             if value.lower() in choices.split("|"):
                 return value.lower()
             allowed = choices.replace("|", ", ")
-    raise StatementError(f"Invalid value '{value}' for property {known.name}: expected {allowed}")
+    raise refusals.SETTING_VALUE(value=value, known=known.name, allowed=allowed)
 
 
 def effective(properties: Mapping[str, str], name: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from millstream.functions.function import Catalogue, ScalarFunction, Variant
-from millstream.model.errors import StatementError
+from millstream.model import refusals
 from millstream.model.expressions import Call, Expression, Literal, TableCall, walk
 from millstream.model.physical import duckdb_type
 from millstream.model.types import INTERVAL_UNIT, Lambda
@@ -71,8 +71,8 @@ def call_text(
     )
     if len(text) > TEXT_MAX:
         # Templates repeat their arguments: nested deep enough, a short text gets very long.
-        raise StatementError(
-            f"The call of {expression.function} is nested too deep to be computed.",
+        raise refusals.CALL_TOO_DEEP(
+            function=expression.function,
             hint="Compute its arguments in a query before.",
             code="E-SQL-LIMIT",
         )

@@ -9,10 +9,10 @@ from sqlglot import exp
 from millstream.catalog.formats import internal_format
 from millstream.catalog.rules import RESERVED, WINDOW_BOUNDS
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
 from millstream.model.schema import Column, Role, Schema, WindowKind
 from millstream.model.types import BIGINT, INTEGER, NULL
+from millstream.plan import wordings
 from millstream.plan.group_rules import refuse_in_sessions, refuse_on_tables, refuse_ungrouped
 from millstream.plan.keys import Key, KeyColumn
 from millstream.plan.nodes import (
@@ -44,18 +44,15 @@ def make_window(clause: statements.WindowClause | None, *, final: bool) -> Windo
     size = clause.size.milliseconds
     advance = clause.advance.milliseconds if clause.advance else None
     if size <= 0:
-        raise StatementError("The size of a window must be greater than zero.")
+        raise wordings.WINDOW_SIZE_ZERO()
     if advance is not None and not 0 < advance <= size:
-        raise StatementError("ADVANCE BY must be greater than zero and not greater than SIZE.")
+        raise wordings.ADVANCE_TOO_LONG()
     default = 0 if final else max(DAY_MS - size, 0)
     grace = clause.grace.milliseconds if clause.grace else default
     check_total("WINDOW", size, grace)
     retention = clause.retention.milliseconds if clause.retention else size + grace
     if retention < size + grace:
-        raise StatementError(
-            "RETENTION must not be shorter than the size and the grace period together: "
-            f"{retention} ms are less than {size} + {grace} ms."
-        )
+        raise wordings.RETENTION_TOO_SHORT(retention=retention, size=size, grace=grace)
     return Window(WindowKind[clause.kind], size, advance, grace, retention)
 
 
@@ -84,10 +81,7 @@ def aggregate(
     if not grouping and persistent:
         known = surroundings.catalogue.aggregate
         used = [name for item in query.items for name in functions_in(item.expression, known)]
-        raise StatementError(
-            "Use of aggregate functions requires a GROUP BY clause. "
-            f"Aggregate function(s): {', '.join(dict.fromkeys(used))}"
-        )
+        raise wordings.GROUP_BY_MISSING(used=", ".join(dict.fromkeys(used)))
     final = query.emit == "FINAL"
     window = make_window(query.window, final=final)
     if window is not None and surroundings.properties.get(FORGETFUL, "").lower() == "true":
@@ -138,7 +132,7 @@ def _grouping(
             raise refusals.UNTYPED_NULL()
         if any(expression == other for _, other in result):
             text = surroundings.text(tree, qualified=True)
-            raise StatementError(f"Duplicate GROUP BY expression: {text}")
+            raise wordings.GROUPED_TWICE(text=text)
         result.append((tree, expression))
     return tuple(result)
 

@@ -11,9 +11,9 @@ from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.functions.function import Catalogue
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
+from millstream.plan import wordings
 from millstream.plan.aggregation import aggregate
 from millstream.plan.group_rules import check_clauses, is_aggregation
 from millstream.plan.join_rules import refuse_value_formats
@@ -142,27 +142,26 @@ def _check_shape(query: statements.Query, target: Target, surroundings: Surround
     for item in surroundings.sources:
         windowed_table = item.source.kind is SourceKind.TABLE and item.source.window is not None
         if windowed_table and not isinstance(target, Client):
-            raise StatementError(
-                "KSQL does not support persistent queries on windowed tables: "
-                f"{item.source.name} is one.",
+            raise wordings.QUERY_ON_WINDOWED_TABLE(
+                source=item.source.name,
                 hint="Declare a stream with WINDOW_TYPE over its topic and query that.",
             )
     if query.window is not None and not query.group_by:
         aggregates = surroundings.catalogue.aggregate
         if not any(functions_in(item.expression, aggregates) for item in query.items):
-            raise StatementError("WINDOW clause requires a GROUP BY clause.")
+            raise wordings.WINDOW_WITHOUT_GROUP_BY()
     windowed = any(item.source.window is not None for item in surroundings.sources)
     if windowed and query.window is not None:
-        raise StatementError("WINDOW clause is not supported on sources that are windowed already.")
+        raise wordings.WINDOW_ON_WINDOWED()
     if query.group_by and query.partition_by:
-        raise StatementError("PARTITION BY cannot be combined with GROUP BY.")
+        raise wordings.PARTITIONED_AND_GROUPED()
     if query.emit == "FINAL" and (query.window is None or not query.items):
-        raise StatementError("EMIT FINAL is only supported for windowed aggregations.")
+        raise wordings.FINAL_WITHOUT_WINDOW()
 
 
 def _refuse_limit(query: statements.Query, form: str) -> None:
     if query.limit is not None:
-        raise StatementError(f"{form} statements don't support LIMIT clause.")
+        raise wordings.LIMIT_OF_STATEMENT(form=form)
 
 
 def _relation(
@@ -180,7 +179,7 @@ def _relation(
     selected = expand(query, surroundings, query.partition_by, persistent=persistent)
     if is_aggregation(query, surroundings):
         if query.partition_by:
-            raise StatementError("PARTITION BY cannot be combined with aggregate functions.")
+            raise wordings.PARTITIONED_AND_AGGREGATED()
         _refuse_table_functions(query, surroundings, "aggregation")
         below = replace(start, node=node)
         return _aggregated(query, surroundings, below, selected, persistent=persistent)
@@ -230,7 +229,7 @@ def _flattened(
     if not calls:
         return node, selected
     if node.kind is SourceKind.TABLE:
-        raise StatementError("Table source is not supported with table functions")
+        raise wordings.TABLE_FUNCTION_ON_TABLE()
     added = tuple(Column(name, call.type) for call, name in calls.items())
     schema = Schema(node.schema.columns + added)
 
@@ -244,20 +243,20 @@ def _flattened(
 def _partitioned(query: statements.Query, surroundings: Surroundings, node: Node) -> Key:
     """The key that PARTITION BY gives. No rows move for it: the sink's topic is written by key."""
     if node.kind is SourceKind.TABLE:
-        raise StatementError("PARTITION BY is only supported on streams, not on tables.")
+        raise wordings.PARTITIONED_TABLE()
     if any(item.source.window is not None for item in surroundings.sources):
-        raise StatementError("PARTITION BY is not supported on windowed sources.")
+        raise wordings.PARTITIONED_WINDOWS()
     trees = query.partition_by
     if any(isinstance(tree, exp.Null) for tree in trees):
         if len(trees) > 1:
-            raise StatementError("PARTITION BY NULL cannot be combined with other expressions.")
+            raise wordings.PARTITIONED_BY_NULL_AND_MORE()
         return Key(())
     columns: list[KeyColumn] = []
     for tree in trees:
         expression = surroundings.typed(tree, "PARTITION BY")
         if any(expression == column.value for column in columns):
             text = surroundings.text(tree, qualified=True)
-            raise StatementError(f"Duplicate PARTITION BY expression: {text}")
+            raise wordings.PARTITIONED_TWICE(text=text)
         name = expression.name if isinstance(expression, ColumnRef) else "KSQL_COL_0"
         text = surroundings.text(tree, qualified=True)
         columns.append(KeyColumn(name, expression, ((expression, text),)))

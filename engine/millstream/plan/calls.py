@@ -22,6 +22,7 @@ from millstream.model.expressions import (
 )
 from millstream.model.nearest import did_you_mean
 from millstream.model.types import BIGINT, Lambda, SqlType
+from millstream.plan import wordings
 from millstream.plan.literals import coerce
 from millstream.plan.quoting import quoted
 from millstream.plan.scope import Scope, location, resolve_column
@@ -39,8 +40,8 @@ def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: T
         return _table(name, trees, scope, typer)
     function = scope.catalogue.scalar.get(name)
     if function is None:
-        raise StatementError(
-            f"Can't find any functions with the name '{name}'",
+        raise wordings.FUNCTION_MISSING(
+            name=name,
             hint=did_you_mean(name, scope.catalogue.named(), "SHOW FUNCTIONS lists them."),
         )
     trees = [tree for tree in trees if not isinstance(tree, exp.Star)]
@@ -57,9 +58,7 @@ def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: T
         try:
             function.check(constants)
         except ValueError as error:
-            raise StatementError(
-                f"Function '{name.lower()}' cannot be called so: {error}"
-            ) from error
+            raise wordings.CALL_IMPOSSIBLE(name=name.lower(), error=error) from error
     return Call(name, resolution.variant, arguments, resolution.result)
 
 
@@ -110,7 +109,7 @@ def _lambda(
 ) -> LambdaExpression:
     names = [parameter.name for parameter in tree.expressions]
     if len(set(names)) != len(names):
-        raise StatementError(f"Duplicate lambda arguments are not allowed: {', '.join(names)}")
+        raise wordings.LAMBDA_ARGUMENTS_TWICE(names=", ".join(names))
     refs = tuple(map(LambdaRef, names, parameters))
     return LambdaExpression(refs, typer(tree.this, scope.within(refs)))
 
@@ -183,8 +182,9 @@ def _table(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Type
 
 
 def _no_literal(name: str, place: int, tree: exp.Expression, scope: Scope) -> StatementError:
-    return StatementError(
-        f"Parameter {place + 1} passed to function {name} must be a literal constant, "
-        f"but was expression: '{quoted(tree, scope)}'",
+    return wordings.CONSTANT_NEEDED(
+        place=place + 1,
+        name=name,
+        expression=quoted(tree, scope),
         span=location(tree, scope.text)[0],
     )

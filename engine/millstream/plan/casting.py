@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from millstream.model.errors import StatementError
 from millstream.model.types import (
     BIGINT,
     BOOLEAN,
@@ -20,6 +19,7 @@ from millstream.model.types import (
     Struct,
     is_numeric,
 )
+from millstream.plan import wordings
 
 _FROM_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING, BYTES, DATE, TIME, TIMESTAMP)
 
@@ -27,7 +27,7 @@ _FROM_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING, BYTES, DATE, TIME, TIMES
 def check_cast(source: SqlType, target: SqlType) -> None:
     """Raises StatementError where values of `source` cannot be cast to `target` at all."""
     if not castable(source, target):
-        raise StatementError(f"Cast of {source} to {target} is not supported")
+        raise wordings.CAST_IMPOSSIBLE(source=source, target=target)
 
 
 def castable(source: SqlType, target: SqlType) -> bool:

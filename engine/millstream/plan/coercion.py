@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from millstream.functions.conversions import wider
-from millstream.model.errors import StatementError
 from millstream.model.expressions import (
     Expression,
     Literal,
@@ -28,6 +27,7 @@ from millstream.model.types import (
     Struct,
     is_numeric,
 )
+from millstream.plan import wordings
 from millstream.plan.literals import (
     coerce,
     is_null,
@@ -62,8 +62,10 @@ def unify(items: Sequence[Item]) -> tuple[SqlType, tuple[Expression, ...]]:
     for item in items:
         both = _merge(target, item.expression)
         if both is None:
-            raise StatementError(
-                f"operator does not exist: {target} = {item.expression.type} ({item.source})",
+            raise wordings.OPERATOR_MISSING(
+                target=target,
+                type=item.expression.type,
+                source=item.source,
                 detail="Hint: You might need to add explicit type casts.",
             )
         target = both

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from millstream.catalog import wordings as catalog_wordings
 from millstream.catalog.catalog import Catalog, already_exists
 from millstream.catalog.formats import DEFAULT_KEY, INFERRING
 from millstream.catalog.properties import (
@@ -20,9 +21,9 @@ from millstream.catalog.properties import (
 from millstream.catalog.rules import Drop, check_alter, check_replace, check_source, drop_source
 from millstream.catalog.source import Source, TimestampColumn
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import SqlType
+from millstream.plan import wordings
 from millstream.plan.types import sql_type
 from millstream_parser import statements
 from millstream_parser.statements import ColumnRole
@@ -46,13 +47,12 @@ def create_source(
     _refuse_replacing_read_only(statement, catalog)
     given = read_properties(statement.properties, Form.CREATE)
     if given.topic is None:
-        raise StatementError('Missing required property "KAFKA_TOPIC" which has no default value.')
+        raise wordings.TOPIC_PROPERTY_MISSING()
     key_format = given.key_format or default_format(properties, DEFAULT_KEY_FORMAT) or DEFAULT_KEY
     value_format = given.value_format or default_format(properties, DEFAULT_VALUE_FORMAT)
     if value_format is None:
-        raise StatementError(
-            "Statement is missing the 'VALUE_FORMAT' property from the WITH clause.",
-            hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config.",
+        raise wordings.VALUE_FORMAT_MISSING(
+            hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config."
         )
     schema = declared_schema(statement.elements, catalog.types)
     written_key = make_format(key_format, given.key_settings)
@@ -73,7 +73,7 @@ def create_source(
     )
     check_source(source)
     if source.read_only and source.kind is SourceKind.TABLE and source.window is not None:
-        raise StatementError("Source tables cannot be windowed.")
+        raise wordings.WINDOWED_SOURCE_TABLE()
     _check_name(source, catalog, replacing=statement.or_replace)
     return source
 
@@ -128,10 +128,7 @@ def _refuse_replacing_read_only(statement: statements.CreateSource, catalog: Cat
     taken = catalog.sources.get(statement.name)
     if statement.or_replace and (statement.read_only or (taken is not None and taken.read_only)):
         noun = statement.kind.lower()
-        raise StatementError(
-            f"Cannot add {noun} '{statement.name}': CREATE OR REPLACE is not supported on "
-            f"source {noun}s."
-        )
+        raise catalog_wordings.REPLACED_READ_ONLY(noun=noun, name=statement.name)
 
 
 def declared_schema(elements: Iterable[statements.Element], types: Mapping[str, SqlType]) -> Schema:
@@ -163,23 +160,16 @@ def _check_inference(
         if "schemaId" not in settings:
             continue
         if name not in INFERRING:
-            raise StatementError(
-                f"{part}_FORMAT should support schema inference when {part}_SCHEMA_ID is "
-                f"provided. Current format is {name}."
-            )
+            raise wordings.INFERENCE_IMPOSSIBLE(part=part, name=name)
         if columns:
-            raise StatementError(
-                f"Table elements and {part}_SCHEMA_ID cannot both exist for create statement."
-            )
+            raise wordings.COLUMNS_AND_SCHEMA_ID(part=part)
     if kind is SourceKind.TABLE and not schema.key and key_format not in INFERRING:
         raise refusals.NO_PRIMARY_KEY()
     if not schema.value and not schema.headers and value_format in INFERRING:
-        raise StatementError(
-            f"Columns cannot be taken from a {value_format} schema yet: list them in the statement."
-        )
+        raise wordings.COLUMNS_FROM_REGISTRY(value_format=value_format)
     if not schema.columns:
-        raise StatementError(
-            "No columns supplied.", hint=f"The {value_format} format cannot tell them by itself."
+        raise wordings.COLUMNS_MISSING(
+            hint=f"The {value_format} format cannot tell them by itself."
         )
 
 

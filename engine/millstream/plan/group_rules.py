@@ -6,10 +6,10 @@ from sqlglot import exp
 
 from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, children
 from millstream.model.schema import SourceKind
 from millstream.model.types import BIGINT
+from millstream.plan import wordings
 from millstream.plan.keys import enumerate_words
 from millstream.plan.nodes import Node
 from millstream.plan.projection import Selected
@@ -24,11 +24,9 @@ def is_aggregation(query: statements.Query, surroundings: Surroundings) -> bool:
     having = () if query.having is None else (query.having,)
     aggregates = any(functions_in(tree, known) for tree in (*trees, *having))
     if query.group_by and not aggregates:
-        raise StatementError(
-            "GROUP BY requires aggregate functions in either the SELECT or HAVING clause."
-        )
+        raise wordings.AGGREGATE_MISSING()
     if query.having is not None and not query.group_by:
-        raise StatementError("HAVING requires a GROUP BY clause.")
+        raise wordings.HAVING_WITHOUT_GROUP_BY()
     return aggregates
 
 
@@ -59,17 +57,14 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
     for tree in (*query.group_by, *having, *arguments):
         for column in columns_in(tree):
             if column.name in WINDOW_BOUNDS and not surroundings.sources[0].has(column.name):
-                raise StatementError(
-                    f"Window bounds column {column.name} can only be used in the SELECT clause of "
-                    "windowed aggregations"
-                )
+                raise wordings.BOUND_OUTSIDE_SELECT(column=column.name)
 
 
 def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: Surroundings) -> None:
     for column in columns_in(tree):
         bound = column.name in WINDOW_BOUNDS and surroundings.windowed
         if bound and not surroundings.resolve(column, "WHERE").has(column.name):
-            raise StatementError(f"Error in WHERE expression: Unknown column {column.name}.")
+            raise wordings.UNKNOWN_BOUND(column=column.name)
 
 
 def refuse_ungrouped(
@@ -83,19 +78,13 @@ def refuse_ungrouped(
     grouped = [expression for _, expression in grouping]
     if surroundings.windowed:
         grouped += [ColumnRef(name, BIGINT) for name in WINDOW_BOUNDS]
-    advice = "Either add the column(s) to the GROUP BY or remove them from the SELECT."
     bare = [item.tree for item in selected if _is_ungrouped(item.expression, grouped)]
     if bare:
         listed = ", ".join(surroundings.text(tree, qualified=False) for tree in bare)
-        raise StatementError(
-            f"Non-aggregate SELECT expression(s) not part of GROUP BY: {listed}\n{advice}"
-        )
+        raise wordings.UNGROUPED_SELECT(listed=listed)
     if having is not None and query.having is not None and _is_ungrouped(having, grouped):
         text = surroundings.text(query.having, qualified=False)
-        raise StatementError(
-            f"Non-aggregate HAVING expression not part of GROUP BY: {text}\n"
-            + advice.replace("SELECT", "HAVING")
-        )
+        raise wordings.UNGROUPED_HAVING(expression=text)
 
 
 def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
@@ -114,16 +103,13 @@ def refuse_on_tables(
     if node.kind is not SourceKind.TABLE:
         return
     if surroundings.windowed:
-        raise StatementError("WINDOW clause is not supported on tables, only on streams.")
+        raise wordings.WINDOW_ON_TABLE()
     known = surroundings.catalogue.aggregate
     used = dict.fromkeys((call.function, call.variant) for call in calls)
     refused = list(dict.fromkeys(f for f, v in used if not known[f].variants[v].undo))
     if refused:
         plural = "s" if len(refused) > 1 else ""
-        raise StatementError(
-            f"The aggregation function{plural} {enumerate_words(refused, 'and')} cannot be "
-            "applied to a table source, only to a stream source."
-        )
+        raise wordings.AGGREGATE_ON_TABLE(plural=plural, refused=enumerate_words(refused, "and"))
 
 
 def refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: Surroundings) -> None:
@@ -132,8 +118,6 @@ def refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: Surroundi
     for call in calls:
         variant = known[call.function].variants[call.variant]
         if variant.state and not variant.merge:
-            raise StatementError(
-                f"The aggregation function {call.function} cannot be used with SESSION windows: "
-                "its states cannot be merged.",
-                hint="Use a TUMBLING or HOPPING window.",
+            raise wordings.AGGREGATE_IN_SESSIONS(
+                function=call.function, hint="Use a TUMBLING or HOPPING window."
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from millstream.model.errors import StatementError
+from millstream.plan import wordings
 
 _TEXT = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
@@ -31,8 +31,8 @@ def epoch_millis(text: str) -> int:
             year, month, day, hour, minute, second, tzinfo=_zone(match.group(8))
         )
     except (ValueError, OverflowError):
-        raise StatementError(
-            f"Failed to parse timestamp '{text}'",
+        raise wordings.UNREADABLE_TIMESTAMP(
+            text=text,
             hint="Required format is: \"yyyy-MM-dd'T'HH:mm:ss.SSS\", with an optional time zone "
             "(Z, +0100); it may end after any part.",
         ) from None

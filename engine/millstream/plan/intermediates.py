@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from millstream.catalog.formats import CAPABILITIES
 from millstream.catalog.source import Format
-from millstream.model.errors import StatementError
+from millstream.plan import wordings
 from millstream.plan.nodes import Aggregate, Node, inputs
 
 _NESTED = frozenset(
@@ -36,10 +36,8 @@ def check_intermediates(node: Node, source: Format) -> None:
     if isinstance(node, Aggregate):
         nested = sorted({call.function for _, call in node.aggregates} & _NESTED)
         if nested:
-            raise StatementError(
-                "One of the functions used in the statement has an intermediate type that the "
-                "value format can not handle. Please remove the function or change the format.",
-                detail=f"Functions: {', '.join(nested)}. Format: {source.name}.",
+            raise wordings.INTERMEDIATE_TYPE(
+                detail=f"Functions: {', '.join(nested)}. Format: {source.name}."
             )
     for below in inputs(node):
         check_intermediates(below, source)

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from millstream.catalog.formats import CAPABILITIES
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.expressions import Expression
 from millstream.model.schema import SourceKind, WindowKind
+from millstream.plan import wordings
 from millstream.plan.sources import (
     NamedSource,
     Surroundings,
@@ -49,9 +49,8 @@ def checked(join: statements.Join, position: int, surroundings: Surroundings) ->
     tables = all(item.source.kind is SourceKind.TABLE for item in earlier)
     match (tables, source.source.kind is SourceKind.TABLE):
         case (True, False):
-            raise StatementError(
-                "Invalid join order: table-stream joins are not supported; only stream-table "
-                f"joins. Got {left.source.alias} {_written(join.kind)} {source.alias}."
+            raise wordings.JOIN_ORDER(
+                alias=left.source.alias, written=_written(join.kind), alias_2=source.alias
             )
         case (False, False):
             _check_stream_join(step)
@@ -79,14 +78,10 @@ def _condition(join: statements.Join, surroundings: Surroundings) -> exp.EQ:
         case exp.EQ() as condition:
             return condition
         case exp.And() | exp.Or():
-            raise StatementError(
-                "Invalid join condition: joins on multiple conditions are not yet supported. "
-                f"Got {text}."
-            )
+            raise wordings.JOIN_ON_SEVERAL(text=text)
         case _:
-            raise StatementError(
-                f"Invalid join condition: only equality is supported. Got {text}.",
-                hint="Join on <left expression> = <right expression>.",
+            raise wordings.JOIN_ON_INEQUALITY(
+                text=text, hint="Join on <left expression> = <right expression>."
             )
 
 
@@ -105,16 +100,15 @@ def _sides(
     elif first.source.alias == joined.alias and second.source in earlier:
         left, right = second, first
     else:
-        raise StatementError(
-            f"A join criteria is expected to reference the source (`{joined.alias}`) in the FROM "
-            f"clause, instead the right source references `{second.source.alias}` and the left "
-            f"source references `{first.source.alias}`"
+        raise wordings.JOIN_SOURCE(
+            alias=joined.alias, alias_2=second.source.alias, alias_3=first.source.alias
         )
     if left.expression.type != right.expression.type:
-        raise StatementError(
-            "Invalid join condition: types don't match. Got "
-            f"{_bare(condition.this, surroundings)}{{{first.expression.type}}} = "
-            f"{_bare(condition.expression, surroundings)}{{{second.expression.type}}}.",
+        raise wordings.JOIN_TYPES_DIFFER(
+            side=_bare(condition.this, surroundings),
+            type=first.expression.type,
+            side_2=_bare(condition.expression, surroundings),
+            type_2=second.expression.type,
             hint="Use CAST to make both sides one type.",
         )
     return left, right
@@ -124,10 +118,7 @@ def _side(tree: exp.Expression, whole: str, surroundings: Surroundings) -> Side:
     owners = {surroundings.resolve(column, "JOIN ON").alias for column in columns_in(tree)}
     if len(owners) != 1:
         text = surroundings.text(tree, qualified=True)
-        raise StatementError(
-            f"Invalid comparison expression '{text}' in join '{whole}'. Each side of the join "
-            "comparision must contain references from exactly one source."
-        )
+        raise wordings.JOIN_SIDE(text=text, whole=whole)
     alias = owners.pop()
     source = next(item for item in surroundings.sources if item.alias == alias)
     return Side(tree, surroundings.typed(tree, "JOIN ON"), source)
@@ -168,16 +159,10 @@ def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Stream", right="Table")
     if join.kind not in ("INNER", "LEFT"):
-        raise StatementError(
-            "Invalid join type encountered: "
-            f"{_written(join.kind)}. Stream-table joins are INNER or LEFT."
-        )
+        raise wordings.STREAM_TABLE_JOIN_KIND(written=_written(join.kind))
     _check_windows(left.source, right.source)
     if not is_primary_key(right):
-        raise StatementError(
-            "Invalid join condition: stream-table joins require to join on the table's primary "
-            f"key. {_got(step.condition, surroundings)}"
-        )
+        raise wordings.STREAM_TABLE_JOIN_KEY(got=_got(step.condition, surroundings))
 
 
 def _check_table_join(step: Step, surroundings: Surroundings) -> None:
@@ -185,43 +170,26 @@ def _check_table_join(step: Step, surroundings: Surroundings) -> None:
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Table", right="Table")
     if not is_primary_key(right):
-        raise StatementError(
-            "Invalid join condition: table-table joins require to join on the primary key of the "
-            f"right input table. {_got(step.condition, surroundings)}"
-        )
+        raise wordings.TABLE_TABLE_JOIN_KEY(got=_got(step.condition, surroundings))
     if is_primary_key(left):
         _check_windows(left.source, right.source)
         return
     if step.position > 1:
-        raise StatementError(
-            "Invalid join condition: foreign-key table-table joins are not supported as part of "
-            f"n-way joins. {_got(step.condition, surroundings)}"
-        )
+        raise wordings.FOREIGN_KEY_AMONG_MANY(got=_got(step.condition, surroundings))
     if left.source.source.window is not None or right.source.source.window is not None:
-        raise StatementError("Foreign-key table-table joins are not supported on windowed tables.")
+        raise wordings.FOREIGN_KEY_ON_WINDOWS()
     if join.kind in ("RIGHT", "FULL"):
-        raise StatementError(f"{join.kind} OUTER JOIN on a foreign key is not supported")
+        raise wordings.FOREIGN_KEY_JOIN_KIND(kind=join.kind)
 
 
 def _check_windows(left: NamedSource, right: NamedSource) -> None:
     ours, theirs = left.source.window, right.source.window
     if (ours is None) != (theirs is None):
-        raise StatementError(
-            "Can not join windowed source to non-windowed source.\n"
-            f"{_windowing(left)}\n{_windowing(right)}"
-        )
+        raise wordings.ONE_SIDE_WINDOWED(left=_windowing(left), right=_windowing(right))
     if ours is None or theirs is None:
         return
     if (ours.kind is WindowKind.SESSION) != (theirs.kind is WindowKind.SESSION):
-        raise StatementError(
-            "Incompatible windowed sources.\n"
-            f"Left source: {ours.kind.value}\nRight source: {theirs.kind.value}\n"
-            "Session windowed sources can only be joined to other session windowed sources, and "
-            "may still not result in expected behaviour as session bounds must be an exact match "
-            "for the join to work\n"
-            "Hopping and tumbling windowed sources can only be joined to other hopping and "
-            "tumbling windowed sources"
-        )
+        raise wordings.WINDOWS_DIFFER(left=ours.kind.value, right=theirs.kind.value)
 
 
 def _windowing(item: NamedSource) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from millstream.catalog.formats import ANY_COLUMNS, INFERRING, internal_format
 from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types
 from millstream.catalog.source import Format
-from millstream.model.errors import StatementError
 from millstream.model.expressions import Arithmetic, ColumnRef, Expression, Literal
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey
 from millstream.model.types import BIGINT
+from millstream.plan import wordings
 from millstream.plan.aggregation import check_total
 from millstream.plan.join_rules import Side, Step, checked, is_primary_key, refuse_value_formats
 from millstream.plan.keys import Key, KeyColumn
@@ -177,20 +177,14 @@ def _refuse_moving_windows(left: From, right: From, step: Step) -> None:
     by_key = step.left.expression in left.placed and step.right.expression in right.placed
     alike = left.window == right.window and _same_format(left.key_format, right.key_format)
     if not by_key or not (alike or left.key_format is right.key_format is None):
-        raise StatementError(
-            "Implicit repartitioning of windowed sources is not supported. "
-            "See https://github.com/confluentinc/ksql/issues/4385."
-        )
+        raise wordings.WINDOWS_MOVED()
 
 
 def _keyed(side: From, of: Side, meeting: _Meeting, *, drop_null_keys: bool) -> Node:
     """The rows of a side by its join expression, which becomes the column of the meeting."""
     node = materialised(side.node)
     if _is_table(side) and of.expression not in side.same:
-        raise StatementError(
-            "Cannot repartition a TABLE source. If this is a join, make sure that the criteria "
-            f"uses the TABLE's key column {side.key.columns[0].name}."
-        )
+        raise wordings.TABLE_MOVED(columns=side.key.columns[0].name)
     keys = (Named(meeting.name, of.expression), *_bounds(node, of.source, meeting.window))
     schema = _keyed_schema(node, keys)
     if of.expression not in side.placed or not _same_format(side.key_format, meeting.key_format):

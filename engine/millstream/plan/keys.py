@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Expression
+from millstream.plan import wordings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,9 @@ def repeated_key(column: KeyColumn, names: list[str], key: Key) -> StatementErro
     """The refusal of a projection in which a key column is there under several names."""
     if key.noun == "grouping expression":
         listed = enumerate_words([f"`{name}`" for name in names], "and")
-        return StatementError(f"The projection contains a key column more than once: {listed}.")
-    return StatementError(
-        f"The projection contains a key column (`{column.name}`) more than once, "
-        f"aliased as: {enumerate_words(sorted(names), 'and')}."
+        return wordings.KEY_SELECTED_TWICE(listed=listed)
+    return wordings.KEY_SELECTED_UNDER_NAMES(
+        column=column.name, names=enumerate_words(sorted(names), "and")
     )
 
 
@@ -53,29 +53,24 @@ def missing_key(key: Key, missing: list[KeyColumn], sink: str) -> StatementError
     texts = [text for column in columns for _, text in column.matches]
     word = "or" if key.noun == "join expression" else "and"
     example = texts[:1] if word == "or" else texts
-    message = (
-        "Key missing from projection (ie, SELECT). See https://cnfl.io/2LV7ouS.\n"
-        f"The query used to build `{sink}` must include the {key.noun}"
-        f"{'s' if len(texts) > 1 else ''} {enumerate_words(texts, word)} in its projection "
-        f"(eg, SELECT {', '.join(example)}...)."
+    synthetic = (
+        f"\n{texts[0]} was added as a synthetic key column because the join criteria did not match "
+        "any source column. This expression must be included in the projection and may be aliased."
     )
-    if key.synthetic:
-        message += (
-            f"\n{texts[0]} was added as a synthetic key column because the join criteria did not "
-            "match any source column. This expression must be included in the projection and may "
-            "be aliased."
-        )
-    return StatementError(message)
+    return wordings.KEY_NOT_SELECTED(
+        sink=sink,
+        what=key.noun,
+        plural="s" if len(texts) > 1 else "",
+        keys=enumerate_words(texts, word),
+        example=", ".join(example),
+        synthetic=synthetic if key.synthetic else "",
+    )
 
 
 def _missing_primary_key(table: str, missing: list[KeyColumn]) -> StatementError:
     plural = "s" if len(missing) > 1 else ""
     listed = ", ".join(f"`{text}`" for column in missing for _, text in column.matches)
-    return StatementError(
-        f"Primary key column{plural} missing in projection. For foreign-key table-table joins, "
-        "the projection must include all primary key columns from the left input table "
-        f"(`{table}`). Missing column{plural}: {listed}."
-    )
+    return wordings.PRIMARY_KEY_NOT_SELECTED(plural=plural, table=table, listed=listed)
 
 
 def enumerate_words(words: list[str], conjunction: str) -> str:

@@ -19,6 +19,7 @@ from millstream.model.types import (
     Decimal,
     SqlType,
 )
+from millstream.plan import wordings
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _EXACT = decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)
@@ -29,14 +30,14 @@ def number_literal(text: str) -> Literal:
     if "e" in text.lower():
         value = float(text)
         if value in (float("inf"), float("-inf")):
-            raise StatementError(f"Number overflows DOUBLE: {text}")
+            raise wordings.DOUBLE_OVERFLOW(text=text)
         return Literal(value, DOUBLE)
     if "." in text:
         exact = decimal.Decimal(text)
         return Literal(exact, decimal_type(exact))
     number = int(text)
     if not -_LONG_MAX - 1 <= number <= _LONG_MAX:
-        raise StatementError(f"Invalid numeric literal: {text}")
+        raise wordings.INVALID_NUMBER(text=text)
     return Literal(number, INTEGER if -_INT_MAX - 1 <= number <= _INT_MAX else BIGINT)
 
 
@@ -52,7 +53,7 @@ def negated(literal: Literal) -> Literal:
     """A number literal with a minus before it; its type is that of the signed number."""
     match literal.value:
         case bool() | None:
-            raise StatementError(f"Unary minus needs a number, not {literal.value}.")
+            raise wordings.NEGATED_LITERAL(literal=literal.value)
         case int(value):
             return number_literal(str(-value))
         case float(value):
@@ -60,7 +61,7 @@ def negated(literal: Literal) -> Literal:
         case decimal.Decimal() as value:
             return Literal(-value, literal.type)
         case _:
-            raise StatementError(f"Unary minus needs a number, not {literal.type}.")
+            raise wordings.NEGATED_LITERAL(literal=literal.type)
 
 
 def coerce(expression: Expression, target: SqlType) -> Expression:
@@ -123,7 +124,7 @@ def text_as_boolean(text: str) -> Literal:
 
 def invalid_text(text: str, wanted: SqlType) -> StatementError:
     """The error for a string constant that is not of the type the others have."""
-    return StatementError(f'invalid input syntax for type {wanted}: "{text}".')
+    return wordings.INVALID_INPUT(wanted=wanted, text=text)
 
 
 def literal_text(literal: Literal) -> str | None:

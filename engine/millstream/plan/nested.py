@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millstream.model.errors import StatementError
 from millstream.model.expressions import (
     Expression,
     FieldOf,
@@ -16,33 +15,28 @@ from millstream.model.expressions import (
 )
 from millstream.model.nearest import did_you_mean
 from millstream.model.types import NULL, Array, Field, Map, SqlType, Struct, is_numeric
+from millstream.plan import wordings
 from millstream.plan.coercion import Item, unify
 from millstream.plan.literals import is_null
-
-_ISSUE = "(see https://github.com/confluentinc/ksql/issues/4239)."
 
 
 def make_array(items: Sequence[Item]) -> MakeArray:
     """`ARRAY[…]` with its elements brought to one type."""
     if not items:
-        raise StatementError(
-            f"Array constructor cannot be empty. Please supply at least one element {_ISSUE}"
-        )
+        raise wordings.EMPTY_ARRAY()
     element, converted = unify(items)
-    _not_all_null(element, "Cannot construct an array with all NULL elements")
+    _not_all_null(element, "an array with all NULL elements")
     return MakeArray(converted, Array(element))
 
 
 def make_map(keys: Sequence[Item], values: Sequence[Item]) -> MakeMap:
     """`MAP(k := v, …)` with keys of one type and values of one type."""
     if not keys:
-        raise StatementError(
-            f"Map constructor cannot be empty. Please supply at least one key value pair {_ISSUE}"
-        )
+        raise wordings.EMPTY_MAP()
     key, some_keys = unify(keys)
     value, some_values = unify(values)
-    _not_all_null(key, "Cannot construct a map with all NULL keys")
-    _not_all_null(value, "Cannot construct a map with all NULL values")
+    _not_all_null(key, "a map with all NULL keys")
+    _not_all_null(value, "a map with all NULL values")
     return MakeMap(tuple(zip(some_keys, some_values, strict=True)), Map(key, value))
 
 
@@ -50,7 +44,7 @@ def make_struct(fields: Sequence[tuple[str, Expression]], source: str) -> MakeSt
     """`STRUCT(f := v, …)`; raises StatementError for a name that occurs twice."""
     names = [name for name, _ in fields]
     if len(set(names)) != len(names):
-        raise StatementError(f"Duplicate field names found in STRUCT: {source}")
+        raise wordings.STRUCT_FIELDS_TWICE(source=source)
     kind = Struct(tuple(Field(name, expression.type) for name, expression in fields))
     return MakeStruct(tuple(fields), kind)
 
@@ -61,39 +55,35 @@ def subscript(base: Item, index: Item, source: str) -> Subscript:
     match base.expression.type:
         case Array(element):
             if not is_numeric(kind) and not is_null(index.expression):
-                raise StatementError(
-                    f"Array index must be a number: {source}, but {index.source} is {kind}."
-                )
+                raise wordings.INDEX_TYPE(source=source, index=index.source, kind=kind)
             return Subscript(base.expression, index.expression, element)
         case Map(key, value):
             _, (_, converted) = unify([Item(Literal(None, key), ""), index])
             if converted.type != key:
-                raise StatementError(
-                    f"The keys of {base.source} are {key}, but {index.source} is {kind}."
+                raise wordings.MAP_INDEX_TYPE(
+                    source=base.source, key=key, index=index.source, kind=kind
                 )
             return Subscript(base.expression, converted, value)
         case other:
-            raise StatementError(
-                f"Subscript expression {source} needs an ARRAY or a MAP, but {base.source} is "
-                f"{other}."
-            )
+            raise wordings.SUBSCRIPT_IMPOSSIBLE(source=source, indexed=base.source, type=other)
 
 
 def field_of(base: Item, name: str) -> FieldOf:
     """`base->name`; raises StatementError where there is no such field."""
     struct = base.expression.type
     if not isinstance(struct, Struct):
-        raise StatementError(f"Expected STRUCT type, got: {struct} ({base.source}->{name}).")
+        raise wordings.STRUCT_NEEDED(struct=struct, source=base.source, name=name)
     field = struct.field(name)
     if field is None:
         names = (known.name for known in struct.fields)
-        raise StatementError(
-            f"Could not find field '{name}' in '{base.source}'.",
+        raise wordings.FIELD_MISSING(
+            name=name,
+            source=base.source,
             hint=did_you_mean(name, names, f"It has the type {struct}."),
         )
     return FieldOf(base.expression, name, field.type)
 
 
-def _not_all_null(kind: SqlType, message: str) -> None:
+def _not_all_null(kind: SqlType, what: str) -> None:
     if kind is NULL:
-        raise StatementError(f"{message}. Please cast one of them {_ISSUE}")
+        raise wordings.ELEMENTS_OF_NULL(what=what)

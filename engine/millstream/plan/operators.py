@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from millstream.functions.conversions import as_decimal, wider
-from millstream.model.errors import StatementError
 from millstream.model.expressions import Arithmetic, Compare, Expression, Literal
 from millstream.model.types import (
     BIGINT,
@@ -22,6 +21,7 @@ from millstream.model.types import (
     Struct,
     is_numeric,
 )
+from millstream.plan import wordings
 from millstream.plan.coercion import Item
 from millstream.plan.instants import epoch_millis
 from millstream.plan.literals import coerce, common_number, is_null, is_text
@@ -45,16 +45,20 @@ _ORDERED = (STRING, BYTES, *_TEMPORAL)
 def compare(operator: str, left: Item, right: Item) -> Compare:
     """A comparison with both sides brought to one type; raises StatementError where none exists."""
     if is_null(left.expression) or is_null(right.expression):
-        raise StatementError(
-            f"Comparison with NULL not supported: {left.expression.type} {operator} "
-            f"{right.expression.type}",
+        raise wordings.COMPARED_WITH_NULL(
+            left=left.expression.type,
+            operator=operator,
+            right=right.expression.type,
             hint="Use IS NULL or IS NOT NULL.",
         )
     common = common_type(operator, left.expression.type, right.expression.type)
     if common is None:
-        raise StatementError(
-            f"Cannot compare {left.source} ({left.expression.type}) to {right.source} "
-            f"({right.expression.type}) with {OPERATORS[operator]}."
+        raise wordings.COMPARED_TYPES(
+            left=left.source,
+            left_type=left.expression.type,
+            right=right.source,
+            right_type=right.expression.type,
+            operators=OPERATORS[operator],
         )
     return Compare(operator, coerce(left.expression, common), coerce(right.expression, common))
 
@@ -88,14 +92,10 @@ def arithmetic(operator: str, left: Item, right: Item, source: str) -> Expressio
     if operator == "+" and a.type == STRING and b.type == STRING:
         return Arithmetic(operator, a, b, STRING)
     if is_null(a) or is_null(b):
-        raise StatementError(
-            f"Error processing expression: {source}. Arithmetic on types {_named(a)} and"
-            f" {_named(b)} are not supported."
-        )
+        raise wordings.ARITHMETIC_ON_NULL(source=source, left=_named(a), right=_named(b))
     if not (is_numeric(a.type) and is_numeric(b.type)):
-        raise StatementError(
-            f"Error processing expression: {source}. Unsupported arithmetic types. "
-            f"{type_name(a.type)} {type_name(b.type)}"
+        raise wordings.ARITHMETIC_TYPES(
+            source=source, left=type_name(a.type), right=type_name(b.type)
         )
     result = arithmetic_type(operator, a.type, b.type)
     if isinstance(result, Decimal):
@@ -142,7 +142,5 @@ def boolean(item: Item, what: str) -> Expression:
     if is_null(item.expression):
         return Literal(None, BOOLEAN)
     if item.expression.type != BOOLEAN:
-        raise StatementError(
-            f"{what} should be BOOLEAN but {item.source} is {item.expression.type}."
-        )
+        raise wordings.BOOLEAN_NEEDED(what=what, source=item.source, type=item.expression.type)
     return item.expression

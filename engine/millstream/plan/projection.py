@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from millstream.catalog.rules import PSEUDO_COLUMNS, RESERVED, WINDOW_BOUNDS
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, NULL
+from millstream.plan import wordings
 from millstream.plan.keys import Key, KeyColumn, missing_key, repeated_key
 from millstream.plan.nodes import Named, Node, Project
 from millstream.plan.select_list import (
@@ -143,9 +143,7 @@ def _named(
     names = output_names(items, source_names, lambda column: _column_name(column, surroundings))
     for item, name in zip(items, names, strict=True):
         if refuse_reserved and name in RESERVED and (item.written or item.name is None):
-            raise StatementError(
-                f"Reserved column name in select: `{name}`. Please remove or alias the column."
-            )
+            raise wordings.RESERVED_IN_SELECT(name=name)
     return names
 
 
@@ -174,7 +172,7 @@ def project(
     key_items = [item for item, _ in keys]
     values = [item for item in selected if not any(item is other for other in key_items)]
     if not values:
-        raise StatementError("The projection contains no value columns.")
+        raise wordings.NO_VALUE_COLUMNS()
     named = [Named(item.name, column.value) for item, column in keys]
     return _projected(node, named, [Named(item.name, item.expression) for item in values])
 
@@ -217,7 +215,7 @@ def project_all(node: Node, selected: tuple[Selected, ...], key: Key) -> Project
     for item in selected:
         if names.count(item.name) > 1:
             column = Column(item.name, item.expression.type)
-            raise StatementError(f"Duplicate value columns found in schema: {Schema((column,))}")
+            raise wordings.VALUE_COLUMNS_TWICE(distinct=Schema((column,)))
     columns = tuple(
         Column(
             item.name,

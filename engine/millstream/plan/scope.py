@@ -15,6 +15,7 @@ from millstream.model.expressions import ColumnRef, LambdaRef
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
+from millstream.plan import wordings
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def _unknown(
     name: str, qualifier: str, place: str, span: Span | None, scope: Scope
 ) -> StatementError:
     if name in scope.hidden and not qualifier:
-        return StatementError(f"Unknown column {name}.", span=span)
+        return wordings.UNKNOWN_COLUMN(name=name, span=span)
     if qualifier and not scope.sources:
         return refusals.UNKNOWN_ALIAS(
             place="Failed to prepare statement: ", alias=qualifier, span=span

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from millstream.catalog.rules import RESERVED
-from millstream.model.errors import StatementError
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import SqlType, Struct
+from millstream.plan import wordings
 from millstream.plan.scope import location
 from millstream.plan.sources import unique
 
@@ -28,7 +28,7 @@ class Item:
 def struct_fields(base: exp.Expression, type_: SqlType, shown: str) -> Iterator[Item]:
     """The items of `base->*`; `shown` is `base` as messages have it."""
     if not isinstance(type_, Struct):
-        raise StatementError(f"Cannot expand {shown}->*: it is {type_}, not a STRUCT.")
+        raise wordings.EXPANDED_NO_STRUCT(text=shown, struct=type_)
     for field in type_.fields:
         name = exp.to_identifier(field.name, quoted=True)
         yield Item(field.name, exp.Dot(this=base.copy(), expression=name), False)
@@ -38,11 +38,7 @@ def refuse_reserved_aliases(items: Iterable[Item], script: str = "") -> None:
     """Refuse pseudo columns as aliases, but for the columns of these names."""
     for item in items:
         if item.written and item.name in RESERVED and item.tree.name != item.name:
-            raise StatementError(
-                f"`{item.name}` is a reserved column name. "
-                "You cannot use it as an alias for a column.",
-                span=location(item.tree, script)[0],
-            )
+            raise wordings.RESERVED_ALIAS(given=item.name, span=location(item.tree, script)[0])
 
 
 def output_names(
@@ -80,9 +76,9 @@ def refuse_duplicates(keys: list[Column], values: list[Column]) -> None:
     twice = [column for column in keys if key_names.count(column.name) > 1]
     if twice:
         shown = Schema((Column(twice[0].name, twice[0].type, Role.KEY),))
-        raise StatementError(f"Duplicate key columns found in schema: {shown}")
+        raise wordings.KEY_COLUMNS_TWICE(columns=shown)
     names = [column.name for column in values]
     clashing = [c for c in values if c.name in key_names or names.count(c.name) > 1]
     if clashing:
         distinct = tuple(dict.fromkeys(clashing))
-        raise StatementError(f"Duplicate value columns found in schema: {Schema(distinct)}")
+        raise wordings.VALUE_COLUMNS_TWICE(distinct=Schema(distinct))

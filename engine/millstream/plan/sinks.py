@@ -20,9 +20,9 @@ from millstream.catalog.properties import (
 from millstream.catalog.rules import WINDOW_BOUNDS, check_key_types, check_timestamp
 from millstream.catalog.source import Format, Source, TimestampColumn
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast
 from millstream.model.schema import Schema, SourceKind, WindowedKey
+from millstream.plan import wordings
 from millstream.plan.assignable import assignable
 from millstream.plan.nodes import Project
 from millstream_parser.statements import Properties as WithClause
@@ -79,10 +79,7 @@ class Sink:
 def check_kind(target: NewSource, kind: SourceKind) -> None:
     """Refuse CREATE STREAM over what is a table, and the reverse."""
     if target.kind != kind.value:
-        raise StatementError(
-            f"Invalid result type. Your SELECT query produces a {kind.value}. "
-            f"Please use CREATE {kind.value} AS SELECT statement instead."
-        )
+        raise wordings.RESULT_KIND(kind=kind.value)
 
 
 def read_sink_properties(target: NewSource) -> Properties:
@@ -150,7 +147,7 @@ def _bounds(schema: Schema) -> tuple[object, ...]:
 
 def _setting(settings: Mapping[str, str], name: str) -> int | None:
     text = settings.get(name)
-    return int(text) if text is not None and str(text).strip().lstrip("-").isdigit() else None
+    return int(text) if text else None
 
 
 def _key_format(
@@ -158,9 +155,8 @@ def _key_format(
 ) -> Format:
     if not schema.key:
         if given.key_format not in (None, NO_COLUMNS.name):
-            raise StatementError(
-                "Key format specified for stream without key columns.",
-                hint="Leave KEY_FORMAT out, or use VALUE_FORMAT instead of FORMAT.",
+            raise wordings.KEY_FORMAT_WITHOUT_KEY(
+                hint="Leave KEY_FORMAT out, or use VALUE_FORMAT instead of FORMAT."
             )
         return NO_COLUMNS
     if given.key_format is not None:
@@ -191,9 +187,7 @@ def _with_inherited(
 
 def _check_retention(given: Properties, kind: SourceKind, window: WindowedKey | None) -> None:
     if given.retention_ms is not None and kind is SourceKind.TABLE and window is None:
-        raise StatementError(
-            "RETENTION_MS cannot be set for a table without windows: its topic is compacted."
-        )
+        raise wordings.RETENTION_OF_TABLE()
 
 
 def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:
@@ -201,43 +195,29 @@ def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:
     read_properties(target.properties, Form.INSERT)
     sink = catalog.find(target.name)
     if sink is None:
-        raise StatementError(
-            f"Sink does not exist for the INSERT INTO statement: {target.name}",
-            hint=catalog.spelling_hint(target.name),
-        )
+        raise wordings.SINK_MISSING(name=target.name, hint=catalog.spelling_hint(target.name))
     if sink.kind is SourceKind.TABLE:
-        raise StatementError(
-            f"INSERT INTO can only be used to insert into a stream. {sink.name} is a table."
-        )
+        raise wordings.SINK_IS_TABLE(sink=sink.name)
     if sink.read_only:
-        raise StatementError(f"Cannot insert into read-only stream: {sink.name}")
+        raise wordings.SINK_READ_ONLY(sink=sink.name)
     if sink.schema.headers:
-        raise StatementError(f"Cannot insert into {sink.name} because it has header columns")
+        raise wordings.SINK_WITH_HEADERS(sink=sink.name)
     return sink
 
 
 def fitted(node: Project, sink: Source, kind: SourceKind, window: WindowedKey | None) -> Project:
     """The projection with its columns converted to those of an existing stream."""
     if kind is SourceKind.TABLE:
-        raise StatementError(
-            "Incompatible data sink and query result. Data sink "
-            f"({sink.name}) type is {sink.kind.value} but select query result is {kind.value}."
-        )
+        raise wordings.SINK_KIND(sink=sink.name, kind=sink.kind.value, result=kind.value)
     if window != sink.window:
-        raise StatementError(
-            f"Incompatible windows: the keys of {sink.name} do not carry the window of the result.",
-            detail=f"Result: {window}. Sink: {sink.window}.",
-        )
+        raise wordings.SINK_WINDOW(sink=sink.name, detail=f"Result: {window}. Sink: {sink.window}.")
     ours = tuple(c for c in node.schema.columns if c not in _bounds(node.schema))
     theirs = sink.schema.columns
     same_shape = [(c.name, c.role) for c in ours] == [(c.name, c.role) for c in theirs]
     if not same_shape or not all(
         assignable(a.type, b.type) for a, b in zip(ours, theirs, strict=True)
     ):
-        raise StatementError(
-            "Incompatible schema between results and sink.\n"
-            f"Result schema is {Schema(ours)}\nSink schema is {sink.schema}"
-        )
+        raise wordings.SINK_SCHEMA(ours=Schema(ours), schema=sink.schema)
     types = {column.name: column for column in theirs}
     columns = tuple(types.get(column.name, column) for column in node.schema.columns)
     expressions = tuple(

@@ -17,6 +17,7 @@ from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
+from millstream.plan import wordings
 from millstream.plan.nodes import Read
 from millstream.plan.scope import Scope, location, why_unresolved
 from millstream.plan.typing import type_expression
@@ -240,8 +241,8 @@ def _refuse_range(source: statements.AliasedSource) -> None:
     if source.range is None:
         return
     where = source.range.span
-    raise StatementError(
-        f"A query that keeps running cannot read {source.name} in a part of its history.",
+    raise wordings.HISTORY_KEPT_RUNNING(
+        source=source.name,
         span=None if where is None else Span(where.line, where.column, where.start, where.end),
         hint="Leave out EMIT CHANGES to ask for what was, or the range to ask for what comes.",
     )
@@ -252,16 +253,10 @@ def _refuse_repeated(
 ) -> None:
     if any(item.source.name == source.name for item in earlier):
         if total == 2:
-            raise StatementError(
-                f"Can not join '{source.name}' to '{source.name}': "
-                "self joins are not yet supported."
-            )
-        raise StatementError(
-            "N-way joins do not support multiple occurrences of the same source. "
-            f"Source: '{source.name}'"
-        )
+            raise wordings.SELF_JOIN(source=source.name)
+        raise wordings.SOURCE_JOINED_TWICE(source=source.name)
     if any(item.alias == alias for item in earlier):
-        raise StatementError(f"The alias {alias} is used for two sources of the query.")
+        raise wordings.ALIAS_TWICE(alias=alias)
 
 
 def column_reference(item: NamedSource, name: str) -> ColumnRef:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
 from millstream.model.types import (
     BIGINT,
@@ -25,6 +24,7 @@ from millstream.model.types import (
     SqlType,
     Struct,
 )
+from millstream.plan import wordings
 
 _Type = exp.DataType.Type
 _PRIMITIVES: dict[object, SqlType] = {
@@ -66,9 +66,8 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
     name = str(tree.args.get("kind") or tree)
     if name in custom_types:
         return custom_types[name]
-    raise StatementError(
-        f"Cannot resolve unknown type: {name}",
-        hint=did_you_mean(name, (*_NAMES, *custom_types), _LISTED),
+    raise wordings.UNKNOWN_TYPE(
+        name=name, hint=did_you_mean(name, (*_NAMES, *custom_types), _LISTED)
     )
 
 
@@ -77,9 +76,7 @@ def _struct(fields: list[Field]) -> Struct:
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise StatementError(
-            f"Duplicate field names found in STRUCT: '{made}'. Duplicate names: {', '.join(twice)}"
-        )
+        raise wordings.FIELDS_TWICE(made=made, twice=", ".join(twice))
     return made
 
 
@@ -92,9 +89,7 @@ def _field(tree: exp.Expression, custom_types: Mapping[str, SqlType]) -> Field:
 def _decimal(digits: list[int]) -> Decimal:
     precision, scale = (*digits, 0, 0)[:2]
     if precision < 1:
-        raise StatementError(f"DECIMAL precision must be >= 1: DECIMAL({precision},{scale})")
+        raise wordings.DECIMAL_PRECISION(precision=precision, scale=scale)
     if not 0 <= scale <= precision:
-        raise StatementError(
-            f"DECIMAL precision must be >= scale: DECIMAL({precision},{scale})",
-        )
+        raise wordings.DECIMAL_SCALE(precision=precision, scale=scale)
     return Decimal(precision, scale)

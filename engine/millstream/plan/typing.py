@@ -28,6 +28,7 @@ from millstream.model.types import (
     STRING,
     is_numeric,
 )
+from millstream.plan import wordings
 from millstream.plan.calls import type_call
 from millstream.plan.casting import check_cast
 from millstream.plan.coercion import Item, unify
@@ -154,10 +155,7 @@ def _negate(tree: exp.Neg, scope: Scope) -> Expression:
     if isinstance(operand, Literal) and operand.value is not None:
         return negated(operand)
     if not is_numeric(operand.type):
-        raise StatementError(
-            f"Error processing expression: {quoted(tree, scope)}. "
-            f"Unary minus needs a number, not {operand.type}."
-        )
+        raise wordings.NEGATED_TYPE(expression=quoted(tree, scope), type=operand.type)
     return Negate(operand, operand.type)
 
 
@@ -207,19 +205,16 @@ def _like(tree: exp.Expression, scope: Scope) -> Expression:
         escape = str(tree.expression.this)
         tree = tree.this
         if len(escape) != 1:
-            raise StatementError(f"Expected exactly one character in ESCAPE clause, got: {escape}")
+            raise wordings.ESCAPE_LENGTH(escape=escape)
     sides = [_item(side, scope) for side in (tree.this, tree.expression)]
     pattern = sides[1].expression
     text = pattern.value if isinstance(pattern, Literal) else None
     # An escape character escapes itself: only an odd number of them at the end is wrong.
     if escape and isinstance(text, str) and (len(text) - len(text.rstrip(escape))) % 2:
-        raise StatementError(f"The pattern {sides[1].source} ends with the escape character.")
+        raise wordings.ESCAPE_AT_END(source=sides[1].source)
     for side in sides:
         if side.expression.type != STRING:
-            raise StatementError(
-                "The column type for Like condition must be VARCHAR. The column type is "
-                f"{side.expression.type}: {quoted(tree, scope)}"
-            )
+            raise wordings.LIKE_TYPE(type=side.expression.type, expression=quoted(tree, scope))
     return Like(sides[0].expression, sides[1].expression, escape)
 
 
@@ -230,9 +225,7 @@ def _case(tree: exp.Case, outside: Scope) -> Expression:
             raise refusals.TABLE_FUNCTION_IN_CASE(function=call.name.upper())
     scope = replace(outside, tables=False)
     if tree.this is not None:
-        raise StatementError(
-            "Only searched case is supported: CASE WHEN <condition> THEN …",
-        )
+        raise wordings.CASE_WITH_OPERAND()
     conditions = [
         boolean(_item(branch.this, scope), "WHEN condition") for branch in tree.args["ifs"]
     ]
@@ -241,20 +234,13 @@ def _case(tree: exp.Case, outside: Scope) -> Expression:
     otherwise = None if default is None else type_expression(default, scope)
     kinds = {result.type for result in results if not is_null(result)}
     if len(kinds) > 1:
-        raise StatementError(
-            "Invalid Case expression. Type for all 'THEN' clauses should be the same.\n"
-            f"Found: {', '.join(str(result.type) for result in results)}."
-        )
+        raise wordings.CASE_TYPES(listed=", ".join(str(result.type) for result in results))
     if otherwise is not None and not is_null(otherwise):
         if kinds and otherwise.type not in kinds:
-            raise StatementError(
-                "Invalid Case expression. Type for the default clause should be the same as for "
-                f"'THEN' clauses.\nTHEN type: {next(iter(kinds))}.\n"
-                f"DEFAULT type: {otherwise.type}."
-            )
+            raise wordings.CASE_DEFAULT_TYPE(then=next(iter(kinds)), default=otherwise.type)
         kinds.add(otherwise.type)
     if not kinds:
-        raise StatementError("Invalid Case expression. All case branches have NULL type")
+        raise wordings.CASE_OF_NULL()
     kind = kinds.pop()
     branches = zip(conditions, (coerce(result, kind) for result in results), strict=True)
     return Case(tuple(branches), None if otherwise is None else coerce(otherwise, kind), kind)
@@ -279,4 +265,4 @@ def _constructor(tree: exp.Expression, scope: Scope) -> Expression:
 
 
 def _unsupported(tree: exp.Expression, scope: Scope) -> StatementError:
-    return StatementError(f"Expression is not supported here: {quoted(tree, scope)}")
+    return wordings.UNSUPPORTED_EXPRESSION(expression=quoted(tree, scope))

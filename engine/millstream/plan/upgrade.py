@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from millstream.model.errors import StatementError
 from millstream.model.schema import Role, SourceKind
+from millstream.plan import wordings
 from millstream.plan.nodes import (
     Aggregate,
     Deliver,
@@ -47,9 +48,8 @@ def _refuse(name: str, node: Node) -> None:
 
 
 def _unsupported(name: str, what: str) -> StatementError:
-    return StatementError(
-        f"Cannot upgrade '{name}': upgrades not yet supported for {what}.",
-        hint="Drop it and create it again, or create another one.",
+    return wordings.UPGRADE_OF_NODE(
+        name=name, what=what, hint="Drop it and create it again, or create another one."
     )
 
 

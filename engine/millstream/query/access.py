@@ -16,22 +16,13 @@ from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column
 from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
+from millstream.query import wordings
 from millstream_parser import print_expression
 
 DISJUNCTS_MAX = 1_000
-SEE_QUERIES = "See https://cnfl.io/queries for more info."
-"""Where ksqlDB's messages send readers."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _RANGES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NO_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE)
-_COMBINED = (
-    "A comparison condition on the key column cannot be combined with other comparisons such as"
-    " an IN predicate"
-)
-_SCAN = (
-    "Query requires table scan to be enabled. Table scans can be enabled by setting"
-    " ksql.query.pull.table.scan.enabled=true"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +60,13 @@ def _refuse_scan(
 ) -> None:
     """Refuse what is no look-up of keys and no range of one."""
     if not disjuncts or len(disjuncts) > DISJUNCTS_MAX:
-        raise StatementError(_SCAN)
+        raise wordings.SCAN_DISABLED()
     ranged = [_is_range(conjunction, key) for conjunction in disjuncts]
     if not any(ranged):
         return
     one = len(disjuncts) == len(key) == 1
     if not (one and ranges and key[0].type == STRING):
-        raise StatementError(_SCAN)
+        raise wordings.SCAN_DISABLED()
 
 
 def _check_bounds(bound: str, conjunction: Sequence[exp.Expr]) -> None:
@@ -84,22 +75,24 @@ def _check_bounds(bound: str, conjunction: Sequence[exp.Expr]) -> None:
     for condition in conjunction:
         direction = _direction(bound, condition)
         if direction == "NOT_EQUAL":
-            raise StatementError(
-                f"Unsupported {bound} bounds: {direction}",
-                hint=f"Compare {bound} with =, <, <=, > or >=.",
+            raise wordings.BOUND_UNSUPPORTED(
+                bound=bound, direction=direction, hint=f"Compare {bound} with =, <, <=, > or >=."
             )
         if direction is not None:
             found.setdefault(direction, []).append(condition)
     for direction, conditions in found.items():
         if len(conditions) > 1:
             listed = ", ".join(map(_text, conditions))
-            raise StatementError(
-                f"Duplicate {bound} bounds on: {direction}: [{listed}]",
+            raise wordings.BOUNDS_TWICE(
+                bound=bound,
+                direction=direction,
+                listed=listed,
                 hint="Leave out all of them but the narrowest.",
             )
     if "EQUAL" in found and len(found) > 1:
-        raise StatementError(
-            f"`{_text(found['EQUAL'][0])}` cannot be combined with other {bound} bounds",
+        raise wordings.BOUNDS_COMBINED(
+            expression=_text(found["EQUAL"][0]),
+            bound=bound,
             hint=f"Leave out the other conditions on {bound}.",
         )
 
@@ -197,12 +190,9 @@ def _refuse_impossible(tree: exp.Expr, key: Sequence[Column]) -> None:
         return
     column, other = found
     if isinstance(other, exp.Literal) and other.is_string and column.type in _NO_TEXT:
-        raise StatementError(
-            f"{_text(other)} can not be converted to the type of the key column:"
-            f" {column.name} {column.type} KEY"
-        )
+        raise wordings.KEY_TYPE(expression=_text(other), column=column.name, type=column.type)
     if isinstance(other, exp.Null):
-        raise StatementError(f"Primary key columns can not be NULL: {_text(tree)}")
+        raise wordings.KEY_IS_NULL(expression=_text(tree))
 
 
 def _is_range(conjunction: Sequence[exp.Expr], key: Sequence[Column]) -> bool:
@@ -212,20 +202,18 @@ def _is_range(conjunction: Sequence[exp.Expr], key: Sequence[Column]) -> bool:
         compared = _sides(condition, key)
         if compared is None:
             if isinstance(condition, _COMPARED) and _mentions(condition, key):
-                raise StatementError("A comparison must directly reference a key column.")
+                raise wordings.KEY_WITHIN_EXPRESSION()
             continue
         column, other = compared
         if next(other.find_all(exp.Column), None) is not None:
-            raise StatementError(
-                "A comparison must be between a key column and a resolvable expression."
-            )
+            raise wordings.KEY_COMPARED_WITH_COLUMN()
         found.setdefault(column.name, []).append(condition)
     conditions = [condition for listed in found.values() for condition in listed]
     if any(isinstance(condition, exp.NEQ) for condition in conditions):
         shown = ", ".join(_shown(column) for column in key)
-        raise StatementError(f"Bound on key columns '[{shown}]' must currently be '='. ")
+        raise wordings.KEY_BOUND(listed=shown)
     if any(len(listed) > 1 for listed in found.values()):
-        raise StatementError(_COMBINED)
+        raise wordings.KEY_CONDITIONS_COMBINED()
     _refuse_missing(conjunction, found, key)
     return any(isinstance(condition, _RANGES) for condition in conditions)
 
@@ -239,14 +227,11 @@ def _refuse_missing(
         shown, *others = map(_text, conjunction)
         for other in others:
             shown = f"({shown} AND {other})"
-        raise StatementError(f"WHERE clause missing key column for disjunct: {shown}")
+        raise wordings.KEY_NOT_IN_WHERE(shown=shown)
     if len(found) < len(key):
         specified = ", ".join(_shown(column) for column in key if column.name in found)
         expected = ", ".join(map(_shown, key))
-        raise StatementError(
-            "Multi-column sources must specify every key in the WHERE clause. Specified:"
-            f" [{specified}] Expected: [{expected}]."
-        )
+        raise wordings.KEYS_NOT_IN_WHERE(specified=specified, expected=expected)
 
 
 def _mentions(tree: exp.Expr, key: Sequence[Column]) -> bool:

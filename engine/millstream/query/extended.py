@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
-from millstream.model.errors import StatementError
+from millstream.query import wordings
 from millstream.query.allowed import FUNCTIONS, NODES
 from millstream.query.growth import bounded_growth
 from millstream_parser.history import Range
@@ -84,7 +84,7 @@ def extended_sql(written: Written, relation: Callable[[str, Range | None], str])
     try:
         return str(bounded_growth(tree).sql(dialect="duckdb"))
     except RecursionError as failure:
-        raise StatementError("The pull query is nested too deep.", code="E-SQL-LIMIT") from failure
+        raise wordings.NESTED_TOO_DEEP(code="E-SQL-LIMIT") from failure
 
 
 def sources_of(written: Written) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
     """The places where streams and tables stand, and their names."""
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
-            raise StatementError(f"Only streams and tables can be queried, not {table.sql()}")
+            raise wordings.NOT_QUERIED(sql=table.sql())
         if table.name.upper() not in _common(table):
             yield table, table.name if table.this.quoted else table.name.upper()
 
@@ -122,7 +122,7 @@ def _ranges(tree: exp.Expr, given: Sequence[Range]) -> dict[int, Range]:
             continue
         number = getattr(mark.args.get("expression"), "name", "")
         if not number.isdigit() or int(number) >= len(given):
-            raise StatementError("FOR VERSION is not allowed in a pull query")
+            raise wordings.FOR_VERSION()
         found[id(table)] = given[int(number)]
         table.set("version", None)
     return found
@@ -148,9 +148,9 @@ def _parsed(text: str) -> exp.Expr:
         trees = [tree for tree in parse(text.rstrip().rstrip(";"), dialect="duckdb") if tree]
     except (SqlglotError, RecursionError) as failure:
         first = str(failure).splitlines()[0]
-        raise StatementError(f"Cannot read the pull query: {first}", code=UNREADABLE) from failure
+        raise wordings.UNREADABLE(first=first, code=UNREADABLE) from failure
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise StatementError("A pull query is one SELECT")
+        raise wordings.ONE_SELECT()
     return trees[0]
 
 
@@ -158,14 +158,14 @@ def _with_values(tree: exp.Expr, values: Sequence[exp.Expression]) -> exp.Expr:
     for place in list(tree.find_all(exp.Placeholder)):
         number = str(place.this)
         if not number.isdecimal() or not 0 < int(number) <= len(values):
-            raise StatementError("A parameter has no value in this query")
+            raise wordings.PARAMETER_WITHOUT_VALUE()
         place.replace(values[int(number) - 1].copy())
     return tree
 
 
 def _check(node: exp.Expr) -> None:
     if isinstance(node, exp.With) and node.recursive:
-        raise StatementError("WITH RECURSIVE is not allowed in a pull query")
+        raise wordings.RECURSION()
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
         name = str(node.this).upper()
     elif isinstance(node, NODES):
@@ -173,9 +173,9 @@ def _check(node: exp.Expr) -> None:
     elif isinstance(node, exp.Func):
         name = node.sql_name()
     else:
-        raise StatementError(f"{type(node).__name__} is not allowed in a pull query")
+        raise wordings.NOT_ALLOWED(name=type(node).__name__)
     if name not in FUNCTIONS:
-        raise StatementError(
-            f"Function {name} is not allowed in a pull query",
+        raise wordings.FUNCTION_NOT_ALLOWED(
+            name=name,
             hint="Queries of the dialect itself may call every function of SHOW FUNCTIONS.",
         )

@@ -25,6 +25,7 @@ from millstream.plan.select_list import (
     struct_fields,
 )
 from millstream.plan.typing import type_expression
+from millstream.query import wordings
 from millstream.query.conditions import Condition, conditions
 from millstream_parser import print_expression
 from millstream_parser.statements import Query, SelectItem
@@ -119,8 +120,9 @@ def steady(plan: Pull, schema: Schema, before: Sequence[str]) -> Pull:
 
 def _of_where(tree: exp.Expression, error: StatementError) -> StatementError:
     """The error of a condition, with all of the condition."""
-    return StatementError(
-        f"Error in WHERE expression: {error.message}\nStatement: {print_expression(tree)}",
+    return wordings.WHERE_OF_PULL_QUERY(
+        message=error.message,
+        expression=print_expression(tree),
         detail=error.detail,
         hint=error.hint,
         span=error.span,
@@ -189,8 +191,8 @@ def _star(schema: Schema, alias: str) -> Iterator[Item]:
 def _refuse_pseudo(tree: exp.Expression, clause: str) -> None:
     for column in tree.find_all(exp.Column):
         if column.name in REFUSED:
-            raise StatementError(
-                f"Pull queries don't support the following columns in {clause} clauses:"
-                f" `{column.name}`",
+            raise wordings.COLUMN_OF_LOG(
+                clause=clause,
+                column=column.name,
                 hint="It says where a record lies on the log; a pull query reads state.",
             )

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import UnavailableError
+from millstream.service import wordings
 from millstream.service.session import Bounds
 
 _AGAIN_S = 0.05
@@ -40,8 +41,9 @@ def check_size(rows: int, size: int, bounds: Bounds) -> None:
     """StatementError (E-RESULT-LIMIT) where an answer is larger than it may be."""
     for most, found, unit in ((bounds.rows, rows, "rows"), (bounds.bytes, size, "bytes")):
         if most is not None and found > most:
-            raise StatementError(
-                f"The answer has more than {most} {unit}.",
+            raise wordings.ANSWER_TOO_LONG(
+                most=most,
+                unit=unit,
                 hint="Ask for less with WHERE or LIMIT.",
                 code="E-RESULT-LIMIT",
             )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast, Expression, Literal, MakeArray, MakeMap, MakeStruct
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
@@ -18,6 +17,7 @@ from millstream.plan.assignable import assignable
 from millstream.plan.literals import coerce
 from millstream.plan.scope import Scope, placed
 from millstream.plan.typing import type_expression
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream_parser.statements import Tree
@@ -55,9 +55,7 @@ def _computed(expression: Expression, column: Column, engine: Engine) -> pa.Chun
         return _as(cursor.sql(f"SELECT {text} AS v").to_arrow_table().column(0), column)
     except (duckdb.Error, pa.ArrowInvalid) as error:
         why = reason(error) if isinstance(error, duckdb.Error) else "It does not fit the type."
-        raise StatementError(
-            f"Cannot compute the value of `{column.name}` as {column.type}.", detail=why
-        ) from error
+        raise wordings.VALUE_FAILED(column=column.name, type=column.type, detail=why) from error
     finally:
         cursor.close()
 
@@ -85,8 +83,10 @@ def _fitting(expression: Expression, column: Column) -> Expression:
         return expression if expression.type == TIMESTAMP else Cast(expression, TIMESTAMP)
     if isinstance(expression, _CONSTRUCTORS) and _lax(expression.type, target):
         return Cast(expression, target, implicit=True)
-    raise StatementError(
-        f"Expected type {target} for field `{column.name}` but got {expression.type}",
+    raise wordings.VALUE_TYPE(
+        target=target,
+        column=column.name,
+        type=expression.type,
         hint="Use CAST to convert the value.",
     )
 
@@ -97,4 +97,4 @@ def _lax(source: SqlType, target: SqlType) -> bool:
 
 
 def _no_columns(name: str) -> str:
-    raise StatementError(f"Column '{name}' cannot be used in VALUES")
+    raise wordings.COLUMN_IN_VALUES(name=name)

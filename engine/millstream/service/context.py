@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
-from millstream.model.errors import StatementError
+from millstream.service import wordings
 from millstream.service.command_log.commands import Write
 from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled
@@ -37,8 +37,8 @@ class Context:
 def check_replacing(statement: s.CreateSource | s.CreateAs, context: Context) -> None:
     """Refuse OR REPLACE where the session has it switched off."""
     if statement.or_replace and not context.session.flag("ksql.create.or.replace.enabled"):
-        raise StatementError(
-            f"Cannot replace {statement.kind.lower()} '{statement.name}': CREATE OR REPLACE is "
-            "disabled.",
+        raise wordings.REPLACING_DISABLED(
+            kind=statement.kind.lower(),
+            statement=statement.name,
             hint="SET 'ksql.create.or.replace.enabled' = 'true' allows it.",
         )

@@ -15,8 +15,9 @@ from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
-from millstream.model.errors import FencedError, MillstreamError, StatementError
+from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.service import wordings
 from millstream.service.command_log import following, issuing
 from millstream.service.command_log.commands import database_id
 from millstream.service.engine import Engine, with_functions
@@ -175,9 +176,9 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
         case s.RunScript(path):
             return _run_script(engine, path, session)
         case s.Spool():
-            raise StatementError("SPOOL is a command of the shell, not of the engine")
+            raise wordings.SPOOL()
         case s.CreateConnector() | s.DropConnector():
-            raise StatementError("Connectors need Kafka Connect, which is not configured")
+            raise wordings.CONNECT_MISSING()
         case s.CreateAs() if asks_for_past(statement):
             filled = backfilling.fill(statement, piece, engine, session)
             return issuing.issue(engine, piece, session, filled)
@@ -187,7 +188,7 @@ def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
 
 def _run_script(engine: Engine, path: str, session: Session) -> Result:
     if not session.local:
-        raise StatementError("RUN SCRIPT reads a local file; send the statements instead")
+        raise wordings.RUN_SCRIPT()
     text = read_script(path)
     count = sum(1 for _ in execute_script(engine, text, session))
     return Done(f"{count} statements executed")

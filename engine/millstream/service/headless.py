@@ -7,7 +7,8 @@ of the file, and nothing else.
 
 from __future__ import annotations
 
-from millstream.model.errors import ConflictError, StatementError
+from millstream.model.errors import ConflictError
+from millstream.service import wordings
 from millstream.service.command_log.entries import Command
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_piece
@@ -42,8 +43,9 @@ def read_queries(path: str, what: str) -> list[Piece]:
     for piece in pieces:
         statement = piece.statement
         if not isinstance(statement, _ALLOWED) or getattr(statement, "system", False):
-            error = StatementError(
-                f"A {what} cannot hold this statement: {piece.text}",
+            error = wordings.QUERIES_FILE_STATEMENT(
+                what=what,
+                piece=piece.text,
                 hint="It may hold CREATE STREAM, TABLE and TYPE, INSERT INTO … SELECT, DROP TYPE, "
                 "SET and UNSET.",
             )
@@ -78,8 +80,8 @@ def _remaining(
 
 
 def _changed(path: str, command: Command, text: str) -> ConflictError:
-    return ConflictError(
-        f"The queries file {path} does not go on from what the database holds.",
+    return wordings.QUERIES_FILE_DIFFERS(
+        path=path,
         detail=f"The database has: {command.text}\nThe file has in its place: {text}",
         hint="Add statements at the end only, or start with a new database.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.model.errors import StatementError
+from millstream.service import wordings
 from millstream.service.engine import Engine
 
 
@@ -10,7 +10,8 @@ def refuse_internal(engine: Engine, topic: str, action: str) -> None:
     """StatementError for a statement that would change an internal topic: the engine reads back
     what it wrote there. `action` is for the message."""
     if engine.settings.is_internal(topic):
-        raise StatementError(
-            f"Cannot {action} topic '{topic}': it is internal to the service.",
+        raise wordings.INTERNAL_TOPIC(
+            action=action,
+            topic=topic,
             hint="Use a topic with another name; SHOW ALL TOPICS marks the internal ones.",
         )

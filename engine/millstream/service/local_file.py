@@ -7,7 +7,8 @@ from pathlib import Path
 
 import duckdb
 
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import UnavailableError
+from millstream.service import wordings
 
 
 class FileFormat(Enum):
@@ -37,17 +38,16 @@ def file_format(path: str, name: str | None = None) -> FileFormat:
         try:
             return FileFormat(name.upper())
         except ValueError:
-            raise StatementError(
-                f"Cannot read '{path}' as {name}.", hint="The formats are CSV, JSON and PARQUET."
+            raise wordings.FILE_UNREADABLE(
+                name=path, kind=name, hint="The formats are CSV, JSON and PARQUET."
             ) from None
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
-        raise StatementError(
-            f"Cannot tell the format of '{path}' from its name.",
-            hint="Say WITH (FORMAT = 'CSV'), 'JSON' or 'PARQUET'.",
+        raise wordings.FILE_FORMAT_UNKNOWN(
+            path=path, hint="Say WITH (FORMAT = 'CSV'), 'JSON' or 'PARQUET'."
         )
     return found
 
@@ -55,12 +55,11 @@ def file_format(path: str, name: str | None = None) -> FileFormat:
 def open_for(path: str) -> duckdb.DuckDBPyConnection:
     """A DuckDB instance of its own for one file; StatementError when there is no such file."""
     if "://" in path or any(sign in path for sign in "*?["):
-        raise StatementError(
-            f"Cannot read '{path}': COPY reads one local file.",
-            hint="Give the plain path of a file, without wildcards.",
+        raise wordings.FILE_PATH(
+            path=path, hint="Give the plain path of a file, without wildcards."
         )
     if not Path(path).is_file():
-        raise StatementError(f"Cannot read '{path}': there is no such file.")
+        raise wordings.FILE_MISSING(path=path)
     try:
         connection = duckdb.connect(
             ":memory:",

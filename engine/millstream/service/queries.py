@@ -14,7 +14,7 @@ from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
 from millstream.model import refusals
-from millstream.model.errors import ConflictError, MillstreamError, StatementError
+from millstream.model.errors import ConflictError, MillstreamError
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
@@ -24,6 +24,7 @@ from millstream.plan.build import Planned
 from millstream.plan.nodes import Deliver, Project, Read
 from millstream.plan.sinks import OutputTopic
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.statements import ending
 from millstream.service.users import calls_users_functions
@@ -257,9 +258,8 @@ def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping
         for item in sub.inputs:
             topic = log.topic(item.topic) if isinstance(item, SourceInput) else None
             if topic is not None and not topic.numbered:
-                raise StatementError(
-                    f"A query over topic {topic.name} cannot take its records in the order in which"
-                    " they arrived: the topic does not number them",
+                raise wordings.NO_ORDER_OF_ARRIVAL(
+                    topic=topic.name,
                     hint=f"SET '{INPUT_ORDER}' = 'time'. Topics on Kafka, and those made by version"
                     " 0.1, have no numbers of arrival.",
                 )

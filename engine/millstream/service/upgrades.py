@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millstream.catalog.catalog import QueryRecord
-from millstream.model.errors import StatementError
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import StateTable
 from millstream.plan.build import Planned
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.queries import register_plan, topology_of
 
@@ -36,9 +36,8 @@ def prepare(
     before = after if running is None else _tables(engine, record.id, running)
     for place in before.keys() | after.keys():
         if not _continues(before.get(place), after.get(place)):
-            raise StatementError(
-                f"Cannot upgrade '{record.sink}': upgrades not yet supported for queries whose "
-                "kept state changes.",
+            raise wordings.UPGRADE_OF_STATE(
+                sink=record.sink,
                 detail=f"The query keeps its state in other steps now: {place[1]}.",
                 hint="Drop it and create it again, or create another one.",
             )

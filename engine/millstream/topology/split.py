@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from millstream.catalog import wordings
 from millstream.catalog.source import Source
-from millstream.model.errors import StatementError
 from millstream.plan.nodes import (
     Aggregate,
     Answer,
@@ -150,10 +150,7 @@ def _partitions(found: list[Input], before: list[SubTopology], partitions: Parti
         left = next(iter(counts))
         right = next(name for name, count in counts.items() if count != counts[left])
         listed = ". ".join(f"`{name}` partitions = {count}" for name, count in counts.items())
-        raise StatementError(
-            f"Can't join `{left}` with `{right}` since the number of partitions don't match. "
-            f"{listed}. Please repartition either one so that the number of partitions match."
-        )
+        raise wordings.PARTITIONS_DIFFER(left=left, right=right, listed=listed)
     return next(iter(counts.values()))
 
 

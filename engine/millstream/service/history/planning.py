@@ -15,7 +15,6 @@ from millstream.history.within import Timed
 from millstream.log.log import TopicPartition
 from millstream.model import refusals
 from millstream.model.batch import ROWTIME
-from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.plan.build import Planned, plan_query
@@ -23,6 +22,7 @@ from millstream.plan.nodes import Deliver, Project
 from millstream.plan.sinks import Client
 from millstream.query.extended import sources_in
 from millstream.query.past import is_key, key_items, running, sorting
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.queries import fatal_problems, takes_by_arrival, topology_of
 from millstream.service.session import Session
@@ -103,9 +103,8 @@ def ranges_of(query: s.Query, engine: Engine) -> dict[str, Range | None]:
     for item in sources_in(query):
         topic = engine.catalog.source(item.name).topic
         if found.setdefault(topic, item.range) != item.range:
-            raise StatementError(
-                f"Topic {topic} is read in two different ranges.",
-                hint="Ask for one range, and filter by ROWTIME.",
+            raise wordings.TOPIC_IN_TWO_RANGES(
+                topic=topic, hint="Ask for one range, and filter by ROWTIME."
             )
     return found
 

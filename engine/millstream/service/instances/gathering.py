@@ -12,14 +12,14 @@ import pyarrow as pa
 from millstream.catalog.catalog import QueryKind
 from millstream.catalog.source import Source
 from millstream.model.batch import PART, ROWTIME
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import UnavailableError
 from millstream.model.physical import duckdb_type, physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
 from millstream.operators.view import View, table_view
-from millstream.query.access import SEE_QUERIES
 from millstream.query.conditions import Condition, condition_sql, pinned
+from millstream.service import wordings
 from millstream.service.bounded import collected
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
@@ -72,18 +72,15 @@ def kept(source: Source, engine: Engine) -> Kept:
     )
     planned = engine.plans.get(query_id or "")
     if planned is None or query_id is None:
-        raise StatementError(
-            f"The `{source.name}` table isn't queryable. To derive a queryable table, you can do"
-            f" 'CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}'."
-            f" {SEE_QUERIES}",
-            hint="No query keeps the rows of this one.",
+        raise wordings.NOT_QUERYABLE(
+            source=source.name, hint="No query keeps the rows of this one."
         )
     last = topology_of(engine, query_id, planned).subtopologies[-1]
     view = table_view(
         last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
     )
     if view is None:
-        raise StatementError(f"The `{source.name}` table isn't queryable: its query keeps no rows.")
+        raise wordings.KEEPS_NO_ROWS(source=source.name)
     return Kept(query_id, last, view)
 
 
@@ -226,7 +223,7 @@ def answer(engine: Engine, ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch
     names = pull_schema(source).names
     physical = dict(zip(names, physical_names(names), strict=True))
     if any(condition.column not in physical for condition in ask.conditions):
-        raise StatementError(f"{ask.table} has no column that is asked for")
+        raise wordings.ROWS_WITHOUT_COLUMN(table=ask.table)
     tests = [condition_sql(condition, physical) for condition in ask.conditions]
     text = " AND ".join((_of_partitions(table, ask.partitions, source), *tests))
     return _read_here(engine.store.cursor(), engine.routing, ask, text)
@@ -242,7 +239,7 @@ def _read_here(
         routing.check_here(ask.query_id, ask.partitions, ask.lag_max)
     except duckdb.Error as error:
         cursor.close()
-        raise StatementError(f"{ask.table} cannot be read", detail=reason(error)) from error
+        raise wordings.ROWS_UNREADABLE(table=ask.table, detail=reason(error)) from error
     except BaseException:
         cursor.close()
         raise

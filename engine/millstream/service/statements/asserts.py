@@ -20,6 +20,7 @@ from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.physical import physical_names
 from millstream.plan.define import declared_schema
+from millstream.service import wordings
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
 from millstream.service.instances.gathering import pull_schema
@@ -70,9 +71,8 @@ def _topic(statement: s.AssertTopic, engine: Engine) -> Done:
         return Done(f"Topic {statement.topic} does not exist")
     for name, _ in statement.properties:
         if name not in ("PARTITIONS", "REPLICAS"):
-            raise StatementError(
-                f"Cannot assert unknown topic property: {name}",
-                hint="Only PARTITIONS and REPLICAS can be asserted.",
+            raise wordings.ASSERTED_PROPERTY(
+                name=name, hint="Only PARTITIONS and REPLICAS can be asserted."
             )
     if topic is None:
         raise _failed(f"topic {statement.topic} does not exist")
@@ -162,7 +162,7 @@ def _record(source: Source, partition: int, raw: pa.Table, engine: Engine) -> di
 
 
 def _failed(reason: str) -> StatementError:
-    return StatementError(f"Assertion failed: {reason}", code=FAILED)
+    return wordings.ASSERTION_FAILED(reason=reason, code=FAILED)
 
 
 def _decoding(source: Source) -> DecodeSpec:

@@ -13,9 +13,9 @@ from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything
 from millstream.history.task import Produced
 from millstream.log.log import Appended
-from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.service import queries
+from millstream.service import queries, wordings
 from millstream.service.context import Context
 from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled
@@ -86,14 +86,13 @@ def _check_replacing(statement: s.CreateAs, made: Draft, engine: Engine) -> None
     """Refuse what cannot be made anew, or only out of itself."""
     name = statement.name
     if statement.kind == "STREAM":
-        raise StatementError(
-            f"The past of stream {name} cannot be made anew: its records have been read, and none"
-            " can be taken back",
+        raise wordings.STREAM_MADE_ANEW(
+            name=name,
             hint="Leave BACKFILL out: the new definition counts from now on. Or create another"
             " stream with BACKFILL.",
         )
     if name in _made_of(made, engine):
-        raise StatementError(f"Table {name} cannot be made anew out of itself")
+        raise wordings.TABLE_OUT_OF_ITSELF(name=name)
 
 
 def _made_of(made: Draft, engine: Engine) -> set[str]:

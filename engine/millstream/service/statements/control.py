@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from millstream.catalog.catalog import QueryKind
 from millstream.model import refusals
-from millstream.model.errors import StatementError
 from millstream.model.settings import canonical_name
+from millstream.service import wordings
 from millstream.service.command_log.commands import Write
 from millstream.service.engine import Engine
 from millstream.service.results import Done
@@ -18,13 +18,10 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
     """SET, UNSET, DEFINE and UNDEFINE."""
     match statement:
         case SetProperty(system=True):
-            raise StatementError(
-                "ALTER SYSTEM is not supported: settings are per session",
-                hint=f"Use SET '{statement.name}' = '…' instead.",
-            )
+            raise wordings.ALTER_SYSTEM(hint=f"Use SET '{statement.name}' = '…' instead.")
         case SetProperty(name, None):
             if session.properties.pop(canonical_name(name), None) is None:
-                raise StatementError(f"Cannot unset {name}: it was not set in this session")
+                raise wordings.NOT_SET(name=name)
             return Done(f"Successfully unset local property '{name}'.")
         case SetProperty(name, str(value)):
             canonical, checked = session.set(name, value)
@@ -36,7 +33,7 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
         case DefineVariable(name, str(value)):
             session.variables[name] = value
             return Done(f"Variable {name} defined")
-    raise StatementError("not a setting")
+    raise wordings.NO_SETTING()
 
 
 def control_query(
@@ -57,7 +54,7 @@ def control_query(
         if query.kind is not QueryKind.SOURCE_TABLE and wanted in (None, query.id)
     ]
     if wanted is not None and not chosen:
-        raise StatementError(f"{wanted} belongs to a SOURCE TABLE: DROP TABLE ends it")
+        raise wordings.QUERY_OF_SOURCE_TABLE(wanted=wanted)
     write()
     for query_id in chosen:
         match action:

@@ -12,11 +12,11 @@ from millstream.catalog.source import Source
 from millstream.formats.validate import check_formats
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model import refusals
-from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.errors import MillstreamError
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
 from millstream.plan import define
-from millstream.service import leftovers, queries, upgrades
+from millstream.service import leftovers, queries, upgrades, wordings
 from millstream.service.command_log.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
@@ -66,7 +66,7 @@ def apply(
         case s.ControlQuery():
             done = control.control_query(statement, engine, replaying=replaying, write=write)
             return done, False
-    raise StatementError(f"{type(statement).__name__} cannot be executed here")
+    raise wordings.NOT_EXECUTED_HERE(name=type(statement).__name__)
 
 
 def undo(engine: Engine, before: Catalog, *, written: bool = False) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from millstream.model.errors import StatementError
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.metrics.progress import Facts
@@ -39,7 +39,7 @@ def explain(statement: s.Explain, script: str, engine: Engine, session: Session)
         return _running(statement.query_id, statement.stage, engine)
     inner = statement.statement
     if inner is None:
-        raise StatementError("EXPLAIN needs a query or the id of one")
+        raise wordings.NOTHING_TO_EXPLAIN()
     if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):
         return _table(pull_stages(inner, statement.stage, engine, script))
     return _table(_stages(statement.stage, given(inner, engine, session)))
@@ -85,10 +85,7 @@ def _pushing(query_id: str, engine: Engine) -> tuple[str, str]:
         stream = engine.pushing.get(query.query_id)
         if stream is not None and query.query_id.upper() == query_id.upper():
             return query.query_id, _text(push_facts(query, stream.schema))
-    raise StatementError(
-        f"Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of "
-        "queries."
-    )
+    raise wordings.EXPLAINED_QUERY_MISSING(query_id=query_id)
 
 
 def _text(facts: Facts) -> str:
@@ -106,9 +103,8 @@ def plan_of(statement: s.Statement, engine: Engine, session: Session) -> Planned
         case s.SelectStatement(query) if query is not None and query.emit is not None:
             target = Client()
         case _:
-            raise StatementError(
-                "EXPLAIN shows persistent and push queries",
-                hint="Use it with CREATE … AS, INSERT INTO … SELECT or SELECT … EMIT CHANGES.",
+            raise wordings.EXPLAINED_KIND(
+                hint="Use it with CREATE … AS, INSERT INTO … SELECT or SELECT … EMIT CHANGES."
             )
     assert query is not None
     return plan_query(

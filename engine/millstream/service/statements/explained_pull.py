@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from millstream.catalog.source import Source
 from millstream.log.log import TopicPartition
-from millstream.model.errors import StatementError
 from millstream.model.schema import SourceKind
 from millstream.query.extended import Written, sources_in, sources_of
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.instances.gathering import kept
 from millstream_parser import statements as s
@@ -27,8 +27,8 @@ def pull_stages(
 ) -> list[tuple[str, str]]:
     """What EXPLAIN tells of a pull query."""
     if stage not in (None, "STATEMENT"):
-        raise StatementError(
-            f"A pull query has no {stage}: it reads what persistent queries keep",
+        raise wordings.EXPLAINED_STAGE(
+            stage=stage,
             hint=f"EXPLAIN ({stage}) with the id of the query that keeps the table shows that.",
         )
     text = script if statement.span is None else script[statement.span.start : statement.span.end]

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.model.batch import DIFF, PART
-from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.errors import MillstreamError
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Schema, SourceKind
 from millstream.operators.udfs import register_expressions
 from millstream.query.extended import Written
 from millstream.query.past import whole
 from millstream.query.pull import plan_pull, steady
+from millstream.service import wordings
 from millstream.service.bounded import TIMED_OUT, Patience, check_size
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
@@ -76,7 +77,7 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
         empty = relations.empty()
     except duckdb.Error as error:
         cursor.close()
-        raise StatementError("The pull query failed.", detail=reason(error)) from error
+        raise wordings.PULL_FAILED(detail=reason(error)) from error
     except BaseException:
         cursor.close()
         raise
@@ -170,7 +171,7 @@ def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Bat
             raise
     except duckdb.Error as error:
         if not watch.cancelled.is_set():
-            raise StatementError("The query failed.", detail=reason(error)) from error
+            raise wordings.QUERY_FAILED(detail=reason(error)) from error
     finally:
         engine.history.reading.discard(watch)
         rows.close()

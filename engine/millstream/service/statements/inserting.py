@@ -16,11 +16,12 @@ from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
-from millstream.model.errors import RecordError, StatementError
+from millstream.model.errors import RecordError
 from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT
+from millstream.service import wordings
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
 from millstream.service.internal import refuse_internal
@@ -54,12 +55,11 @@ class Row:
 def row_of(statement: InsertValues, script: str, engine: Engine, session: Session) -> Row:
     """What INSERT INTO … VALUES appends; StatementError where it may not, or cannot."""
     if not session.flag("ksql.insert.into.values.enabled"):
-        raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
+        raise wordings.INSERTS_DISABLED()
     source = engine.catalog.find(statement.target)
     if source is None:
-        raise StatementError(
-            f"Cannot insert values into an unknown stream/table: `{statement.target}`",
-            hint=engine.catalog.spelling_hint(statement.target),
+        raise wordings.INSERT_INTO_UNKNOWN(
+            name=statement.target, hint=engine.catalog.spelling_hint(statement.target)
         )
     refuse_insert(source, "insert values into", engine)
     columns = target_columns(
@@ -70,29 +70,24 @@ def row_of(statement: InsertValues, script: str, engine: Engine, session: Sessio
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
             if key.name not in given or given[key.name][0].as_py() is None:
-                raise StatementError(
-                    f"Failed to insert values into '{source.name}'. Value for primary key "
-                    f"column(s) `{key.name}` is required for tables"
-                )
+                raise wordings.PRIMARY_KEY_NOT_INSERTED(source=source.name, key=key.name)
     time = given.pop("ROWTIME", None)
     rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
     if rowtime < 0:
-        raise StatementError(f"ROWTIME must not be negative, got {rowtime}")
+        raise wordings.ROWTIME_NEGATIVE(rowtime=rowtime)
     return Row(source, given, rowtime)
 
 
 def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     """Append the rows of a local file; rows that cannot be read are counted and shown."""
     if not session.local:
-        raise StatementError("COPY reads local files and is not accepted over a network")
+        raise wordings.COPY_OVER_NETWORK()
     source = engine.catalog.source(statement.target)
     refuse_insert(source, "copy into", engine)
     options = {name: str(value) for name, value in statement.properties}
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
-        raise StatementError(
-            f"COPY has no property {unknown[0]}", hint=f"It knows {', '.join(_OPTIONS)}."
-        )
+        raise wordings.COPY_PROPERTY(unknown=unknown[0], hint=f"It knows {', '.join(_OPTIONS)}.")
     rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else engine.clock()
     copied = 0
     rejects: list[object] = []
@@ -122,8 +117,8 @@ def _rowtime(text: str) -> int:
     try:
         time = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise StatementError(
-            f"ROWTIME '{text}' is not a time", hint="Write it like 2013-01-01T00:00:00."
+        raise wordings.ROWTIME_UNREADABLE(
+            text=text, hint="Write it like 2013-01-01T00:00:00."
         ) from None
     aware = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
     return round(aware.timestamp() * 1000)
@@ -195,15 +190,17 @@ def refuse_insert(source: Source, action: str, engine: Engine) -> None:
     """StatementError where nobody may append rows of their own; `action` is for the message."""
     noun = source.kind.value.lower()
     if source.kind is SourceKind.TABLE and source.query_id in engine.catalog.queries:
-        raise StatementError(
-            f"Cannot {action} {noun} {source.name}: {source.query_id} computes its rows and would "
-            "not know of others.",
+        raise wordings.INSERT_INTO_COMPUTED(
+            action=action,
+            noun=noun,
+            source=source.name,
+            query_id=source.query_id,
             hint="Insert into what it reads, or terminate the query first.",
         )
     if source.read_only:
-        raise StatementError(f"Cannot {action} read-only {noun}: {source.name}")
+        raise wordings.INSERT_INTO_READ_ONLY(action=action, noun=noun, source=source.name)
     if source.window is not None:
-        raise StatementError(f"Cannot {action} windowed {noun}: {source.name}")
+        raise wordings.INSERT_INTO_WINDOWED(action=action, noun=noun, source=source.name)
     refuse_internal(engine, source.topic, action)
 
 
@@ -214,12 +211,12 @@ def target_columns(
     schema = insertable(source)
     columns = [_target(name, source, schema) for name in names] or list(schema.columns)
     if len(set(names)) < len(names):
-        raise StatementError(f"{statement} names a column twice")
+        raise wordings.INSERTED_TWICE(statement=statement)
     if len(columns) != values:
         raise refusals.VALUE_COUNT(
             source=source.name,
             columns=", ".join(f"`{column.name}`" for column in columns),
-            count=f"{values} values",
+            count=values,
         )
     return columns
 
@@ -228,12 +225,10 @@ def _target(name: str, source: Source, schema: Schema) -> Column:
     if name == "ROWTIME":
         return _ROWTIME
     if name in ("ROWPARTITION", "ROWOFFSET"):
-        raise StatementError(
-            f"Inserting into column `{name}` is not allowed.", hint="It is assigned by the log."
-        )
+        raise wordings.INSERTED_PSEUDO_COLUMN(name=name, hint="It is assigned by the log.")
     found = source.schema.find(name)
     if found is not None and found.role is Role.HEADERS:
-        raise StatementError(f"Cannot insert into HEADER columns: {name}")
+        raise wordings.INSERTED_HEADER(name=name)
     column = schema.find(name)
     if column is None:
         raise refusals.UNKNOWN_INSERT_COLUMN(

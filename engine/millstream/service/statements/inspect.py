@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.catalog.source import Source
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import UnavailableError
 from millstream.model.nearest import did_you_mean
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
+from millstream.plan import wordings as plan_wordings
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import PUSH
 from millstream.service.metrics.metrics import metrics
@@ -207,8 +208,8 @@ def _properties(session: Session) -> Rows:
 def _function(name: str, engine: Engine) -> Rows:
     found = engine.functions.find(name)
     if found is None:
-        raise StatementError(
-            f"Can't find any functions with the name '{name}'",
+        raise plan_wordings.FUNCTION_MISSING(
+            name=name,
             hint=did_you_mean(name, engine.functions.named(), "SHOW FUNCTIONS lists all of them."),
         )
     facts = [("Name", found.name), ("Type", found.kind), ("Overview", found.description)]

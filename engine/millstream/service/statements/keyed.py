@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
-from millstream.model.errors import StatementError
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.build import Planned
 from millstream.query.conditions import Value
 from millstream.query.keyed import key_column, keys_sql, with_keys
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.instances.gathering import kept, pull_schema
@@ -109,8 +109,8 @@ def _found(
     try:
         return read(cursor, with_keys(pull.sql, dict.fromkeys(keys)))
     except duckdb.Error as error:
-        raise StatementError(
-            f"The pull query on {pull.source.name} failed.", detail=reason(error)
+        raise wordings.PULL_OF_SOURCE_FAILED(
+            source=pull.source.name, detail=reason(error)
         ) from error
     finally:
         cursor.close()

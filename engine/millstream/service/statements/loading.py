@@ -14,10 +14,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.model.errors import StatementError
 from millstream.model.physical import arrow_type, duckdb_type, physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BYTES, STRING, Decimal, Primitive, SqlType
+from millstream.service import wordings
 from millstream.service.failures import reason
 from millstream.service.local_file import FileFormat, file_format, literal, open_for
 
@@ -77,9 +77,7 @@ def load_batches(
             case FileFormat.PARQUET:
                 yield from _load_parquet(connection, name, columns, batch_rows)
     except duckdb.Error as error:
-        raise StatementError(
-            f"Cannot read '{name}' as {kind.value}.", detail=reason(error)
-        ) from error
+        raise wordings.FILE_UNREADABLE(name=name, kind=kind.value, detail=reason(error)) from error
     finally:
         connection.close()
 
@@ -94,8 +92,9 @@ def _match(path: str, found: Sequence[str], columns: Sequence[Column]) -> dict[s
     matched: dict[str, list[str]] = {column.name: [] for column in columns}
     unknown = [name for name in found if name.casefold() not in by_name]
     if unknown:
-        raise StatementError(
-            f"'{path}' has columns that the stream lacks: {', '.join(sorted(unknown))}.",
+        raise wordings.FILE_COLUMNS(
+            path=path,
+            unknown=", ".join(sorted(unknown)),
             detail=f"The stream's columns are {', '.join(matched)}.",
             hint="Rename or remove the columns in the file.",
         )

@@ -15,7 +15,7 @@ from millstream.plan.intermediates import check_intermediates
 from millstream.plan.qualify import qualified
 from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.plan.upgrade import check_upgrade
-from millstream.service import queries, upgrades
+from millstream.service import queries, upgrades, wordings
 from millstream.service.context import Context, check_replacing
 from millstream.service.history.filled import changed, check_filled
 from millstream.service.history.replaced import Replaced
@@ -131,9 +131,9 @@ def _query_id(statement: s.CreateAs, existing: Source | None, context: Context) 
         return own
     if existing.query_id is None and not existing.read_only:
         noun = existing.kind.value.lower()
-        raise StatementError(
-            f"Cannot add {noun} '{existing.name}': it was made without a query, so that none can "
-            "take over.",
+        raise wordings.REPLACED_WITHOUT_QUERY(
+            noun=noun,
+            existing=existing.name,
             hint="Drop it first, or give the new one another name.",
         )
     return own if asks_for_past(statement) else existing.query_id or ""

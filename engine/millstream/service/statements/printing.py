@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.model.errors import StatementError
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import Schema, WindowedKey
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.results import Change, Stream
 from millstream_parser.statements import PrintTopic
@@ -29,8 +29,8 @@ def print_topic(statement: PrintTopic, engine: Engine) -> Stream:
     until its LIMIT, or until the stream is closed."""
     topic = engine.log.topic(statement.topic)
     if topic is None:
-        raise StatementError(
-            f"Could not find topic '{statement.topic}'",
+        raise wordings.TOPIC_NOT_FOUND(
+            topic=statement.topic,
             hint=topic_hint(
                 statement.topic,
                 (known.name for known in engine.log.topics()),

@@ -15,9 +15,10 @@ from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
 from millstream.plan.sources import functions_in
-from millstream.query.access import SEE_QUERIES, Allowed, check_access
+from millstream.query.access import Allowed, check_access
 from millstream.query.extended import UNREADABLE, Written, extended_sql, sources_in, sources_of
 from millstream.query.pull import Pull, plan_pull, steady
+from millstream.service import wordings
 from millstream.service.bounded import TIMEOUT, within
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
@@ -58,11 +59,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     if unsupported is not None:
         raise _refused(unsupported)
     if query.limit is not None and not session.flag(LIMITS):
-        raise StatementError(
-            "LIMIT clause in pull queries is currently disabled. You can enable them by setting"
-            f" {LIMITS}=true. {SEE_QUERIES}",
-            hint=_PUSH_INSTEAD,
-        )
+        raise wordings.LIMIT_DISABLED(limits=LIMITS, hint=_PUSH_INSTEAD)
     source = engine.catalog.source(query.source.name)
     if query.source.range is None:
         plan = planned_pull(query, source, engine, piece.script)
@@ -71,7 +68,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     if source.kind is SourceKind.TABLE:
         return historical.of_table(query, piece.script, engine, session)
     if not session.flag("ksql.query.pull.stream.enabled"):
-        raise StatementError("Pull queries on streams are disabled.")
+        raise wordings.PULL_ON_STREAM()
     return historical.of_stream(query, piece.script, engine, session)
 
 
@@ -97,18 +94,14 @@ def _of_table(query: s.Query, source: Source, plan: Pull, engine: Engine, sessio
                 lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})")
             )
     except duckdb.Error as error:
-        raise StatementError(
-            f"The pull query on {source.name} failed.", detail=reason(error)
-        ) from error
+        raise wordings.PULL_OF_SOURCE_FAILED(source=source.name, detail=reason(error)) from error
     finally:
         cursor.close()
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
 
 
 def _refused(clause: str) -> StatementError:
-    return StatementError(
-        f"Pull queries don't support {clause} clauses. {SEE_QUERIES}", hint=_PUSH_INSTEAD
-    )
+    return wordings.CLAUSE_OF_PULL_QUERY(clause=clause, hint=_PUSH_INSTEAD)
 
 
 def _aggregates(query: s.Query, engine: Engine) -> bool:
@@ -180,7 +173,7 @@ def _extended(
             relation = partial(_relation, gathering=gathering)
             return Rows(gathering.answered(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
-        raise StatementError("The pull query failed.", detail=reason(error)) from error
+        raise wordings.PULL_FAILED(detail=reason(error)) from error
     finally:
         cursor.close()
 

@@ -18,6 +18,7 @@ from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, SourceKind
 from millstream.model.types import BIGINT, DATE, STRING, TIME, TIMESTAMP
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.session import Session
 from millstream.service.statements.inserting import append, insertable, refuse_insert
@@ -63,7 +64,7 @@ class RowInserts:
         first = min(bad, default=len(rows))
         error: MillstreamError | None = None
         if first < len(rows):
-            error = StatementError(f"Failed to insert into {self._source.name}: {bad[first]}")
+            error = wordings.ROW_REFUSED(source=self._source.name, bad=bad[first])
         given: dict[str, pa.Array] = {}
         for column, values in zip(self._columns, read.columns, strict=True):
             try:
@@ -90,17 +91,14 @@ class RowInserts:
 def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
     """The inserts into a stream; StatementError where it takes none."""
     if not session.flag("ksql.insert.into.values.enabled"):
-        raise StatementError("The server has disabled INSERT INTO ... VALUES functionality.")
+        raise wordings.INSERTS_DISABLED()
     source = engine.catalog.find(target)
     if source is None:
-        raise StatementError(
-            f"Cannot insert values into an unknown stream: {target}",
-            hint=engine.catalog.spelling_hint(target),
-        )
+        raise wordings.ROWS_INTO_UNKNOWN(name=target, hint=engine.catalog.spelling_hint(target))
     if source.kind is SourceKind.TABLE:
-        raise StatementError(f"Cannot insert values into a table: {source.name}")
+        raise wordings.ROWS_INTO_TABLE(source=source.name)
     if source.schema.headers:
-        raise StatementError(f"Cannot insert into HEADER columns: {source.name} has some")
+        raise wordings.ROWS_WITH_HEADERS(source=source.name)
     refuse_insert(source, "insert values into", engine)
     return RowInserts(source, engine)
 
@@ -132,7 +130,6 @@ def _as(values: pa.Array, column: Column) -> pa.Array:
 
 
 def _unfit(column: Column, source: Source, failure: Exception) -> StatementError:
-    return StatementError(
-        f"Failed to insert into {source.name}: the value of {column.name} is no {column.type}",
-        detail=str(failure),
+    return wordings.ROW_VALUE_TYPE(
+        source=source.name, column=column.name, type=column.type, detail=str(failure)
     )

@@ -1,0 +1,98 @@
+"""The wording of refusals of statements that fail when done: one template for each condition."""
+
+from __future__ import annotations
+
+from millstream.model.refusals import ConflictTemplate, Template, templates_in
+
+ASSERTION_FAILED = Template("Assertion failed: {reason}")
+ASSERTED_PROPERTY = Template("Cannot assert unknown topic property: {name}")
+STREAM_MADE_ANEW = Template(
+    "The past of stream {name} cannot be made anew: its records have been read, and none "
+    "can be taken back"
+)
+TABLE_OUT_OF_ITSELF = Template("Table {name} cannot be made anew out of itself")
+NO_SETTING = Template("not a setting")
+QUERY_OF_SOURCE_TABLE = Template("{wanted} belongs to a SOURCE TABLE: DROP TABLE ends it")
+ALTER_SYSTEM = Template("ALTER SYSTEM is not supported: settings are per session")
+NOT_SET = Template("Cannot unset {name}: it was not set in this session")
+NOT_EXECUTED_HERE = Template("{name} cannot be executed here")
+EXPLAINED_QUERY_MISSING = Template(
+    "Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of queries."
+)
+NOTHING_TO_EXPLAIN = Template("EXPLAIN needs a query or the id of one")
+EXPLAINED_KIND = Template("EXPLAIN shows persistent and push queries")
+EXPLAINED_STAGE = Template("A pull query has no {stage}: it reads what persistent queries keep")
+PULL_FAILED = Template("The pull query failed.")
+QUERY_FAILED = Template("The query failed.")
+INSERTS_DISABLED = Template("The server has disabled INSERT INTO ... VALUES functionality.")
+INSERT_INTO_UNKNOWN = Template("Cannot insert values into an unknown stream/table: `{name}`")
+ROWTIME_NEGATIVE = Template("ROWTIME must not be negative, got {rowtime}")
+COPY_OVER_NETWORK = Template("COPY reads local files and is not accepted over a network")
+COPY_PROPERTY = Template("COPY has no property {unknown}")
+INSERT_INTO_COMPUTED = Template(
+    "Cannot {action} {noun} {source}: {query_id} computes its rows and would not know of others."
+)
+INSERT_INTO_READ_ONLY = Template("Cannot {action} read-only {noun}: {source}")
+INSERT_INTO_WINDOWED = Template("Cannot {action} windowed {noun}: {source}")
+INSERTED_TWICE = Template("{statement} names a column twice")
+INSERTED_PSEUDO_COLUMN = Template("Inserting into column `{name}` is not allowed.")
+INSERTED_HEADER = Template("Cannot insert into HEADER columns: {name}")
+ROWTIME_UNREADABLE = Template("ROWTIME '{text}' is not a time")
+PRIMARY_KEY_NOT_INSERTED = Template(
+    "Failed to insert values into '{source}'. Value for primary key column(s) `{key}` is "
+    "required for tables"
+)
+PULL_OF_SOURCE_FAILED = Template("The pull query on {source} failed.")
+FILE_COLUMNS = Template("'{path}' has columns that the stream lacks: {unknown}.")
+FILE_UNREADABLE = Template("Cannot read '{name}' as {kind}.")
+REPLACED_WITHOUT_QUERY = Template(
+    "Cannot add {noun} '{existing}': it was made without a query, so that none can take over."
+)
+TOPIC_NOT_FOUND = Template("Could not find topic '{topic}'")
+CLAUSE_OF_PULL_QUERY = Template(
+    "Pull queries don't support {clause} clauses. See https://cnfl.io/queries for more info."
+)
+LIMIT_DISABLED = Template(
+    "LIMIT clause in pull queries is currently disabled. You can enable them by setting "
+    "{limits}=true. See https://cnfl.io/queries for more info."
+)
+PULL_ON_STREAM = Template("Pull queries on streams are disabled.")
+ROW_VALUE_TYPE = Template("Failed to insert into {source}: the value of {column} is no {type}")
+ROWS_INTO_UNKNOWN = Template("Cannot insert values into an unknown stream: {name}")
+ROWS_INTO_TABLE = Template("Cannot insert values into a table: {source}")
+ROWS_WITH_HEADERS = Template("Cannot insert into HEADER columns: {source} has some")
+ROW_REFUSED = Template("Failed to insert into {source}: {bad}")
+VALUE_TYPE = Template("Expected type {target} for field `{column}` but got {type}")
+COLUMN_IN_VALUES = Template("Column '{name}' cannot be used in VALUES")
+VALUE_FAILED = Template("Cannot compute the value of `{column}` as {type}.")
+RUN_SCRIPT = Template("RUN SCRIPT reads a local file; send the statements instead")
+SPOOL = Template("SPOOL is a command of the shell, not of the engine")
+CONNECT_MISSING = Template("Connectors need Kafka Connect, which is not configured")
+REPLACING_DISABLED = Template("Cannot replace {kind} '{statement}': CREATE OR REPLACE is disabled.")
+INTERNAL_TOPIC = Template("Cannot {action} topic '{topic}': it is internal to the service.")
+QUERIES_FILE_DIFFERS = ConflictTemplate(
+    "The queries file {path} does not go on from what the database holds."
+)
+QUERIES_FILE_STATEMENT = Template("A {what} cannot hold this statement: {piece}")
+FILE_FORMAT_UNKNOWN = Template("Cannot tell the format of '{path}' from its name.")
+FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
+FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
+ANSWER_TOO_LONG = Template("The answer has more than {most} {unit}.")
+UPGRADE_OF_STATE = Template(
+    "Cannot upgrade '{sink}': upgrades not yet supported for queries whose kept state changes."
+)
+TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
+NO_ORDER_OF_ARRIVAL = Template(
+    "A query over topic {topic} cannot take its records in the order in which they "
+    "arrived: the topic does not number them"
+)
+NOT_QUERYABLE = Template(
+    "The `{source}` table isn't queryable. To derive a queryable table, you can do 'CREATE "
+    "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "
+    "https://cnfl.io/queries for more info."
+)
+KEEPS_NO_ROWS = Template("The `{source}` table isn't queryable: its query keeps no rows.")
+ROWS_WITHOUT_COLUMN = Template("{table} has no column that is asked for")
+ROWS_UNREADABLE = Template("{table} cannot be read")
+TEMPLATES = templates_in(globals())
+"""All of them by name."""
