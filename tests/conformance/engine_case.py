@@ -22,7 +22,7 @@ from millstream.service.session import Session
 from millstream.service.text import Piece, parse_text
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
-from tests.conformance.functions import FUNCTIONS
+from tests.conformance.functions import functions
 from tests.conformance.judge import StopError, compare, judge_error, post_difference
 from tests.conformance.wire import encode, window_suffix
 
@@ -44,7 +44,7 @@ SETTINGS = EngineSettings(threads=1)
 
 def in_memory() -> Engine:
     """An engine over a log in memory."""
-    return open_engine(":memory:", SETTINGS, lambda: 0, FUNCTIONS)
+    return open_engine(":memory:", SETTINGS, lambda: 0, functions())
 
 
 def run_case(

@@ -6,6 +6,7 @@ fail on purpose, the aggregates add numbers and lengths of strings.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,6 +55,14 @@ def scalars() -> Iterator[UserFunction]:
     yield udf("WHENRESULT", "INTEGER, BOOLEAN -> INTEGER", _when)
     yield udf("BAD_UDF", "INTEGER -> INTEGER", _fail)
     yield udf("BAD_UDF", "BOOLEAN -> INTEGER", _throw_if)
+    calls = itertools.count()
+    yield udf(
+        "BAD_UDF",
+        "STRING -> STRING",
+        lambda text: None if next(calls) % 2 == 0 else text,
+        nulls=True,
+        deterministic=False,
+    )
 
 
 def tables() -> Iterator[UserFunction]:
@@ -134,4 +143,6 @@ def aggregates() -> Iterator[UserFunction]:
     yield udaf("GENERIC_VAR_ARG", "A, B, C... -> ARRAY<A>", initial=list, add=_complete)
 
 
-FUNCTIONS: tuple[UserFunction, ...] = (*scalars(), *tables(), *aggregates())
+def functions() -> tuple[UserFunction, ...]:
+    """All of them, those that count their calls at the beginning."""
+    return (*scalars(), *tables(), *aggregates())

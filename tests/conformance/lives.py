@@ -27,12 +27,12 @@ from millstream.service.execution import resume_engine
 from millstream.service.opening import open_state
 from millstream.state.store import Store
 from tests.conformance.engine_case import SETTINGS
-from tests.conformance.functions import FUNCTIONS
+from tests.conformance.functions import functions
 
 COMMITTED = "transact.commit"
 """The effect between the log's commit and the state's."""
 _SHARED_MEMORY = Path("/dev/shm")
-_CATALOGUE = with_functions(builtin_catalogue(), FUNCTIONS)
+_CATALOGUE = with_functions(builtin_catalogue(), functions())
 
 
 class Trap:

@@ -27,7 +27,7 @@ from millstream.service.engine import Engine
 from millstream.service.on_kafka import open_kafka_engine
 from tests.conformance.cases import Case, beyond_the_engine, load
 from tests.conformance.engine_case import BY_TIME, SETTINGS, in_memory, run_case
-from tests.conformance.functions import FUNCTIONS
+from tests.conformance.functions import functions
 
 TIERS = 3
 OFFSETS = "row-offset"
@@ -73,7 +73,7 @@ def on_kafka(servers: str) -> Callable[[], Engine]:
 
     def opened() -> Engine:
         engine = open_kafka_engine(
-            servers, next(services), ":memory:", SETTINGS, lambda: 0, FUNCTIONS
+            servers, next(services), ":memory:", SETTINGS, lambda: 0, functions()
         )
         for topic in engine.log.topics():
             if topic.name != engine.settings.command_topic:

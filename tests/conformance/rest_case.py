@@ -17,7 +17,7 @@ from millstream.service.execution import open_engine
 from millstream_server.rows.framing import KSQL, PROTOBUF
 from tests.conformance.cases import Case
 from tests.conformance.engine_case import IGNORED_PROPERTIES, append, make_topics
-from tests.conformance.functions import FUNCTIONS
+from tests.conformance.functions import functions
 from tests.conformance.judge import StopError, contained
 from tests.conformance.rest_compare import response_difference
 from tests.served import served
@@ -92,7 +92,7 @@ def _failed(answer: httpx.Response) -> FailedRequestError:
 
 def run_rest_case(case: Case) -> tuple[str, bool]:
     """Why the case failed ("" when it passed), and whether an expected message was seen."""
-    engine = open_engine(":memory:", SETTINGS, now_ms, FUNCTIONS)
+    engine = open_engine(":memory:", SETTINGS, now_ms, functions())
     try:
         make_topics(case, engine, PARTITIONS)
         engine.start()

@@ -42,6 +42,7 @@ class Variant:
     python: Callable[..., pa.Array] | None = None
     result: Callable[[Sequence[SqlType]], SqlType] | None = None
     """Result type where the text cannot say it (decimals)."""
+    deterministic: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,10 @@ def udf(
 
     `nulls`: it is called where an argument is NULL, too; otherwise the result is NULL there.
     `arrow`: it takes a `pyarrow.Array` for each argument and returns one, for many rows at once;
-    one without parameters takes the number of rows. The type of the result may not depend on the
-    arguments. Raises StatementError for a signature that cannot be read.
+    one without parameters takes the number of rows. `deterministic`: equal arguments give equal
+    results. One that is not is called once for each row; where it fails, once more row by row, and
+    its own value is NULL then, not that of the expression around it. The type of the result may not
+    depend on the arguments. Raises StatementError for a signature that cannot be read.
     """
     if function is None:
         return lambda given: udf(
@@ -86,7 +88,7 @@ def udf(
         )
     count, result = _read(name, signature)
     make = by_batch if arrow else by_row
-    variant = Variant(signature, python=make(function, count, result))
+    variant = Variant(signature, python=make(function, count, result), deterministic=deterministic)
     return ScalarFunction(
         name.upper(),
         "USER",
@@ -94,7 +96,6 @@ def udf(
         description,
         (),
         null_propagates=not nulls,
-        deterministic=deterministic,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from millstream.functions.function import Catalogue
 from millstream.model.expressions import Call, ColumnRef, Expression, LambdaRef, walk
 from millstream.operators.expressions import compile_expression
-from millstream.operators.scalar import is_volatile
+from millstream.operators.scalar import is_deterministic, is_volatile
 from millstream.operators.sql import guarded
 from millstream.plan.rewrite import substitute
 
@@ -32,7 +32,7 @@ def guarded_text(
     def hoisted(part: Expression) -> Expression | None:
         if not isinstance(part, Call) or not is_volatile(part, catalogue):
             return None
-        if catalogue.scalar[part.function].deterministic or _reads_parameters(part):
+        if is_deterministic(part, catalogue) or _reads_parameters(part):
             return None
         calls.append(part)
         return ColumnRef(f"{_HOISTED}{len(calls) - 1}", part.type)

@@ -27,12 +27,14 @@ _PLACE = re.compile(r"\{(\d+|args|rest)\}")
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
     """A vectorised function to register with DuckDB (type="arrow", null_handling="special")
-    before a program runs; the types are DuckDB's."""
+    before a program runs; the types are DuckDB's. `deterministic`: equal arguments give equal
+    results, so that it may be called as often as one likes."""
 
     name: str
     function: Callable[..., pa.Array]
     parameters: tuple[str, ...]
     result: str
+    deterministic: bool = True
 
 
 def call_text(
@@ -110,9 +112,11 @@ def python_functions(expression: Expression, catalogue: Catalogue) -> set[Python
     """The Python functions that the text of an expression calls."""
     found: set[PythonFunction] = set()
     for node in walk(expression):
+        deterministic = True
         match node:
             case Call():
                 python = _variant(node, catalogue)[1].python
+                deterministic = is_deterministic(node, catalogue)
                 result = duckdb_type(node.type)
             case TableCall():
                 python = rows_function(node, catalogue)
@@ -121,7 +125,8 @@ def python_functions(expression: Expression, catalogue: Catalogue) -> set[Python
                 continue
         if python is not None:
             parameters = tuple(map(_type_text, node.arguments)) or ("INTEGER",)
-            found.add(PythonFunction(_python_name(node), python, parameters, result))
+            name = _python_name(node)
+            found.add(PythonFunction(name, python, parameters, result, deterministic))
     return found
 
 
@@ -139,9 +144,15 @@ def rows_text(expression: TableCall, arguments: Sequence[str]) -> str:
 def is_volatile(expression: Expression, catalogue: Catalogue) -> bool:
     """Whether it gives another value each time, for which DuckDB has no TRY."""
     return any(
-        isinstance(node, Call) and not catalogue.scalar[node.function].deterministic
+        isinstance(node, Call) and not is_deterministic(node, catalogue)
         for node in walk(expression)
     )
+
+
+def is_deterministic(expression: Call, catalogue: Catalogue) -> bool:
+    """Whether a call by itself gives equal results for equal arguments."""
+    function, variant = _variant(expression, catalogue)
+    return function.deterministic and variant.deterministic
 
 
 def _variant(expression: Call, catalogue: Catalogue) -> tuple[ScalarFunction, Variant]:

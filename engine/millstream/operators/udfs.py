@@ -60,14 +60,40 @@ def _registered(con: duckdb.DuckDBPyConnection) -> set[str]:
 
 def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
     """Makes one function known; it is called for NULL arguments too."""
+    made = function.function if function.deterministic else _forgiving(function.function)
     con.create_function(
         function.name,
-        _fixed(function.function, len(function.parameters)),
+        _fixed(made, len(function.parameters)),
         [duckdb.sqltype(parameter) for parameter in function.parameters],
         duckdb.sqltype(function.result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
+        # Otherwise DuckDB computes a call in a filter and once more behind it.
+        side_effects=not function.deterministic,
     )
+
+
+@cache
+def _forgiving(function: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+    """The function with NULL for each row that it fails for: DuckDB has no TRY around calls that
+    it may not repeat. Where it fails, it is called once more, row by row."""
+
+    def one(row: list[Any]) -> pa.Array | None:
+        try:
+            return function(*row)
+        except Exception:
+            return None
+
+    def called(*columns: Any) -> pa.Array:
+        try:
+            return function(*columns)
+        except Exception:
+            rows = [[c.slice(at, 1) for c in columns] for at in range(len(columns[0]))]
+            made = [one(row) for row in rows]
+            kind = next((item.type for item in made if item is not None), pa.null())
+            return pa.concat_arrays([pa.nulls(1, kind) if i is None else i for i in made])
+
+    return called
 
 
 @cache

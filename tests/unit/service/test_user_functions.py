@@ -43,6 +43,61 @@ def test_a_failing_row_is_null_and_reported(db: Database) -> None:
     assert db.processing_log().num_rows == 1
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CREATE TABLE o AS SELECT NTH(v) AS k, COUNT(*) AS n FROM s GROUP BY NTH(v);",
+        "CREATE TABLE o AS SELECT NTH(v) AS k, COUNT(*) AS n FROM s WHERE t IS NULL "
+        "GROUP BY NTH(v) HAVING COUNT(*) < 5;",
+        "CREATE STREAM o AS SELECT NTH(v) AS k, t FROM s PARTITION BY NTH(v);",
+        "CREATE STREAM o AS SELECT k, t, NTH(v) AS n FROM s;",
+        "CREATE STREAM o AS SELECT k, t FROM s WHERE NTH(v) IS NOT NULL;",
+        "CREATE STREAM o AS SELECT k, COALESCE(NTH(v), 1) + 1 AS n FROM s;",
+    ],
+)
+def test_what_is_not_deterministic_is_called_once_for_each_row(db: Database, query: str) -> None:
+    calls: list[int | None] = []
+
+    def every_second(value: int | None) -> int | None:
+        calls.append(value)
+        return value if len(calls) % 2 == 0 else None
+
+    db.register(udf("NTH", "INTEGER -> INTEGER", every_second, deterministic=False))
+    db.execute(STREAM)
+    db.execute(query)
+    fill(db, *((name, number, None) for number, name in enumerate("abcdef")))
+    assert sorted(filter(None, calls)) == [1, 2, 3, 4, 5] and len(calls) == 6
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_a_row_that_fails_what_is_not_deterministic_harms_itself_alone(
+    db: Database, arrow: bool
+) -> None:
+    def each(values: pa.Array) -> pa.Array:
+        return pa.array([None if v is None else halved(v) for v in values.to_pylist()], pa.int32())
+
+    function = each if arrow else halved
+    db.register(udf("HALF", "INTEGER -> INTEGER", function, arrow=arrow, deterministic=False))
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, HALF(v) AS h FROM s;")
+    fill(db, ("a", 8, None), ("b", 3, None), ("c", None, None), ("d", 6, None))
+    assert rows(db, "SELECT k, h FROM o;") == [["a", 4], ["b", None], ["c", None], ["d", 3]]
+    fill(db, ("e", 5, None))
+    assert rows(db, "SELECT k, h FROM o;")[-1] == ["e", None]
+
+
+def test_overloads_are_deterministic_each_by_itself(db: Database) -> None:
+    db.register(
+        udf("HALF", "INTEGER -> INTEGER", halved),
+        udf("HALF", "STRING -> STRING", lambda text: text[1:], deterministic=False),
+    )
+    db.execute(STREAM)
+    db.execute("CREATE STREAM o AS SELECT k, HALF(v) AS h, HALF(t) AS r FROM s;")
+    fill(db, ("a", 3, "xy"))
+    assert rows(db, "SELECT h, r FROM o;") == [[None, "y"]]
+    assert db.processing_log().num_rows == 1
+
+
 def test_functions_of_arrays_by_decorator(db: Database) -> None:
     @udf("TWICE", "INTEGER -> BIGINT", arrow=True)
     def twice(values: pa.Array) -> pa.Array:
