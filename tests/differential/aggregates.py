@@ -88,6 +88,13 @@ CEILING = 3
 """ksql.functions.collect_list.limit and …collect_set.limit, where a case sets them."""
 
 
+def moderate(argument: Expr) -> Expr:
+    """The argument where it is no larger than a thousand, else NULL: what is far larger than the
+    rest takes digits of the sums away when it leaves, in ksqlDB's formulas too."""
+    sql = "CASE WHEN (ABS({0}) <= 1E3) THEN {0} END"
+    return Expr("DOUBLE", sql, "CASE WHEN abs({0}) <= 1000 THEN {0} END", (argument,))
+
+
 def aggregated(
     rng: random.Random,
     name: str,
@@ -109,6 +116,8 @@ def aggregated(
         argument = expression(rng, type_, columns, rng.choice((0, 0, 0, 1, 2)))
         if argument is None or not any(argument.columns()):
             continue
+        if undo and type_ == "DOUBLE":
+            argument = moderate(argument)
         collects = limited and kind.sql.startswith("COLLECT")
         oracle = f"({kind.oracle})[1:{CEILING}]" if collects else kind.oracle
         return Aggregated(name, kind.result.format(type_), argument, kind.sql, oracle)
