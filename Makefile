@@ -8,6 +8,7 @@ CASES ?= ../shared/qtt/cases
 BATCH ?= all
 SEEDS ?= 200
 QUERIES ?= 2000
+EVERY ?= 1
 TREES ?= 100000
 SEED ?= 0
 SEQUENCES ?= 200
@@ -29,7 +30,7 @@ SHARE ?= 1
 RANDOM ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential spark bench-spark
+.PHONY: help setup demo test check golden docs clients conformance recovery kafka bench bench-kafka bench-server isolation takeover fuzz-http sim snapshots crash crash-spark decimals differential refusals spark bench-spark
 
 help:  ## Print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -146,6 +147,9 @@ endif
 
 decimals: $(STAMP)  ## Random decimal arithmetic against exact whole numbers: TREES=n SEED=n
 	@$(BIN)/python -m tests.decimals.run --trees $(TREES) --seed $(SEED)
+
+refusals: $(STAMP)  ## Every statement of the conformance cases made wrong: EVERY=n tries one in n
+	@$(BIN)/python -m tests.refusals.run --every $(EVERY)
 
 differential: $(STAMP)  ## Random queries against plain DuckDB over the whole input: QUERIES=n SEED=n
 	@$(BIN)/python -m tests.differential.run --queries $(QUERIES) --seed $(SEED)

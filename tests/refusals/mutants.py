@@ -109,7 +109,9 @@ def mutants(statement: s.Statement) -> Iterator[Mutant]:
     match statement:
         case s.CreateSource():
             made = _of_source(statement)
-        case s.CreateAs() | s.InsertInto():
+        case s.CreateAs():
+            made = _of_query(statement)
+        case s.InsertInto():
             made = _of_query(statement)
         case s.SelectStatement(query) if query is not None:
             made = _of_query(statement)

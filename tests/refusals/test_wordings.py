@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_each_call_names_what_its_template_has() -> None:
         found = _imported(ast.parse(text))
         for node, called in calls(path):
             module, _, name = called.partition(".")
-            template = getattr(found.get(module), name, None)
+            template = getattr(found[module], name, None) if module in found else None
             if not isinstance(template, Wording):
                 continue
             seen.add((found[module].__name__, name))
@@ -75,7 +76,7 @@ def test_each_call_names_what_its_template_has() -> None:
     assert every - seen == set(), "templates that nothing uses"
 
 
-def _imported(tree: ast.Module) -> dict[str, object]:
+def _imported(tree: ast.Module) -> dict[str, ModuleType]:
     return {
         name.asname or name.name: MODULES[node.module]
         for node in ast.walk(tree)
