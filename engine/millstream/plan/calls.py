@@ -183,7 +183,7 @@ def _table(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Type
 
 def _no_literal(name: str, place: int, tree: exp.Expression, scope: Scope) -> StatementError:
     return wordings.CONSTANT_NEEDED(
-        place=place + 1,
+        number=place + 1,
         name=name,
         expression=quoted(tree, scope),
         span=location(tree, scope.text)[0],

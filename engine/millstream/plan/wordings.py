@@ -33,7 +33,7 @@ PARTITIONED_BY_NULL_AND_MORE = Template(
 )
 PARTITIONED_TWICE = Template("Duplicate PARTITION BY expression: {text}")
 CONSTANT_NEEDED = Template(
-    "Parameter {place} passed to function {name} must be a literal constant, but was "
+    "Parameter {number} passed to function {name} must be a literal constant, but was "
     "expression: '{expression}'"
 )
 FUNCTION_MISSING = Template("Can't find any functions with the name '{name}'")
