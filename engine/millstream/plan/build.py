@@ -245,7 +245,7 @@ def _partitioned(query: statements.Query, surroundings: Surroundings, node: Node
     if node.kind is SourceKind.TABLE:
         raise wordings.PARTITIONED_TABLE()
     if any(item.source.window is not None for item in surroundings.sources):
-        raise wordings.PARTITIONED_WINDOWS()
+        raise wordings.WINDOWS_MOVED(hint="PARTITION BY is only supported without windows.")
     trees = query.partition_by
     if any(isinstance(tree, exp.Null) for tree in trees):
         if len(trees) > 1:

@@ -13,6 +13,7 @@ from millstream.plan import wordings
 from millstream.plan.keys import enumerate_words
 from millstream.plan.nodes import Node
 from millstream.plan.projection import Selected
+from millstream.plan.scope import location
 from millstream.plan.sources import Surroundings, columns_in, functions_in
 from millstream_parser import statements
 
@@ -57,7 +58,9 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
     for tree in (*query.group_by, *having, *arguments):
         for column in columns_in(tree):
             if column.name in WINDOW_BOUNDS and not surroundings.sources[0].has(column.name):
-                raise wordings.BOUND_OUTSIDE_SELECT(column=column.name)
+                raise wordings.BOUND_OUTSIDE_SELECT(
+                    column=column.name, span=location(column, surroundings.script)[0]
+                )
 
 
 def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: Surroundings) -> None:

@@ -22,7 +22,6 @@ FINAL_WITHOUT_WINDOW = Template("EMIT FINAL is only supported for windowed aggre
 LIMIT_OF_STATEMENT = Template("{form} statements don't support LIMIT clause.")
 TABLE_FUNCTION_ON_TABLE = Template("Table source is not supported with table functions")
 PARTITIONED_TABLE = Template("PARTITION BY is only supported on streams, not on tables.")
-PARTITIONED_WINDOWS = Template("PARTITION BY is not supported on windowed sources.")
 QUERY_ON_WINDOWED_TABLE = Template(
     "KSQL does not support persistent queries on windowed tables: {source} is one."
 )
@@ -83,6 +82,8 @@ AGGREGATE_IN_SESSIONS = Template(
 )
 BOUND_OUTSIDE_SELECT = Template(
     "Window bounds column {column} can only be used in the SELECT clause of windowed aggregations"
+    " and can not be passed to aggregate functions.\nSee"
+    " https://github.com/confluentinc/ksql/issues/4397"
 )
 UNREADABLE_TIMESTAMP = Template("Failed to parse timestamp '{text}'")
 INTERMEDIATE_TYPE = Template(

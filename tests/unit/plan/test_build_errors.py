@@ -39,7 +39,7 @@ STREAMS = [
     ("SELECT v FROM s PARTITION BY w", "must include the partitioning expression S.W in its"),
     ("SELECT * FROM s PARTITION BY v, NULL", "PARTITION BY NULL cannot be combined"),
     ("SELECT * FROM s PARTITION BY v, v", "Duplicate PARTITION BY expression: S.V"),
-    ("SELECT * FROM win PARTITION BY v", "not supported on windowed sources"),
+    ("SELECT * FROM win PARTITION BY v", "Implicit repartitioning of windowed sources is not"),
     ("SELECT * FROM t", "Please use CREATE TABLE AS SELECT statement instead."),
     ("SELECT * FROM wtab", "does not support persistent queries on windowed tables"),
     ("SELECT * FROM s EMIT FINAL", "EMIT FINAL is only supported for windowed aggregations."),
