@@ -95,8 +95,9 @@ REGISTRY_NEEDED = Template(
     "The format {name} needs a Schema Registry, which this engine does not use"
 )
 PARTITIONS_DIFFER = Template(
-    "Can't join `{left}` with `{right}` since the number of partitions don't match. "
-    "{listed}. Please repartition either one so that the number of partitions match."
+    "Can't join `{left}` with `{right}` since the number of partitions don't match. `{left}` "
+    "partitions = {ours}; `{right}` partitions = {theirs}. Please repartition either one so that "
+    "the number of partitions match."
 )
 TEMPLATES = templates_in(globals())
 """All of them by name."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from millstream.catalog import wordings
 from millstream.catalog.source import Source
+from millstream.model.errors import StatementError
 from millstream.plan.nodes import (
     Aggregate,
     Answer,
@@ -147,11 +148,47 @@ def _partitions(found: list[Input], before: list[SubTopology], partitions: Parti
         topics = {item.topic for item in found}
         return max(sub.partitions for sub in before if sub.output in topics)
     if len(set(counts.values())) > 1:
-        left = next(iter(counts))
-        right = next(name for name, count in counts.items() if count != counts[left])
-        listed = ". ".join(f"`{name}` partitions = {count}" for name, count in counts.items())
-        raise wordings.PARTITIONS_DIFFER(left=left, right=right, listed=listed)
+        raise _mismatch(found, counts, before, partitions)
     return next(iter(counts.values()))
+
+
+def _mismatch(
+    found: list[Input],
+    counts: dict[str, int],
+    before: list[SubTopology],
+    partitions: Partitions,
+) -> StatementError:
+    """The refusal of sources with different numbers of partitions. ksqlDB names the leftmost
+    source of the joins, which may lie behind a repartition."""
+    left, count = next(iter(counts.items()))
+    first = _leftmost(found[0], before)
+    if partitions(first.source.topic) == count:
+        left = first.source.name
+    right = next(name for name, other in counts.items() if other != count)
+    aliases = {read.source.name: _alias(read) for read in (first, *_reads(found))}
+    return wordings.PARTITIONS_DIFFER(
+        left=aliases.get(left, left),
+        right=aliases.get(right, right),
+        ours=count,
+        theirs=counts[right],
+        hint="Write one of them to a topic of as many: CREATE … WITH (PARTITIONS = …) AS SELECT.",
+    )
+
+
+def _reads(found: Iterable[Input]) -> Iterator[Read]:
+    return (item.read for item in found if isinstance(item, SourceInput))
+
+
+def _alias(read: Read) -> str:
+    return read.prefix.removesuffix("_") or read.source.name
+
+
+def _leftmost(item: Input, before: list[SubTopology]) -> Read:
+    """The first source of what an input comes from."""
+    while isinstance(item, RepartitionInput):
+        topic = item.topic
+        item = next(sub for sub in before if sub.output == topic).inputs[0]
+    return item.read
 
 
 def _asking(response: RepartitionInput, before: list[SubTopology]) -> SubTopology:

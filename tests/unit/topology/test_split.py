@@ -99,7 +99,7 @@ def test_joined_topics_must_have_as_many_partitions() -> None:
     assert len(topology(sql, {"s": 2, "t": 2}).subtopologies) == 1
     with pytest.raises(StatementError, match="number of partitions don't match") as caught:
         topology(sql, {"s": 2, "t": 4})
-    assert "`S` partitions = 2. `T` partitions = 4" in str(caught.value)
+    assert "`S` partitions = 2; `T` partitions = 4. Please" in str(caught.value)
 
 
 def test_the_refusal_names_the_topic_that_differs() -> None:
