@@ -46,7 +46,7 @@ _KINDS = {
     "(?:Stream|Table)": ("titled",),
     "(?:PRIMARY )?KEY": ("marker", "proper"),
     "s?": ("plural",),
-    ".*": ("arguments", "features"),
+    ".*": ("arguments", "features", "readers", "writers"),
     r"(?:Failed to prepare statement: |Line: \d+, Col: \d+: )*": ("place",),
     r"(?:\n(?:(?:Expecting [^\n]+)?\nStatement: .*|Unknown statement '.*')"
     r"\nSyntax error at or near '.*' at line \d+:\d+|: [^\n]+)": ("expecting",),

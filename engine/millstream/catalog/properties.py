@@ -298,5 +298,7 @@ def _backfill(items: Mapping[str, Any]) -> str | None:
     if text is None:
         return None
     if text.lower() not in BACKFILLS:
-        raise wordings.UNKNOWN_BACKFILL(text=text, backfills=", ".join(BACKFILLS))
+        raise refusals.INVALID_PROPERTY(
+            property="BACKFILL", reason=f"'{text}' is not one of {', '.join(BACKFILLS)}."
+        )
     return text.lower()

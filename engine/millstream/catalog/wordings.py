@@ -25,9 +25,6 @@ WINDOW_SIZE_MISSING = Template(
 )
 QUERY_ID_CHARACTERS = Template("Query IDs may contain only letters, digits and '_': {text}")
 QUERY_ID_RESERVED = Template("Query IDs must not start with a reserved prefix: {text}")
-UNKNOWN_BACKFILL = Template(
-    "Configuration BACKFILL is invalid: '{text}' is not one of {backfills}."
-)
 PROPERTY_TWICE = Template("The property {name} is given twice in the WITH clause.")
 FORMAT_TWICE = Template(
     "Cannot supply both '{part}' and 'FORMAT' properties, as 'FORMAT' sets both key and "
