@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from millstream.functions.scalar.byte_functions import from_base64
 from millstream.model.java_number import JAVA_DOUBLE
+from millstream.model.partial_times import (
+    DATE_TEXT,
+    FIRST_DATE,
+    FIRST_TIME,
+    MOMENT_TEXT,
+    TIME_TEXT,
+)
 from millstream.model.physical import physical_names
 from millstream.model.types import (
     BIGINT,
@@ -29,7 +36,6 @@ from millstream.operators.sql import call, cast, literal, struct
 
 _EXACT_DOUBLE_DIGITS = 15
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-_LONG_ZERO = "0000-01-01T00:00:00.000"
 
 
 def convert(text: str, source: SqlType, target: SqlType, *, exact: bool, depth: int = 0) -> str:
@@ -130,26 +136,39 @@ def _checked(text: str, pattern: str, value: str, target: SqlType) -> str:
 
 def _moment(text: str, target: SqlType) -> str:
     if target == TIME:
-        pattern = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
-        padded = f"CASE WHEN length({text}) = 5 THEN {text} || ':00' ELSE {text} END"
-        return _checked(text, pattern, padded, target)
-    date = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?"
-    rest = f"substr('{_LONG_ZERO}', length({text}) + 1)"
+        whole = f"left({text} || substr('{FIRST_TIME}', length({text}) + 1), {len(FIRST_TIME)})"
+        return _checked(text, TIME_TEXT, whole, target)
     if target == DATE:
-        return _checked(text, date, f"{text} || substr({rest}, 1, 10 - length({text}))", target)
-    clock = r"(T([0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?)?)?)?"
-    zone = r"(Z|[+-][0-9]{2}:?[0-9]{2})"
-    bare = f"regexp_replace({text}, '{zone}$', '')"
-    # A date alone ends in what looks like a zone: 2020-01-01.
-    whole = f"CASE WHEN regexp_full_match({text}, '{date}') THEN {text} ELSE {bare} END"
-    local = f"({whole}) || substr('{_LONG_ZERO}', length({whole}) + 1)"
-    offset = (
-        f"CASE WHEN regexp_full_match({text}, '{date}') OR {text} LIKE '%Z' OR {whole} = {text} "
-        f"THEN 0 ELSE CAST(left(right(replace({text}, ':', ''), 5), 3) AS INTEGER) * 60 + "
-        f"CAST(left(right(replace({text}, ':', ''), 5), 1) || right({text}, 2) AS INTEGER) END"
+        whole = f"{text} || substr('{FIRST_DATE}', length({text}) + 1)"
+        return _checked(text, DATE_TEXT, whole, target)
+    return (
+        f"CASE WHEN regexp_full_match({text}, '{MOMENT_TEXT}') THEN {_timestamp(text)} "
+        f"ELSE CAST('~' || {text} AS TIMESTAMP) END"
     )
-    moment = _checked(text, f"{date}{clock}{zone}?", local, target)
-    return f"({moment} - to_minutes({offset}))"
+
+
+def _timestamp(text: str) -> str:
+    """A text of the right form as a TIMESTAMP: day of the month, midnight and zone by the rule."""
+    start, clock, zone = (f"regexp_extract({text}, '^{MOMENT_TEXT}$', {i})" for i in (1, 2, 3))
+    date = f"({start} || substr('{FIRST_DATE}', length({start}) + 1))"
+    first = f"CAST(left({date}, 8) || '01' AS DATE)"
+    day = (
+        f"CASE WHEN right({date}, 2) <= '28' THEN CAST({date} AS DATE) ELSE "
+        f"least({first} + (CAST(right({date}, 2) AS INTEGER) - 1), last_day({first})) END"
+    )
+    time = f"CAST({clock} || substr('{FIRST_TIME}', length({clock}) + 1) AS TIME)"
+    moment = (
+        f"CASE WHEN left({clock}, 2) = '24' THEN CAST({day} AS TIMESTAMP) + INTERVAL 24 HOUR "
+        f"ELSE ({day}) + {time} END"
+    )
+    digits = f"regexp_replace({zone}, '[^0-9]', '', 'g')"
+    six = f"rpad(CASE WHEN length({digits}) = 1 THEN '0' ELSE '' END || {digits}, 6, '0')"
+    ahead = " + ".join(
+        f"CAST(substr({six}, {at}, 2) AS INTEGER) * {seconds}"
+        for at, seconds in ((1, 3600), (3, 60), (5, 1))
+    )
+    offset = f"CASE WHEN {zone} LIKE '-%' THEN -({ahead}) ELSE {ahead} END"
+    return f"(({moment}) - to_seconds({offset}))"
 
 
 def as_text(text: str, source: SqlType, *, depth: int = 0) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import re
 
+from millstream.model.java_time import compile_pattern, parse_timestamp
+from millstream.model.partial_times import FIRST_DATE, FIRST_TIME, MOMENT_TEXT
 from millstream.plan import wordings
 
-_TEXT = re.compile(
-    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
-    r"(?:T(?:(\d{2})(?::(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?)?)?"
-    r"(Z|[+-]\d{2}(?::?\d{2})?)?"
-)
+_TEXT = re.compile(MOMENT_TEXT)
+_WHOLE = compile_pattern("yyyy-MM-dd'T'HH:mm:ss.SSS")
 
 
 def epoch_millis(text: str) -> int:
@@ -20,30 +19,21 @@ def epoch_millis(text: str) -> int:
     Raises StatementError where the text is no such moment.
     """
     match = _TEXT.fullmatch(text.strip())
-    try:
-        if match is None:
-            raise ValueError(text)
-        year, month, day, hour, minute, second = (
-            int(part or default)
-            for part, default in zip(match.groups()[:6], (0, 1, 1, 0, 0, 0), strict=True)
-        )
-        moment = datetime.datetime(
-            year, month, day, hour, minute, second, tzinfo=_zone(match.group(8))
-        )
-    except (ValueError, OverflowError):
+    if match is None:
         raise wordings.UNREADABLE_TIMESTAMP(
             text=text,
             hint="Required format is: \"yyyy-MM-dd'T'HH:mm:ss.SSS\", with an optional time zone "
             "(Z, +0100); it may end after any part.",
-        ) from None
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    seconds = (moment - epoch) // datetime.timedelta(seconds=1)
-    return seconds * 1000 + int((match.group(7) or "0").ljust(3, "0")[:3])
+        )
+    date, clock, zone = match[1], match[2] or "", match[3] or ""
+    whole = f"{date}{FIRST_DATE[len(date) :]}T{clock}{FIRST_TIME[len(clock) :]}"
+    return parse_timestamp(_WHOLE, whole) - _ahead(zone) * 1000
 
 
-def _zone(text: str | None) -> datetime.tzinfo:
-    if text is None or text == "Z":
-        return datetime.UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return datetime.timezone(-offset if text[0] == "-" else offset)
+def _ahead(zone: str) -> int:
+    """Seconds that a zone is ahead of UTC."""
+    digits = re.sub("[^0-9]", "", zone)
+    six = digits.rjust(2, "0").ljust(6, "0")
+    ahead = datetime.timedelta(hours=int(six[:2]), minutes=int(six[2:4]), seconds=int(six[4:]))
+    seconds = ahead // datetime.timedelta(seconds=1)
+    return -seconds if zone.startswith("-") else seconds
