@@ -220,7 +220,13 @@ def _conditions() -> list[Rule]:
     for letter in "ildmsDT":
         for sign in ("=", "<>", "<", "<=", ">", ">="):
             rules.append(
-                _r("b", letter * 2, f"({{0}} {sign} {{1}})", f"coalesce({{0}} {sign} {{1}}, FALSE)")
+                _r(
+                    "b",
+                    letter * 2,
+                    f"({{0}} {sign} {{1}})",
+                    f"CASE WHEN {{0}} IS NOT NULL THEN coalesce({{0}} {sign} {{1}}, FALSE) "
+                    "ELSE FALSE END",
+                )
             )
         rules += [
             _r("b", letter, "({0} IS NULL)"),
@@ -228,7 +234,13 @@ def _conditions() -> list[Rule]:
         ]
     return [
         *rules,
-        _r("b", "iii", "({0} BETWEEN {1} AND {2})", "coalesce({0} BETWEEN {1} AND {2}, FALSE)"),
+        _r(
+            "b",
+            "iii",
+            "({0} BETWEEN {1} AND {2})",
+            "CASE WHEN {0} IS NULL THEN FALSE WHEN {0} >= {1} THEN coalesce({0} <= {2}, FALSE) "
+            "ELSE FALSE END",
+        ),
         _r("b", "i", "({0} IN (1, 2, 5))", "coalesce({0} IN (1, 2, 5), FALSE)"),
         _r("b", "i", "({0} > 2)", "coalesce({0} > 2, FALSE)"),
         _r("b", "l", "({0} < 40)", "coalesce({0} < 40, FALSE)"),
