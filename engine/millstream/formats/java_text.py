@@ -9,7 +9,9 @@ def double_text(value: str) -> str:
     `value` is the SQL of the number, and so is the result; NULL gives NULL.
     """
     text = f"abs({value})::VARCHAR"
-    mantissa, exponent = f"split_part({text}, 'e', 1)", f"split_part({text}, 'e', 2)::INTEGER"
+    # Java writes two digits at least, the nearest two: 4.9E-324, where one alone would do.
+    figures = f"if(contains({text}, '.'), {text}, format('{{:.1e}}', abs({value})))"
+    mantissa, exponent = f"split_part({figures}, 'e', 1)", f"split_part({figures}, 'e', 2)::INTEGER"
     small = f"ltrim({text}, '0.')"
     # DuckDB spends its time per operation on text and per branch, empty or not: those of usual
     # numbers have few of the former and come before the latter.
@@ -22,7 +24,7 @@ def double_text(value: str) -> str:
         f" WHEN isnan({value}) THEN 'NaN'"
         f" WHEN isinf({value}) THEN concat({sign}, 'Infinity')"
         f" ELSE concat({sign}, CASE WHEN contains({text}, 'e')"
-        f" THEN concat({mantissa}, if(contains({mantissa}, '.'), '', '.0'), 'E', {exponent})"
+        f" THEN concat({mantissa}, 'E', {exponent})"
         f" WHEN abs({value}) >= 1 THEN {large}"
         f" ELSE concat({_scientific(small, f'len({small}) - len({text}) + 1')}) END) END"
     )

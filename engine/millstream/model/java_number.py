@@ -21,9 +21,11 @@ def java_double(value: float) -> str:
     figures = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) - 1 + exponent
     minus = "-" if sign else ""
-    if value != 0 and not 1e-3 <= abs(value) < 1e7:
-        if abs(value) < 5e-324 * 2:
-            figures = "49"
-        return f"{minus}{figures[0]}.{figures[1:] or '0'}E{power}"
+    if not 1e-3 <= abs(value) < 1e7:
+        if len(figures) == 1:
+            # Java writes two digits at least, the nearest two: 4.9E-324.
+            nearest, _, tens = f"{abs(value):.1e}".partition("e")
+            return f"{minus}{nearest}E{int(tens)}"
+        return f"{minus}{figures[0]}.{figures[1:]}E{power}"
     plain = format(decimal.Decimal(repr(abs(value))), "f")
     return minus + (plain if "." in plain else f"{plain}.0")
