@@ -141,26 +141,21 @@ def _moment(text: str, target: SqlType) -> str:
     if target == DATE:
         whole = f"{text} || substr('{FIRST_DATE}', length({text}) + 1)"
         return _checked(text, DATE_TEXT, whole, target)
-    return (
-        f"CASE WHEN regexp_full_match({text}, '{MOMENT_TEXT}') THEN {_timestamp(text)} "
-        f"ELSE CAST('~' || {text} AS TIMESTAMP) END"
-    )
+    # Bound once: the rule names its parts often, and a text may be a long expression.
+    parts = call("regexp_extract", text, f"'^{MOMENT_TEXT}$'", "['date', 'clock', 'zone']")
+    bound = f"list_transform([{{'text': {text}, 'parts': {parts}}}], lambda _t: {_timestamp('_t')})"
+    return call("list_extract", bound, "1")
 
 
-def _timestamp(text: str) -> str:
-    """A text of the right form as a TIMESTAMP: day of the month, midnight and zone by the rule."""
-    start, clock, zone = (f"regexp_extract({text}, '^{MOMENT_TEXT}$', {i})" for i in (1, 2, 3))
+def _timestamp(found: str) -> str:
+    """A text and its parts as a TIMESTAMP: day of the month, midnight and zone by the rule."""
+    start, clock, zone = (f"{found}.parts.{part}" for part in ("date", "clock", "zone"))
     date = f"({start} || substr('{FIRST_DATE}', length({start}) + 1))"
+    time = f"({clock} || substr('{FIRST_TIME}', length({clock}) + 1))"
     first = f"CAST(left({date}, 8) || '01' AS DATE)"
-    day = (
-        f"CASE WHEN right({date}, 2) <= '28' THEN CAST({date} AS DATE) ELSE "
-        f"least({first} + (CAST(right({date}, 2) AS INTEGER) - 1), last_day({first})) END"
-    )
-    time = f"CAST({clock} || substr('{FIRST_TIME}', length({clock}) + 1) AS TIME)"
-    moment = (
-        f"CASE WHEN left({clock}, 2) = '24' THEN CAST({day} AS TIMESTAMP) + INTERVAL 24 HOUR "
-        f"ELSE ({day}) + {time} END"
-    )
+    day = f"least({first} + (CAST(right({date}, 2) AS INTEGER) - 1), last_day({first}))"
+    next_day = f"CASE WHEN left({time}, 2) = '24' THEN INTERVAL 24 HOUR ELSE INTERVAL 0 HOUR END"
+    clock_time = f"CAST(regexp_replace({time}, '^24', '00') AS TIME)"
     digits = f"regexp_replace({zone}, '[^0-9]', '', 'g')"
     six = f"rpad(CASE WHEN length({digits}) = 1 THEN '0' ELSE '' END || {digits}, 6, '0')"
     ahead = " + ".join(
@@ -168,7 +163,12 @@ def _timestamp(text: str) -> str:
         for at, seconds in ((1, 3600), (3, 60), (5, 1))
     )
     offset = f"CASE WHEN {zone} LIKE '-%' THEN -({ahead}) ELSE {ahead} END"
-    return f"(({moment}) - to_seconds({offset}))"
+    usual = f"right({date}, 2) <= '28' AND left({time}, 2) < '24' AND {zone} IN ('', 'Z')"
+    return (
+        f"CASE WHEN {found}.parts.date = '' THEN CAST('~' || {found}.text AS TIMESTAMP) "
+        f"WHEN {usual} THEN CAST({date} || 'T' || {time} AS TIMESTAMP) "
+        f"ELSE ({day}) + {clock_time} + ({next_day}) - to_seconds({offset}) END"
+    )
 
 
 def as_text(text: str, source: SqlType, *, depth: int = 0) -> str:

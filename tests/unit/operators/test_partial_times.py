@@ -136,4 +136,11 @@ PIECES = st.tuples(
 @settings(max_examples=300, deadline=None)
 @given(PIECES)
 def test_literals_and_casts_agree(text: str) -> None:
-    assert literal(text) == millis(cast_text(text, TIMESTAMP))
+    sql = convert("v", STRING, TIMESTAMP, exact=True)
+    row = CON.execute(f"SELECT epoch_ms(TRY({sql})) FROM (SELECT ?::VARCHAR AS v)", [text])
+    assert row.fetchone() == (literal(text),)
+
+
+def test_a_long_text_is_not_repeated() -> None:
+    sql = convert("x" * 1000, STRING, TIMESTAMP, exact=False)
+    assert sql.count("x" * 1000) == 2
