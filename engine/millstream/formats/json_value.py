@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import unicodedata
 from typing import Any
 
 SPACE = " \t\r\n"
@@ -19,6 +20,8 @@ _CLOSED = frozenset('{["')
 """What begins a value that ends by itself."""
 _BEHIND_WORD = frozenset(map(chr, range(ord("0")))) | frozenset(":;<=>?@[\\]^`{|}~")
 """Characters that cannot continue a word."""
+_IN_NAMES = frozenset("Lu Ll Lt Lm Lo Nl Sc Pc Nd Mn Mc Cf".split())
+"""The categories of Unicode that names of Java may have (`Character.isJavaIdentifierPart`)."""
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _DEPTH_MAX = 500
 """Deeper values are refused: how deep Python's parser goes depends on who calls it."""
@@ -95,7 +98,7 @@ def _continues_word(following: str, plain: bool) -> bool:
     # In UTF-8, Jackson takes every character beyond ASCII for one that does.
     if following <= "\x7f" or plain:
         return following not in _BEHIND_WORD
-    return f"a{following}".isidentifier()
+    return following <= "\x9f" or unicodedata.category(following) in _IN_NAMES
 
 
 def _check_depth(text: str, begin: int) -> None:
