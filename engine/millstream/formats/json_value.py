@@ -20,7 +20,7 @@ _CLOSED = frozenset('{["')
 """What begins a value that ends by itself."""
 _BEHIND_WORD = frozenset(map(chr, range(ord("0")))) | frozenset(":;<=>?@[\\]^`{|}~")
 """Characters that cannot continue a word."""
-_IN_NAMES = frozenset("Lu Ll Lt Lm Lo Nl Sc Pc Nd Mn Mc Cf".split())
+_IN_NAMES = frozenset(["Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc", "Nd", "Mn", "Mc", "Cf"])
 """The categories of Unicode that names of Java may have (`Character.isJavaIdentifierPart`)."""
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _DEPTH_MAX = 500
