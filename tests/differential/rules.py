@@ -153,7 +153,8 @@ def _fractions() -> list[Rule]:
             "DECIMAL(9, 1)",
             "d",
             "CAST({0} AS DECIMAL(9, 1))",
-            "CAST(half_up({0} * 10) / 10 AS DECIMAL(9, 1))",
+            # Times ten, a number that is hardly less than a half may become one.
+            "CAST(CAST(CAST({0} AS VARCHAR) AS DECIMAL(38, 18)) AS DECIMAL(9, 1))",
             "f",
         ),
         _r("DECIMAL(9, 3)", "m", "CAST({0} AS DECIMAL(9, 3))"),
