@@ -33,7 +33,7 @@ SCHEMA = Schema(
     )
 )
 SCOPE = Scope((("R", SCHEMA),), CATALOGUE)
-INTEGERS = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 3)
+INTEGERS = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 3) | st.integers(2**31 - 9, 2**31 - 1)
 ROW = st.tuples(
     INTEGERS,
     st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
@@ -43,7 +43,7 @@ ROW = st.tuples(
     st.booleans(),
 )
 NUMBERS = st.recursive(
-    st.sampled_from(["I", "L", "X", "P", "3", "2.50", "-7", "1E2"]),
+    st.sampled_from(["I", "L", "X", "P", "3", "2.50", "-7", "1E2", "65536", "2147483647"]),
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "%"]), inner).map(
             lambda parts: f"({' '.join(parts)})"
