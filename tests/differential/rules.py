@@ -87,7 +87,7 @@ def _integers() -> list[Rule]:
             "i",
             "s",
             "CAST({0} AS INT)",
-            "CASE WHEN {0} IS NULL THEN NULL WHEN regexp_full_match(trim({0}), '[+-]?[0-9]{{1,9}}')"
+            "CASE WHEN {0} IS NULL THEN NULL WHEN regexp_full_match(trim({0}), '[+-]?[0-9]+')"
             " THEN CAST(trim({0}) AS INTEGER) ELSE CAST('no ' || {0} AS INTEGER) END",
             "f",
         ),
