@@ -11,7 +11,7 @@ from millstream.log.kafka.log import KafkaLog
 NOWHERE = "127.0.0.1:1"
 
 
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(30)
 def test_ends_are_unknown_at_once() -> None:
     log = KafkaLog(NOWHERE)
     assert log.end_offsets([("t", 0), ("t", 1)]) == {}

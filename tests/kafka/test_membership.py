@@ -33,13 +33,14 @@ from tests.kafka.parties import (
     until,
 )
 from tests.kafka.run import cluster, tool
+from tests.patience import PATIENCE_S
 
 A_WHILE = 20
 """Looks at something that must not happen: together a second."""
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_what_is_taken_over_was_settled_before(party: Party, protocol: Protocol) -> None:
     first = party.join(protocol)
     until(lambda: claims(first) == [ALL])
@@ -65,7 +66,7 @@ def test_what_is_taken_over_was_settled_before(party: Party, protocol: Protocol)
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
     members = [party.join(protocol), party.join(protocol)]
     topic = party.topic()
@@ -87,7 +88,7 @@ def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_each_hears_how_far_all_have_come(party: Party, protocol: Protocol) -> None:
     members = [party.join(protocol), party.join(protocol)]
     topic = party.topic()
@@ -111,7 +112,7 @@ def test_each_hears_how_far_all_have_come(party: Party, protocol: Protocol) -> N
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_who_does_not_settle_loses_it(
     party: Party, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +133,7 @@ def test_who_does_not_settle_loses_it(
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_name_keeps_its_tasks_over_a_restart(party: Party, protocol: Protocol) -> None:
     one, two = party.join(protocol, "one"), party.join(protocol, "two")
     until(lambda: shared(one, two), one, two)
@@ -143,7 +144,7 @@ def test_a_name_keeps_its_tasks_over_a_restart(party: Party, protocol: Protocol)
     assert two.claim() == others
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_second_process_of_a_name_stops_the_first(party: Party) -> None:
     first = party.join("classic", "one")
     until(lambda: claims(first) == [ALL])
@@ -159,7 +160,7 @@ def test_a_second_process_of_a_name_stops_the_first(party: Party) -> None:
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_commits_go_on_while_others_come_and_go(party: Party, protocol: Protocol) -> None:
     steady = party.join(protocol)
     until(lambda: claims(steady) == [ALL])
@@ -193,7 +194,7 @@ def test_commits_go_on_while_others_come_and_go(party: Party, protocol: Protocol
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_group_is_forgotten_when_its_last_member_has_left(
     party: Party, protocol: Protocol
 ) -> None:
@@ -211,7 +212,7 @@ def test_a_group_is_forgotten_when_its_last_member_has_left(
     assert party.logs[0].positions(GROUP) == {}
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(300)
 def test_all_count_the_tasks_alike(party: Party) -> None:
     party.join("classic")
     with pytest.raises(CorruptionError, match=r"shares 4 tasks .* has 3") as raised:
@@ -228,7 +229,7 @@ def test_without_a_membership_all_is_held_at_once(servers: str) -> None:
 
 
 @PROTOCOLS
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_brokers_that_are_away_take_nothing_from_anybody(servers: str, protocol: Protocol) -> None:
     """On a broker of its own, which is killed and comes back."""
     assert servers
@@ -257,11 +258,11 @@ def test_brokers_that_are_away_take_nothing_from_anybody(servers: str, protocol:
         started = time.monotonic()
         for one in members:
             one.close()
-        assert time.monotonic() < started + 15
+        assert time.monotonic() < started + PATIENCE_S
 
 
 @PROTOCOLS
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_group_is_vacant_once_all_have_left_it(party: Party, protocol: Protocol) -> None:
     log = party.log(protocol)
     assert log.vacant(GROUP)

@@ -47,7 +47,7 @@ def producer(servers: str, **settings: str) -> Producer:
     return Producer({"bootstrap.servers": servers, "linger.ms": 0, **settings})
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_an_open_transaction_holds_back_what_other_partitions_have(
     servers: str, log: KafkaLog, topic: str
 ) -> None:
@@ -74,7 +74,7 @@ def test_an_open_transaction_holds_back_what_other_partitions_have(
     reader.close()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_transaction_that_stays_open_is_not_waited_for_long(
     servers: str, log: KafkaLog, topic: str
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_transaction_that_stays_open_is_not_waited_for_long(
     reader.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_records_alternating_between_partitions_come_in_order(
     servers: str, log: KafkaLog, topic: str
 ) -> None:

@@ -89,7 +89,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("change", "message"), CHANGES)
 def test_a_running_query_stops(
     reopen: Callable[[], millstream.Database],
@@ -107,7 +107,7 @@ def test_a_running_query_stops(
     assert found.code == ("E-PARTITIONS" if change is Other.enlarge else "E-TOPIC-REPLACED")
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("change", "message"), CHANGES)
 def test_a_query_does_not_start_on_another_topic(
     reopen: Callable[[], millstream.Database],
@@ -122,7 +122,7 @@ def test_a_query_does_not_start_on_another_topic(
     assert f"ERROR: topic '{service}' {message}" in status(reopen())
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_changelog_that_was_deleted_is_not_made_again(
     reopen: Callable[[], millstream.Database], other: Other, servers: str, service: str
 ) -> None:

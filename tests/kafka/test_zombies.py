@@ -84,7 +84,7 @@ def heir(party: Party, protocol: Protocol) -> KafkaMember:
 
 
 @PROTOCOLS
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_one_that_was_stopped_between_commits(party: Party, protocol: Protocol) -> None:
     log = party.log(protocol)
     topic = party.topic()
@@ -111,7 +111,7 @@ def test_one_that_was_stopped_between_commits(party: Party, protocol: Protocol) 
 
 
 @PROTOCOLS
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_one_that_was_stopped_within_a_commit(party: Party, protocol: Protocol) -> None:
     """Its successor does not learn positions that may still move, not even first ones."""
     log = party.log(protocol)
@@ -135,7 +135,7 @@ def test_one_that_was_stopped_within_a_commit(party: Party, protocol: Protocol) 
     assert log.positions(GROUP, {(topic, 0)}) == {(topic, 0): 5}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_one_that_was_thrown_out_while_joining_again(servers: str) -> None:
     """A member with a name waits for others to join again when the broker goes away, and comes back
     too late: it joins by a new name, and is not told that all it held is lost."""
