@@ -58,6 +58,9 @@ ACCEPTED = {
     "window bound": "the query is windowed",
 }
 
+DEFAULTS = {"no VALUE_FORMAT": "ksql.persistence.default.format.value"}
+"""What a property gives where the statement does not."""
+
 
 def apply(
     piece: Piece, catalog: Catalog, properties: Mapping[str, str], *, compiled: bool = False
@@ -132,7 +135,7 @@ def _judged(name: str, text: str, catalog: Catalog, properties: Mapping[str, str
     except MillstreamError as error:
         yield f"{name}: {type(error).__name__} {error}\n{text}"
         return
-    if not name.startswith(("without ", *ACCEPTED)):
+    if not name.startswith(("without ", *ACCEPTED)) and DEFAULTS.get(name) not in properties:
         yield f"{name}: accepted\n{text}"
 
 
