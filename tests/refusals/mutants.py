@@ -62,7 +62,9 @@ EXPRESSIONS = {
     "decimal precision": "CAST(1 AS DECIMAL(2, 3))",
     "unknown type": "CAST(1 AS NO_SUCH_TYPE)",
 }
-PROPERTIES: dict[str, tuple[tuple[str, s.PropertyValue], ...]] = {
+Changes = tuple[tuple[str, s.PropertyValue | None], ...]
+"""Properties by name; None takes one away."""
+PROPERTIES: dict[str, Changes] = {
     "unknown property": (("NO_SUCH_PROPERTY", "x"),),
     "unknown format": (("VALUE_FORMAT", "FOO"),),
     "unknown key format": (("KEY_FORMAT", "FOO"),),
@@ -76,14 +78,14 @@ PROPERTIES: dict[str, tuple[tuple[str, s.PropertyValue], ...]] = {
     "number for format": (("VALUE_FORMAT", 3),),
     "text for wrapping": (("WRAP_SINGLE_VALUE", "perhaps"),),
     "unknown timestamp": (("TIMESTAMP", "NO_SUCH_COLUMN"),),
-    "timestamp format alone": (("TIMESTAMP_FORMAT", "yyyy"),),
+    "timestamp format alone": (("TIMESTAMP", None), ("TIMESTAMP_FORMAT", "yyyy")),
     "key format NONE": (("KEY_FORMAT", "NONE"),),
     "value format NONE": (("VALUE_FORMAT", "NONE"),),
     "value format KAFKA": (("VALUE_FORMAT", "KAFKA"),),
     "value format DELIMITED": (("VALUE_FORMAT", "DELIMITED"),),
     "empty topic": (("KAFKA_TOPIC", ""),),
 }
-SOURCE_PROPERTIES: dict[str, tuple[tuple[str, s.PropertyValue], ...]] = {
+SOURCE_PROPERTIES: dict[str, Changes] = {
     "window size alone": (("WINDOW_SIZE", "10 SECONDS"),),
     "window without size": (("WINDOW_TYPE", "TUMBLING"),),
     "session with size": (("WINDOW_TYPE", "SESSION"), ("WINDOW_SIZE", "10 SECONDS")),
@@ -246,10 +248,9 @@ def _of_source(statement: s.CreateSource) -> Iterator[tuple[str, s.Statement]]:
     yield "header of a number", replace(statement, elements=(*elements, header))
 
 
-def _with(
-    given: s.Properties, added: tuple[tuple[str, s.PropertyValue], ...]
-) -> tuple[tuple[str, s.PropertyValue], ...]:
-    names = {name for name, _ in added}
+def _with(given: s.Properties, changes: Changes) -> s.Properties:
+    names = {name for name, _ in changes}
+    added = tuple((name, value) for name, value in changes if value is not None)
     return (*(item for item in given if item[0] not in names), *added)
 
 
