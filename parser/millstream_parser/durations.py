@@ -8,8 +8,9 @@ from millstream_grammar.keywords import TIME_UNITS
 
 from .statements import Duration
 
-LONGEST_MS = 2**63 - 1
-"""Event time is 64 bits of milliseconds, and so is each length of it."""
+LONGEST_MS = 2**62 - 1
+"""Event time is 64 bits of milliseconds, half of it for moments: a moment and a length that is
+added to it always fit."""
 _TWO_WORDS = re.compile(r"\s*(\S+)\s+(\S+)\s*")
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -37,5 +38,5 @@ def read_duration(text: str) -> Duration:
 
 
 def too_long(what: str) -> str:
-    """The message for a length of time that 64 bits of milliseconds do not hold."""
+    """The message for a length of time that may not fit when it is added to a moment."""
     return f"{what} is longer than {LONGEST_MS} milliseconds."

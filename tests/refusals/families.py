@@ -24,7 +24,7 @@ _PARSER = {
     "P_LIMIT": "{kind} queries don't support negative integers in the LIMIT clause. See "
     "https://cnfl.io/queries for more info.",
     "P_CALENDAR_UNIT": "{unit} has no fixed length and cannot be used here",
-    "P_TOO_LONG": "{count} {unit} is longer than 9223372036854775807 milliseconds.",
+    "P_TOO_LONG": "{count} {unit} is longer than 4611686018427387903 milliseconds.",
     "P_PROPERTY_TWICE": "The property {name} is set more than once",
     "P_LAMBDA_LAST": "A lambda must come after every other argument of a function",
     "P_LAMBDA_PARAMETERS": "A lambda takes at most {count} parameters, not {number}",

@@ -19,7 +19,7 @@ from millstream.catalog import wordings
 from millstream.catalog.formats import CAPABILITIES
 from millstream.catalog.source import Format, TimestampColumn
 from millstream.formats.delimited import read_delimited, write_delimited
-from millstream.formats.event_time import event_times
+from millstream.formats.event_time import event_times, usable
 from millstream.formats.header_columns import header_column
 from millstream.formats.json import read_json
 from millstream.formats.json_text import write_json
@@ -30,6 +30,7 @@ from millstream.formats.protobuf import read_protobuf, write_protobuf
 from millstream.formats.window_keys import join_window, split_window
 from millstream.model.batch import ARRIVAL, DIFF, HEADERS, MOMENT, PART, ROWTIME
 from millstream.model.errors import StatementError
+from millstream.model.moments import LATEST
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Column, Role, Schema, WindowedKey
@@ -305,10 +306,10 @@ def _row_times(
         own = event_times(found[column.name], column.type, spec.timestamp)
         # A record without a value has no column to look at: it keeps the time it was sent with.
         times = np.where(valued | (column.role is Role.KEY), own, times)
-    late = np.flatnonzero((times < 0) & log.keep)
+    late = np.flatnonzero(~usable(times) & log.keep)
     if len(late):
         where = f"column {spec.timestamp.name}" if spec.timestamp else "the record's timestamp"
-        reason = f"{where} is not a time from 1970 on"
+        reason = f"{where} is not a time from 1970 on, or later than {LATEST}"
         log.refuse("TIMESTAMP", dict.fromkeys(late.tolist(), reason))
     return times
 

@@ -10,16 +10,23 @@ import pyarrow.compute as pc
 from millstream.catalog.source import TimestampColumn
 from millstream.model.errors import RecordError
 from millstream.model.java_time import compile_pattern, parse_timestamp
+from millstream.model.moments import LATEST
 from millstream.model.types import BIGINT, TIMESTAMP, SqlType
 
 INVALID = np.iinfo(np.int64).min
 """Stands for an event time that cannot be told."""
 
 
+def usable(times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of them are times that a row may have: from 1970 on, and so early that a length of time
+    can be added."""
+    return (times >= 0) & (times <= LATEST)
+
+
 def event_times(
     column: pa.Array, sql_type: SqlType, timestamp: TimestampColumn
 ) -> npt.NDArray[np.int64]:
-    """Milliseconds since the epoch of each row; negative where a row has no usable time.
+    """Milliseconds since the epoch of each row; not `usable` where it has none.
 
     Texts are read by the column's Java pattern, in UTC unless the pattern names a zone.
     """

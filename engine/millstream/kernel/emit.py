@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.formats.codec import EncodeSpec, encode
-from millstream.formats.event_time import event_times
+from millstream.formats.event_time import event_times, usable
 from millstream.formats.partition import partition_of
 from millstream.kernel.order import Ints
 from millstream.log.log import Appended
@@ -97,7 +97,7 @@ def sink_times(out: pa.Table, node: Write) -> tuple[Ints, Array]:
     assert column is not None
     values = out[physical_name(column.name, node.schema.names)].combine_chunks()
     times = event_times(values, column.type, node.timestamp)
-    return times, times >= 0
+    return times, usable(times)
 
 
 def destinations(key: Array, out: pa.Table, partitions: int) -> np.ndarray[Any, Any]:

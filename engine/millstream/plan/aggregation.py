@@ -57,7 +57,7 @@ def make_window(clause: statements.WindowClause | None, *, final: bool) -> Windo
 
 
 def check_total(clause: str, *lengths: int) -> None:
-    """Refuse lengths of time that do not fit 64 bits of milliseconds together."""
+    """Refuse lengths of time that together are too long to be added to a moment."""
     if sum(lengths) > LONGEST_MS:
         raise refusals.WINDOW_TOO_LONG(clause=clause, ms=sum(lengths), longest=LONGEST_MS)
 

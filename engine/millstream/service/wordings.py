@@ -27,6 +27,7 @@ QUERY_FAILED = Template("The query failed.")
 INSERTS_DISABLED = Template("The server has disabled INSERT INTO ... VALUES functionality.")
 INSERT_INTO_UNKNOWN = Template("Cannot insert values into an unknown stream/table: `{name}`")
 ROWTIME_NEGATIVE = Template("ROWTIME must not be negative, got {rowtime}")
+ROWTIME_TOO_LATE = Template("ROWTIME must not be later than {latest}, got {rowtime}")
 COPY_OVER_NETWORK = Template("COPY reads local files and is not accepted over a network")
 COPY_PROPERTY = Template("COPY has no property {unknown}")
 INSERT_INTO_COMPUTED = Template(

@@ -17,6 +17,7 @@ from millstream.log.log import Appended
 from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 from millstream.model.errors import RecordError
+from millstream.model.moments import LATEST
 from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
@@ -75,6 +76,8 @@ def row_of(statement: InsertValues, script: str, engine: Engine, session: Sessio
     rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
     if rowtime < 0:
         raise wordings.ROWTIME_NEGATIVE(rowtime=rowtime)
+    if rowtime > LATEST:
+        raise wordings.ROWTIME_TOO_LATE(latest=LATEST, rowtime=rowtime)
     return Row(source, given, rowtime)
 
 
