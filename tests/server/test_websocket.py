@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
 import pytest
@@ -14,7 +17,8 @@ from websockets.sync.client import connect
 from millstream.service.results import Change
 from millstream.service.texts import Texts
 from millstream_server.rows import queries
-from tests.patience import PATIENCE_S
+from millstream_server.wire.connections import WEBSOCKET_BYTES_MAX
+from tests.patience import PATIENCE_S, until
 from tests.server.conftest import Door
 
 
@@ -120,3 +124,57 @@ def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:
         client.recv(PATIENCE_S)
         ended = shop.watched()
     assert ended.wait(PATIENCE_S)
+
+
+FRAMES = 400
+
+
+def endless(kind: int) -> Iterator[bytes]:
+    """The frames of a message that does not end, each as large as a message may be."""
+    head = b"\xff" + WEBSOCKET_BYTES_MAX.to_bytes(8, "big") + bytes(4)
+    for number in range(FRAMES):
+        yield bytes([0 if number else kind]) + head + b"x" * WEBSOCKET_BYTES_MAX
+
+
+def opening(changed: str = "") -> bytes:
+    """A request for a websocket with the rows of a push query."""
+    request = urlencode({"request": json.dumps({"ksql": "SELECT * FROM orders EMIT CHANGES;"})})
+    return (
+        f"GET /ws/query?{request} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
+        f"connection: upgrade\r\nsec-websocket-version: {changed or 13}\r\n"
+        "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ).encode()
+
+
+def sent(client: socket.socket, kind: int) -> int:
+    """How many frames of an endless message the server lets pass."""
+    count = 0
+    with suppress(ConnectionError):
+        for frame in endless(kind):
+            client.sendall(frame)
+            count += 1
+    return count
+
+
+def connected(door: Door) -> socket.socket:
+    parts = urlsplit(door.url)
+    return socket.create_connection((parts.hostname, parts.port), PATIENCE_S)
+
+
+@pytest.mark.parametrize("kind", [1, 2], ids=["text", "bytes"])
+def test_a_message_that_is_too_large_ends_the_connection(shop: Door, kind: int) -> None:
+    with connected(shop) as client:
+        client.sendall(opening())
+        assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
+        until(lambda: bool(shop.engine.pushing))
+        ended = shop.watched()
+        assert sent(client, kind) < FRAMES
+    assert ended.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("changed", ["12", ""], ids=["a wrong version", "a message before"])
+def test_a_websocket_that_is_refused_ends_the_connection(shop: Door, changed: str) -> None:
+    with connected(shop) as client:
+        client.sendall(opening(changed) + next(endless(1)))
+        assert sent(client, 2) < FRAMES
+    until(lambda: not shop.engine.pushing)

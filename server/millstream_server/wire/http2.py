@@ -17,6 +17,7 @@ from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 
 from millstream_server.wire.frames import FrameMeter, Kind
 from millstream_server.wire.given import Given
+from millstream_server.wire.messages import given_up, leave
 from millstream_server.wire.progress import Progress
 
 BYTES_AT_ONCE = 1 << 14
@@ -93,6 +94,15 @@ class LiveHttp2(H2Protocol):
             if isinstance(event, StreamEnded):
                 self._working.add(event.stream_id)
             await super()._handle_events([event])
+            if isinstance(event, DataReceived):
+                await self._end_websocket(event.stream_id)
+
+    async def _end_websocket(self, stream_id: int) -> None:
+        over = given_up(self.streams.get(stream_id))
+        if over is not None:
+            self._meter.count(Kind.RESET)
+            await leave(over)
+            await self._give_up(stream_id)
 
     async def _priority_updated(self, event: PriorityUpdated) -> None:
         """Priorities are deprecated; those of streams that never come would fill the tree."""

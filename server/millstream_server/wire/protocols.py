@@ -8,14 +8,15 @@ from urllib.parse import urlsplit
 import h11
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.events import Closed, RawData
 from hypercorn.events import Event as WireEvent
-from hypercorn.events import RawData
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
 from hypercorn.typing import ConnectionState, H11SendableEvent
 
 from millstream_server.wire.given import Given
 from millstream_server.wire.http2 import LiveHttp2
+from millstream_server.wire.messages import given_up, leave
 
 LIVE = {"x-accel-buffering": "no"}
 """The header of an answer whose lines come as they are made; proxies know it too."""
@@ -33,6 +34,14 @@ class WholeHttp1(H11Protocol):
                 reason=_phrase(event.status_code),
             )
         await super()._send_h11_event(event)
+
+    async def handle(self, event: WireEvent) -> None:
+        """Take what the connection brings."""
+        await super().handle(event)
+        over = given_up(self.stream)
+        if over is not None:
+            await leave(over)
+            await self.send(Closed())
 
     @property
     def working(self) -> bool:
