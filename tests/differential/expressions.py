@@ -18,8 +18,10 @@ MACROS = (
     "wrap64(x) AS CAST(((x::HUGEINT + 9223372036854775808) % 18446744073709551616"
     " + 18446744073709551616) % 18446744073709551616 - 9223372036854775808 AS BIGINT)",
     "nonzero(x) AS CASE WHEN x = 0 THEN CAST('zero' || x AS INTEGER) ELSE x END",
-    "divided(x, y) AS CASE WHEN x IS NOT NULL THEN x::HUGEINT // nonzero(y) END",
-    "remainder(x, y) AS CASE WHEN x IS NOT NULL THEN x::HUGEINT % nonzero(y) END",
+    # The right side is computed in any case, and may fail.
+    "divisor(x, y) AS CASE WHEN y IS NULL THEN NULL WHEN x IS NOT NULL THEN nonzero(y) END",
+    "divided(x, y) AS x::HUGEINT // divisor(x, y)",
+    "remainder(x, y) AS x::HUGEINT % divisor(x, y)",
     "within(x, low, high) AS CASE WHEN x IS NOT NULL THEN greatest(least(x, high), low) END",
     "seen(l) AS list_filter(l, lambda x: x IS NOT NULL)",
     "distinct_of(l) AS list_transform(list_filter(range(1, len(l) + 1), lambda i:"

@@ -141,7 +141,7 @@ def _fractions() -> list[Rule]:
             "DECIMAL(8, 2)",
             "mm",
             "({0} % {1})",
-            "CASE WHEN {0} IS NOT NULL THEN {0} % nonzero({1}) END",
+            "{0} % divisor({0}, {1})",
             "f",
         ),
         _r(AMOUNT, "m", "ABS({0})"),
