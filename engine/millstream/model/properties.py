@@ -207,6 +207,12 @@ PROPERTIES: tuple[Property, ...] = (
         "How long a pull query waits for partitions that are moving or being restored.",
     ),
     Property(
+        "millstream.query.pull.snapshot",
+        "bool",
+        "true",
+        "Read several tables as of one moment; without that, each partition as of its last commit.",
+    ),
+    Property(
         "millstream.query.pull.timeout.ms",
         "int",
         "60000",

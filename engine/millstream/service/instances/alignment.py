@@ -47,10 +47,22 @@ def aligned(engine: Engine, query_ids: Collection[str]) -> Iterator[Positions]:
         yield cut
 
 
-def whole_here(engine: Engine, query_ids: Collection[str]) -> bool:
-    """Whether this instance has all tasks of all queries that feed what these keep."""
-    if engine.routing is None:
-        return True
+def check_whole(engine: Engine, query_ids: Collection[str]) -> None:
+    """StatementError (E-SNAPSHOT) unless this instance has all tasks of all queries that feed what
+    these keep; UnavailableError (E-NOT-READY) where no other instance has them either."""
+    if engine.routing is None or _whole_here(engine, query_ids):
+        return
+    if engine.routing.alone():
+        raise _not_ready("tasks of the queries behind them are being moved or restored")
+    raise StatementError(
+        "The tables cannot be read at one moment: instances share the queries that feed them",
+        hint="Ask for one table at a time, or SET 'millstream.query.pull.snapshot' = 'false' to"
+        " read each partition as of its own last commit.",
+        code=NOT_ALIGNED,
+    )
+
+
+def _whole_here(engine: Engine, query_ids: Collection[str]) -> bool:
     for query in engine.instance.lineage(query_ids).queries:
         reached = engine.instance.reached(query.query_id)
         for topic in engine.topics.get(query.query_id, ()):

@@ -23,7 +23,7 @@ from millstream.service import wordings
 from millstream.service.bounded import collected
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.instances.alignment import aligned, whole_here
+from millstream.service.instances.alignment import aligned, check_whole
 from millstream.service.instances.asking import ACTIVE_ONLY, NOT_READY, Ask, not_ready
 from millstream.service.instances.placing import partitions_of_keys
 from millstream.service.instances.routing import Routing
@@ -35,6 +35,7 @@ STANDBY_READS = "ksql.query.pull.enable.standby.reads"
 LAG_MAX = "ksql.query.pull.max.allowed.offset.lag"
 FORWARDING_MS = "ksql.query.pull.forwarding.timeout.ms"
 READY_MS = "millstream.query.pull.ready.timeout.ms"
+SNAPSHOT = "millstream.query.pull.snapshot"
 BATCH_ROWS = 65_536
 _AGAIN_S = 0.05
 _BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
@@ -96,6 +97,7 @@ class Gathering:
         self._lag_max = int(session.property(LAG_MAX)) if standby else ACTIVE_ONLY
         self._timeout_ms = int(session.property(FORWARDING_MS))
         self._ready_ms = int(session.property(READY_MS))
+        self._aligned = session.flag(SNAPSHOT)
         self._read: list[tuple[str, frozenset[int]]] = []
         self._registered: list[str] = []
         self._fixed = False
@@ -123,11 +125,12 @@ class Gathering:
     def _take_snapshot(self, tables: Collection[Source]) -> None:
         """From here on the cursor sees the state as it is when all that feeds these tables has been
         read up to the same offsets."""
-        if len({source.name for source in tables}) < 2:
+        if not self._aligned or len({source.name for source in tables}) < 2:
             return
         query_ids = {kept(source, self.engine).query_id for source in tables}
-        if len(query_ids) < 2 or not whole_here(self.engine, query_ids):
+        if len(query_ids) < 2:
             return
+        check_whole(self.engine, query_ids)
         with aligned(self.engine, query_ids):
             self.engine.store.take_snapshot(self.cursor)
             self._fixed = True

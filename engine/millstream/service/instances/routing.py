@@ -37,6 +37,9 @@ class Routing(Protocol):
         """The rows of other instances; UnavailableError (E-NOT-READY) unless all partitions are
         had, here or from there."""
 
+    def alone(self) -> bool:
+        """Whether no other instance is known to live."""
+
     def check_here(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
         """UnavailableError (E-NOT-READY) unless these may all be read here now."""
 
@@ -164,6 +167,10 @@ class Router:
             return {name: fetched(name) for name in names}
         with ThreadPoolExecutor(len(names), "millstream-gather") as pool:
             return dict(zip(names, pool.map(fetched, names), strict=True))
+
+    def alone(self) -> bool:
+        """See `Routing`."""
+        return not self._live()
 
     def check_here(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
         """See `Routing`."""
