@@ -108,7 +108,12 @@ def _integers() -> list[Rule]:
         _r("i", "R", "{0}->A", "struct_extract({0}, 'A')"),
         _r("i", "ii", "COALESCE({0}, {1})", how="z"),
         _r("l", "ll", "IFNULL({0}, {1})", "coalesce({0}, {1})", "z"),
-        _r("i", "ii", "NULLIF({0}, {1})"),
+        _r(
+            "i",
+            "ii",
+            "NULLIF({0}, {1})",
+            "CASE WHEN {1} IS NULL THEN {0} ELSE NULLIF({0}, {1}) END",
+        ),
         _r("i", "bii", "CASE WHEN {0} THEN {1} ELSE {2} END", how="z"),
     ]
 
@@ -182,7 +187,12 @@ def _texts() -> list[Rule]:
         _r("s", "ss", "({0} || {1})", "concat({0}, {1})"),
         _r("s", "ss", "CONCAT_WS('-', {0}, {1})"),
         _r("s", "ss", "COALESCE({0}, {1})", how="z"),
-        _r("s", "ss", "NULLIF({0}, {1})"),
+        _r(
+            "s",
+            "ss",
+            "NULLIF({0}, {1})",
+            "CASE WHEN {1} IS NULL THEN {0} ELSE NULLIF({0}, {1}) END",
+        ),
         _r("s", "ss", "GREATEST({0}, {1})"),
         _r("s", "bss", "CASE WHEN {0} THEN {1} ELSE {2} END", how="z"),
         _r("s", "bbs", "CASE WHEN {0} THEN 'p' WHEN {1} THEN {2} END", how="z"),
