@@ -1,7 +1,9 @@
-"""Install the clients: PyPI's each in a virtual environment, npm's by its lock file."""
+"""Install the clients: PyPI's each in a virtual environment, npm's by its lock file. Debian's
+browser is for the whole machine, so it is installed only where clients are required."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 
 from tests.clients.places import HERE, INSTALLED, PYTHON_CLIENTS, REQUIRED, missing, python_of
 
-CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "curl")
+CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "curl", "chromium")
 
 
 def main() -> int:
@@ -20,6 +22,8 @@ def main() -> int:
             _install_python(client, version)
     if missing("ksqldb-client") and shutil.which("npm"):
         _install_node()
+    if missing("chromium") and REQUIRED and shutil.which("apt-get") and os.geteuid() == 0:
+        _install_chromium()
     absent = {client: why for client in CLIENTS if (why := missing(client))}
     for client, why in absent.items():
         print(f"CLIENT {client} IS NOT TESTED: {why}", file=sys.stderr)
@@ -44,8 +48,15 @@ def _install_node() -> None:
     _runs(("npm", "ci", "--silent", "--no-audit", "--no-fund"), folder)
 
 
+def _install_chromium() -> None:
+    quiet = ("apt-get", "-qq")
+    if _runs((*quiet, "update"), HERE):
+        _runs((*quiet, "install", "--yes", "--no-install-recommends", "chromium"), HERE)
+
+
 def _runs(command: tuple[str, ...], folder: Path) -> bool:
-    return subprocess.run(command, cwd=folder, check=False).returncode == 0
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode == 0
 
 
 if __name__ == "__main__":

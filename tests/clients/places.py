@@ -25,8 +25,15 @@ def node_modules() -> Path:
     return INSTALLED / "node" / "node_modules"
 
 
+def browser() -> str | None:
+    """The browser of the tests."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
 def missing(client: str) -> str:
     """Why a client cannot be used, or ""."""
+    if client == "chromium":
+        return "" if browser() else "there is no chromium"
     if client == "curl":
         return "" if shutil.which("curl") else "there is no curl"
     if client == "ksqldb-client":

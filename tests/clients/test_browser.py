@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import shutil
 import subprocess
 import threading
 import time
@@ -19,11 +18,11 @@ from millstream.service.execution import open_engine
 from millstream_server.guarding.audit import Audit
 from millstream_server.starting.config import load_config
 from millstream_server.starting.wiring import gate
-from tests.clients.places import REQUIRED
+from tests.clients.places import REQUIRED, browser
 from tests.patience import PATIENCE_S, until
 from tests.served import Served, served
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+BROWSER = browser()
 NAME = "evil.example"
 PAGE = """<!doctype html><title>page</title><pre id=out></pre>
 <iframe name=frame></iframe>
