@@ -29,6 +29,11 @@ MACROS = (
     " lambda i: l[i])",
     "holds(l, v) AS len(list_filter(l, lambda x: x IS NOT DISTINCT FROM v)) > 0",
     r"stripped(x) AS regexp_replace(x, '^[\x00-\x20]+|[\x00-\x20]+$', '', 'g')",
+    # Java counts what lies beyond 16 bits twice.
+    r"beyond(x) AS regexp_replace(x, '[\x{0}-\x{FFFF}]', '', 'g')",
+    "units(x) AS CAST(length(x) + length(beyond(x)) AS INTEGER)",
+    "place(x, y) AS CASE WHEN coalesce(instr(x, y), 0) = 0 THEN 0"
+    " ELSE units(left(x, instr(x, y) - 1)) + 1 END",
     "half_up(x) AS sign(x) * floor(abs(x) + 0.5)",
     "counted(l) AS map(distinct_of(seen(l)), list_transform(distinct_of(seen(l)),"
     " lambda x: len(list_filter(l, lambda y: y = x))))",

@@ -80,8 +80,8 @@ def _integers() -> list[Rule]:
         _r("l", "d", "ROUND({0})", "CAST(floor({0} + 0.5) AS BIGINT)"),
         _r("l", "T", "UNIX_TIMESTAMP({0})", "epoch_ms({0})"),
         _r("i", "D", "UNIX_DATE({0})", "CAST({0} - DATE '1970-01-01' AS INTEGER)"),
-        _r("i", "s", "LEN({0})", "CAST(length({0}) AS INTEGER)"),
-        _r("i", "s", "INSTR({0}, 'a')", "CAST(coalesce(instr({0}, 'a'), 0) AS INTEGER)"),
+        _r("i", "s", "LEN({0})", "units({0})"),
+        _r("i", "s", "INSTR({0}, 'a')", "place({0}, 'a')"),
         _r("i", "s", "FIELD({0}, 'a', 'b')", "CASE {0} WHEN 'a' THEN 1 WHEN 'b' THEN 2 ELSE 0 END"),
         _r(
             "i",
