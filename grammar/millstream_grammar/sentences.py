@@ -181,7 +181,7 @@ _LEXICAL: dict[str, Callable[[_Drawing], str]] = {
     "character": lambda drawing: drawing.random.choice(("'!'", "''''", "'\\'")),
     "integer": _integer,
     "small": lambda drawing: str(drawing.random.randint(1, 38)),
-    "amount": lambda drawing: drawing.random.choice(("0", "1", "007", str(2**63 // 86_400_000))),
+    "amount": lambda drawing: drawing.random.choice(("0", "1", "007", str(2**62 // 86_400_000))),
     "decimal": _decimal,
     "decimal_text": lambda drawing: drawing.random.choice(("'1.20'", "'-0.5'", "'7'")),
     "float": _float,
