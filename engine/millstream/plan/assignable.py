@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.model.types import (
     BIGINT,
+    BOOLEAN,
     BYTES,
     DATE,
     DOUBLE,
@@ -53,3 +54,31 @@ def _primitive(source: SqlType, target: SqlType) -> bool:
     return (source == INTEGER and target in (BIGINT, DOUBLE)) or (
         source == BIGINT and target == DOUBLE
     )
+
+
+def constant_assignable(source: SqlType, target: SqlType) -> bool:
+    """Whether a constant may be converted to a type; its value may still turn out not to fit."""
+    if assignable(source, target):
+        return True
+    match source, target:
+        case Array(element), Array(other):
+            return constant_assignable(element, other)
+        case Map(key, value), Map(other_key, other_value):
+            return constant_assignable(key, other_key) and constant_assignable(value, other_value)
+        case Struct(fields), Struct():
+            found = [(field, target.field(field.name)) for field in fields]
+            return all(
+                other is None or constant_assignable(field.type, other.type)
+                for field, other in found
+            )
+        case Array() | Map() | Struct(), _:
+            return False
+    if source == STRING:
+        return target == BOOLEAN or _is_number(target)
+    if target == STRING:
+        return source != BYTES
+    return source in (INTEGER, BIGINT) and isinstance(target, Decimal)
+
+
+def _is_number(target: SqlType) -> bool:
+    return target in (INTEGER, BIGINT, DOUBLE) or isinstance(target, Decimal)

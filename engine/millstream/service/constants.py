@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import re
 from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
 
+from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast, Expression, Literal, MakeArray, MakeMap, MakeStruct
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
-from millstream.model.types import BIGINT, INTEGER, STRING, TIMESTAMP, Decimal, SqlType
+from millstream.model.types import BIGINT, BOOLEAN, BYTES, STRING, TIMESTAMP
 from millstream.operators.expressions import compile_expression
 from millstream.operators.udfs import register_expressions
-from millstream.plan.assignable import assignable
-from millstream.plan.literals import coerce
+from millstream.plan.assignable import assignable, constant_assignable
+from millstream.plan.literals import coerce, text_as_boolean
 from millstream.plan.scope import Scope, placed
 from millstream.plan.typing import type_expression
 from millstream.service import wordings
@@ -34,7 +38,7 @@ def constant_row(
     expressions = []
     for tree, column in zip(trees, columns, strict=True):
         with placed(tree, script):
-            expressions.append(_fitting(type_expression(tree, scope), column))
+            expressions.append(_fitting(type_expression(tree, scope), column, engine))
     names = [f"c{index}" for index in range(len(columns))]
     literals = [_literal(e, column) for e, column in zip(expressions, columns, strict=True)]
     if all(literal is not None for literal in literals):
@@ -48,16 +52,37 @@ def constant_row(
 
 def _computed(expression: Expression, column: Column, engine: Engine) -> pa.ChunkedArray:
     """One value; StatementError names the column whose value cannot be had."""
+    try:
+        return _as(_evaluated(expression, engine), column)
+    except (duckdb.Error, pa.ArrowInvalid) as error:
+        why = reason(error) if isinstance(error, duckdb.Error) else "It does not fit the type."
+        if isinstance(expression, Cast) and expression.implicit:
+            shown = _shown(expression.operand, engine)
+            if shown is not None:
+                raise _unfit(expression.operand, column, shown, why) from error
+        raise wordings.VALUE_FAILED(column=column.name, type=column.type, detail=why) from error
+
+
+def _evaluated(expression: Expression, engine: Engine) -> pa.ChunkedArray:
     cursor = engine.store.cursor()
     try:
         register_expressions(cursor, [expression], engine.functions, engine.store.functions)
         text = compile_expression(expression, engine.functions, exact=False, columns=_no_columns)
-        return _as(cursor.sql(f"SELECT {text} AS v").to_arrow_table().column(0), column)
-    except (duckdb.Error, pa.ArrowInvalid) as error:
-        why = reason(error) if isinstance(error, duckdb.Error) else "It does not fit the type."
-        raise wordings.VALUE_FAILED(column=column.name, type=column.type, detail=why) from error
+        return cursor.sql(f"SELECT {text} AS v").to_arrow_table().column(0)
     finally:
         cursor.close()
+
+
+def _shown(expression: Expression, engine: Engine) -> str | None:
+    """The value of an expression as text; None where it cannot be computed."""
+    texted = expression if expression.type == BYTES else Cast(expression, STRING)
+    try:
+        value = _evaluated(texted, engine)[0].as_py()
+    except duckdb.Error:
+        return None
+    if value is None:
+        return "null"
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _literal(expression: Expression, column: Column) -> pa.Array | None:
@@ -74,26 +99,34 @@ def _as(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     return values.cast(arrow_type(column.type))
 
 
-def _fitting(expression: Expression, column: Column) -> Expression:
+def _fitting(expression: Expression, column: Column, engine: Engine) -> Expression:
     """The expression as the column's type; literals are converted more freely than the rest."""
     target = column.type
     if assignable(expression.type, target):
         return coerce(expression, target)
     if column.name == "ROWTIME" and expression.type in (STRING, TIMESTAMP):
         return expression if expression.type == TIMESTAMP else Cast(expression, TIMESTAMP)
-    if isinstance(expression, _CONSTRUCTORS) and _lax(expression.type, target):
+    if isinstance(expression, Literal) and expression.type == STRING and target == BOOLEAN:
+        with contextlib.suppress(StatementError):
+            # A CAST makes false of any other text.
+            return text_as_boolean(str(expression.value))
+    elif isinstance(expression, _CONSTRUCTORS) and constant_assignable(expression.type, target):
         return Cast(expression, target, implicit=True)
-    raise wordings.VALUE_TYPE(
-        target=target,
+    raise _unfit(expression, column, _shown(expression, engine))
+
+
+def _unfit(
+    expression: Expression, column: Column, shown: str | None, why: str = ""
+) -> StatementError:
+    """The refusal of a value that its column does not take."""
+    return wordings.VALUE_TYPE(
+        target=column.type,
         column=column.name,
-        type=expression.type,
+        type=re.split("[(<]", str(expression.type))[0],
+        value=shown,
+        detail=why,
         hint="Use CAST to convert the value.",
     )
-
-
-def _lax(source: SqlType, target: SqlType) -> bool:
-    number = source in (INTEGER, BIGINT) and isinstance(target, Decimal)
-    return number or STRING in (source, target) or not isinstance(source, type(STRING))
 
 
 def _no_columns(name: str) -> str:
