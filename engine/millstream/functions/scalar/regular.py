@@ -108,14 +108,32 @@ def _replace(left: float, text: str, pattern: str, replacement: str) -> str:
 
 
 def _split(left: float, text: str, pattern: str) -> list[str]:
-    """A match of nothing at either end splits nothing off."""
+    """A match of nothing at either end splits nothing off.
+
+    An expression that matches nothing at all splits as `Pattern.split` of Java, which leaves out
+    empty parts at the end; others keep them.
+    """
     edges = [0]
-    for found in _compiled(pattern).finditer(text, timeout=left, concurrent=True):
+    compiled = _compiled(pattern)
+    for found in compiled.finditer(text, timeout=left, concurrent=True):
         if found.start() < found.end() or 0 < found.start() < len(text):
             edges += found.span()
     edges.append(len(text))
-    return [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    parts = [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    if len(parts) > 1 and compiled.fullmatch("") is not None:
+        while parts and not parts[-1]:
+            parts.pop()
+    return parts
 
+
+# DuckDB splits otherwise than Java where a match may be empty.
+_SPLIT = (
+    "CASE WHEN {1} IS NULL THEN NULL WHEN {0} = '' THEN [''] WHEN {1} = ''"
+    " THEN regexp_split_to_array({0}, {1})"
+    " WHEN regexp_matches('', {1}) OR contains(lower({1}), '\\b') THEN [CAST("
+    "CAST('matches nothing' AS BIGINT) AS VARCHAR)]"
+    " ELSE regexp_split_to_array({0}, {1}) END"
+)
 
 _REPLACEMENT = "regexp_replace(replace({2}, '\\', '\\\\'), '\\$(\\d)', '\\\\\\1', 'g')"
 
@@ -193,7 +211,7 @@ REGULAR: tuple[ScalarFunction, ...] = (
         [
             Variant(
                 "STRING, STRING -> ARRAY<STRING>",
-                "CASE WHEN {1} IS NOT NULL THEN regexp_split_to_array({0}, {1}) END",
+                _SPLIT,
                 python=_timed(_split, pa.list_(pa.string())),
             )
         ],
@@ -204,6 +222,9 @@ REGULAR: tuple[ScalarFunction, ...] = (
             ("REGEXP_SPLIT_TO_ARRAY('-a-', '-')", "ARRAY['', 'a', '']"),
             ("REGEXP_SPLIT_TO_ARRAY('a1b', '(?<=1)')", "ARRAY['a1', 'b']"),
             ("REGEXP_SPLIT_TO_ARRAY('a', NULL)", "NULL"),
+            ("REGEXP_SPLIT_TO_ARRAY('', '')", "ARRAY['']"),
+            ("REGEXP_SPLIT_TO_ARRAY('ab c', '\\b')", "ARRAY['ab', ' ', 'c']"),
+            ("REGEXP_SPLIT_TO_ARRAY('axbx', 'x*')", "ARRAY['a', '', 'b']"),
         ),
     ),
 )

@@ -16,6 +16,7 @@ from millstream.functions.scalar.bounds import (
     too_large,
 )
 from millstream.functions.scalar.entry import function, joined, rowwise
+from millstream.functions.scalar.letter_case import LETTER_CASE
 from millstream.functions.scalar.masks import MASKS
 from millstream.functions.scalar.substrings import SUBSTRINGS
 
@@ -131,33 +132,7 @@ STRINGS: tuple[ScalarFunction, ...] = (
         (("CONCAT_WS('-', 'a', NULL, 'c')", "'a-c'"), ("CONCAT_WS(NULL, 'a', 'b')", "NULL")),
         null_propagates=False,
     ),
-    function(
-        "INITCAP",
-        CATEGORY,
-        [
-            (
-                "STRING -> STRING",
-                "array_to_string(list_transform(regexp_extract_all({0}, '\\s+|\\S+'),"
-                " lambda _w: upper(substring(_w, 1, 1)) || lower(substring(_w, 2))), '')",
-            )
-        ],
-        "The text with the first letter of each word in upper case and the rest in lower case.",
-        (("INITCAP('the  bIG dog')", "'The  Big Dog'"), ("INITCAP('')", "''")),
-    ),
-    function(
-        "LCASE",
-        CATEGORY,
-        [("STRING -> STRING", "lower({0})")],
-        "The text in lower case.",
-        (("LCASE('Ab1')", "'ab1'"), ("LCASE(NULL)", "NULL")),
-    ),
-    function(
-        "UCASE",
-        CATEGORY,
-        [("STRING -> STRING", "upper(replace({0}, 'ß', 'SS'))")],
-        "The text in upper case.",
-        (("UCASE('Ab1')", "'AB1'"), ("UCASE('weiß')", "'WEISS'")),
-    ),
+    *LETTER_CASE,
     function(
         "LEN",
         CATEGORY,

@@ -87,7 +87,9 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
         [
             (
                 "STRING, STRING -> ARRAY<STRING>",
-                "CASE WHEN {1} IS NOT NULL THEN string_split({0}, {1}) END",
+                # DuckDB 2.0.1 and newer split '' by '' into nothing.
+                "CASE WHEN {1} IS NULL THEN NULL WHEN {0} = '' THEN ['']"
+                " ELSE string_split({0}, {1}) END",
             ),
             (
                 "BYTES, BYTES -> ARRAY<BYTES>",
@@ -106,6 +108,7 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
             ("SPLIT('ab', '')", "ARRAY['a', 'b']"),
             ("SPLIT('ab', NULL)", "NULL"),
             ("SPLIT('', ',')", "ARRAY['']"),
+            ("SPLIT('', '')", "ARRAY['']"),
             ("ARRAY_LENGTH(SPLIT(TO_BYTES('', 'utf8'), TO_BYTES('', 'utf8')))", "1"),
         ),
     ),
