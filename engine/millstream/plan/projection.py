@@ -211,11 +211,7 @@ def project_all(node: Node, selected: tuple[Selected, ...], key: Key) -> Project
     shown with their keys.
     """
     matches = [expression for column in key.columns for expression, _ in column.matches]
-    names = [item.name for item in selected]
-    for item in selected:
-        if names.count(item.name) > 1:
-            column = Column(item.name, item.expression.type)
-            raise wordings.VALUE_COLUMNS_TWICE(distinct=Schema((column,)))
+    refuse_duplicates([], [Column(item.name, item.expression.type) for item in selected])
     columns = tuple(
         Column(
             item.name,

@@ -105,10 +105,10 @@ def _unknown(
 ) -> StatementError:
     if name in scope.hidden and not qualifier:
         return wordings.UNKNOWN_COLUMN(name=name, span=span)
-    if qualifier and not scope.sources:
-        return refusals.UNKNOWN_ALIAS(
-            place="Failed to prepare statement: ", alias=qualifier, span=span
-        )
+    if qualifier and all(alias != qualifier for alias, _ in scope.sources):
+        # Of what reads no source no place is told.
+        place = place if scope.sources else "Failed to prepare statement: "
+        return refusals.UNKNOWN_ALIAS(place=place, alias=qualifier, span=span)
     shown = f"{qualifier}.{name}" if qualifier else name
     similar = [
         column.name

@@ -193,10 +193,12 @@ class Surroundings:
         return self.windowed and name in WINDOW_BOUNDS
 
 
+IN_SELECT = "Invalid Select: "
+"""What begins the refusal of an expression that is selected."""
 _PREFIXES = {
     "WHERE": "Error in WHERE expression: ",
     "HAVING": "Error in HAVING expression: ",
-    "SELECT": "Invalid Select: ",
+    "SELECT": IN_SELECT,
 }
 
 

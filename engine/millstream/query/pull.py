@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from millstream.functions.function import Catalogue
 from millstream.model import refusals
-from millstream.model.errors import StatementError
+from millstream.model.errors import StatementError, prefixed
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema
-from millstream.model.types import BIGINT, BOOLEAN, SqlType
+from millstream.model.types import BIGINT, BOOLEAN, NULL, SqlType
 from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
 from millstream.plan.scope import Scope, location
@@ -24,6 +24,7 @@ from millstream.plan.select_list import (
     refuse_reserved_aliases,
     struct_fields,
 )
+from millstream.plan.sources import IN_SELECT, columns_in
 from millstream.plan.typing import type_expression
 from millstream.query import wordings
 from millstream.query.conditions import Condition, conditions
@@ -85,8 +86,10 @@ def plan_pull(
     found: tuple[Condition, ...] = ()
     if query.where is not None:
         _refuse_pseudo(query.where, "WHERE")
+        condition = _clause(scope, "WHERE")
+        _check_columns(query.where, condition)
         try:
-            predicate = type_expression(query.where, _clause(scope, "WHERE"))
+            predicate = type_expression(query.where, condition)
         except StatementError as error:
             raise _of_where(query.where, error) from error
         if predicate.type != BOOLEAN:
@@ -120,10 +123,11 @@ def steady(plan: Pull, schema: Schema, before: Sequence[str]) -> Pull:
 
 def _of_where(tree: exp.Expression, error: StatementError) -> StatementError:
     """The error of a condition, with all of the condition."""
+    # A second line of the reason comes before the condition.
+    said = (error.message, error.detail)
     return wordings.WHERE_OF_PULL_QUERY(
-        message=error.message,
+        message="\n".join(line for line in said if line),
         expression=print_expression(tree),
-        detail=error.detail,
         hint=error.hint,
         span=error.span,
     )
@@ -155,11 +159,31 @@ def _expanded(
     found: list[tuple[str, Expression, Role]] = []
     for item, name in zip(items, names, strict=True):
         role = Role.KEY if name in key_names else Role.VALUE
-        found.append((name, type_expression(item.tree, scope), role))
+        found.append((name, _selected(item.tree, name, scope), role))
     columns = [Column(name, expression.type, role) for name, expression, role in found]
     keys = [column for column in columns if column.role is Role.KEY]
     refuse_duplicates(keys, [column for column in columns if column.role is Role.VALUE])
     return found
+
+
+def _selected(tree: exp.Expression, name: str, scope: Scope) -> Expression:
+    """One column of the result."""
+    _check_columns(tree, scope)
+    try:
+        expression = type_expression(tree, scope)
+    except StatementError as error:
+        if error.message.startswith(IN_SELECT):
+            raise
+        raise prefixed(IN_SELECT, error) from error
+    if expression.type == NULL:
+        raise refusals.UNTYPED_NULL(hint=f"The column is `{name}`.")
+    return expression
+
+
+def _check_columns(tree: exp.Expression, scope: Scope) -> None:
+    """A column that is not there is refused by itself, without the expression around it."""
+    for column in columns_in(tree):
+        type_expression(column, scope)
 
 
 def _items(item: SelectItem, schema: Schema, alias: str, scope: Scope) -> Iterator[Item]:

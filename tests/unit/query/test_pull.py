@@ -119,8 +119,43 @@ def test_limit_takes_the_first_by_key(db: Database) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT nothing FROM {}",
+        "SELECT other.total FROM {}",
+        "SELECT other.* FROM {}",
+        "SELECT * FROM {} WHERE nothing = 1",
+        "SELECT * FROM {} WHERE other.total = 1",
+        "SELECT NO_SUCH(customer) FROM {}",
+        "SELECT customer + 1 FROM {}",
+        "SELECT NULL FROM {}",
+        "SELECT CAST(customer AS ARRAY<INT>) FROM {}",
+        "SELECT LEN() FROM {}",
+        "SELECT customer AS a, 1 AS a FROM {}",
+        "SELECT LEN(customer) IN (true) FROM {}",
+        "SELECT customer BETWEEN 1 AND 2 FROM {}",
+    ],
+)
+@pytest.mark.parametrize("source", ["spending", "orders"])
+def test_refused_as_a_push_query_is(db: Database, query: str, source: str) -> None:
+    asked = query.format(source)
+    with pytest.raises(StatementError) as pulled:
+        ask(db, f"{asked};")
+    with pytest.raises(StatementError) as pushed:
+        db.execute(f"{asked} EMIT CHANGES;")
+    assert pulled.value.message.removeprefix("Line: 1, Col: 8: ") == (
+        pushed.value.message.removeprefix("Line: 1, Col: 8: ")
+    )
+
+
+@pytest.mark.parametrize(
     ("condition", "message"),
     [
+        (
+            "n IN (true)",
+            "operator does not exist: BIGINT = BOOLEAN (true)\nHint: You might need to add explicit"
+            " type casts.\nStatement: (N IN (true))",
+        ),
         (
             "customer = 11",
             "Error in WHERE expression: Cannot compare CUSTOMER (STRING) to 11 (INTEGER) with"
