@@ -12,7 +12,10 @@ import decimal
 import json
 import re
 from functools import lru_cache
+from math import isfinite
 from typing import Any
+
+from millstream.model.java_number import java_double
 
 
 class Number(float):
@@ -140,7 +143,7 @@ def of_value(value: Any, arrow: Any) -> str:
         case bytes():
             return write(base64.b64encode(value).decode())
         case datetime.datetime():
-            return write(value.strftime("%Y-%m-%dT%H:%M:%S") + f".{value.microsecond // 1000:03d}")
+            return write(value.isoformat(timespec="milliseconds"))
         case datetime.date():
             return write(value.isoformat())
         case datetime.time():
@@ -150,23 +153,28 @@ def of_value(value: Any, arrow: Any) -> str:
     if kinds.is_struct(arrow):
         members = {field.name: of_value(value[field.name], field.type) for field in arrow}
     elif kinds.is_map(arrow):
-        members = {str(key): of_value(item, arrow.item_type) for key, item in value}
+        members = {_of_key(key): of_value(item, arrow.item_type) for key, item in value}
     else:
         return "[" + ",".join(of_value(item, arrow.value_type) for item in value) + "]"
     return "{" + ",".join(f"{write(k)}:{members[k]}" for k in sorted(members)) + "}"
 
 
 def _of_double(value: float) -> str:
-    """As Java prints doubles."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"'
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = format(decimal.Decimal(repr(value)), "f")
-        return text if "." in text else text + ".0"
-    sign, digits, exponent = decimal.Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"
-    return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"
+    """As Java prints doubles; JSON has no numbers for NaN and Infinity."""
+    text = java_double(value)
+    return text if isfinite(value) else f'"{text}"'
+
+
+def _of_key(value: Any) -> str:
+    """A map's key as Java's toString has it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return java_double(value)
+        case decimal.Decimal():
+            return format(value, "f")
+    return str(value)
 
 
 def _of_time(value: datetime.time) -> str:
