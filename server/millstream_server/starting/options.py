@@ -100,6 +100,14 @@ OPTIONS: tuple[Option, ...] = (
     Option("millstream.statement.max.rate", _C, "50", "DDL a second, each principal.", 1e6),
     Option("millstream.connections.max", _C, "1000", "Connections at a time.", 100_000),
     Option("millstream.connections.address.max", _C, "500", "Of them from one address.", 100_000),
+    Option("millstream.connections.address.rate", _C, "200", "New ones a second from it.", 1e6),
+    Option(
+        "millstream.frames.address.factor",
+        _C,
+        "6",
+        "Resets and pings from it, in those of one.",
+        10_000,
+    ),
     Option(
         "millstream.connections.reserved", _C, "100", "Of them for clients authenticated.", 50_000
     ),

@@ -30,6 +30,7 @@ from millstream_server.starting.extensions import load_functions
 from millstream_server.starting.reloading import AuditFile, Certificate, Reloading
 from millstream_server.starting.secret import Secret
 from millstream_server.starting.wiring import answer_bounds, gate, overrides, pulls_at_a_time
+from millstream_server.wire.addresses import AddressLimits
 from millstream_server.wire.admission import ConnectionLimits
 from millstream_server.wire.connections import Transport
 from millstream_server.wire.listening import Listener, Tls, bind, serve
@@ -217,12 +218,16 @@ def _named(host: str) -> str:
 def transport_of(config: ServerConfig) -> Transport:
     """The bounds on the connections of a server."""
     total = config.count("millstream.connections.max")
+    per_address = config.count("millstream.connections.address.max")
     # Where nobody is authenticated, nobody would ever have the room that is kept.
     reserved = config.count("millstream.connections.reserved") if methods(config) else 0
+    of_address = AddressLimits(
+        config.count("millstream.connections.address.rate"),
+        per_address,
+        config.count("millstream.frames.address.factor"),
+    )
     return Transport(
-        ConnectionLimits(
-            total, config.count("millstream.connections.address.max"), min(reserved, total // 2)
-        ),
+        ConnectionLimits(total, per_address, min(reserved, total // 2), of_address),
         config.count("millstream.headers.max.bytes"),
         config.seconds("millstream.headers.deadline.seconds"),
         config.seconds("ksql.idle.connection.timeout.seconds"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from millstream_server.wire.addresses import Addresses, AddressLimits
+from millstream_server.wire.frames import Shared
 
 
 class Admitted(Protocol):
@@ -28,6 +32,7 @@ class ConnectionLimits:
     total: int = 1_000
     per_address: int = 500
     reserved: int = 0
+    of_address: AddressLimits = field(default_factory=AddressLimits)
 
 
 class Admission:
@@ -35,8 +40,12 @@ class Admission:
     place of the oldest idle one: silent sockets cannot keep others out, and HTTP clients open a
     new connection where an idle one is closed."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(
+        self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: monotonic seconds."""
         self._limits = limits
+        self._addresses = Addresses(limits.of_address, clock)
         self._open: dict[Admitted, str] = {}
         self._by_address: dict[str, dict[Admitted, None]] = {}
         self._authenticated = 0
@@ -47,6 +56,8 @@ class Admission:
 
     def admit(self, new: Admitted, address: str) -> bool:
         """Whether there is room for a new connection, which counts from now on."""
+        if not self._addresses.may_connect(address):
+            return False
         limits, here = self._limits, self._by_address.get(address, {})
         if len(here) >= limits.per_address and not self._close_one(here, known_too=True):
             return False
@@ -61,9 +72,22 @@ class Admission:
 
     def authenticate(self, connection: Admitted) -> None:
         """A request on the connection was authenticated: it may use the reserved room."""
+        address = self._open.get(connection)
         if not connection.authenticated:
             connection.authenticated = True
-            self._authenticated += connection in self._open
+            self._authenticated += address is not None
+        if address is not None:
+            self._addresses.authenticated(address)
+
+    def flooded(self, connection: Admitted) -> None:
+        """The connection was ended because it sent too much."""
+        address = self._open.get(connection)
+        if address is not None:
+            self._addresses.flooded(address)
+
+    def frames(self, address: str) -> Shared:
+        """Counts the frames of all connections of an address."""
+        return self._addresses.frames(address)
 
     def remove(self, connection: Admitted) -> None:
         """The connection is closed."""

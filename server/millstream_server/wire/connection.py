@@ -9,6 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from millstream_server.wire.addresses import network_of
 from millstream_server.wire.http1 import PlainHttp1
 from millstream_server.wire.progress import Progress
 from millstream_server.wire.protocols import Answering
@@ -51,8 +52,12 @@ class Connection(asyncio.Protocol):
         self._progress = Progress()
         self._shaking_hands: asyncio.Task[None] | None = None
         self.authenticated = False
+        self.address = ""
+        """Of the client, as far as it counts as one."""
         self.answering: Answering | None = None
         """What answers a connection that is not plain HTTP/1.1."""
+        self.preface = False
+        """Whether it begins with the preface of HTTP/2."""
         self.decided = False
         """Whether the connection has shown which protocol it speaks."""
         self.secure = tls is not None
@@ -76,7 +81,8 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._incomplete = (0, loop.time())
         peername = transport.get_extra_info("peername") or ("",)
-        if not self._connections.admit(self, str(peername[0])):
+        self.address = network_of(str(peername[0]))
+        if not self._connections.admit(self, self.address):
             self._transport.abort()
         elif self._tls is not None:
             # Not the listening socket's own TLS: a connection counts before its handshake.
@@ -132,6 +138,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self) -> None:
         self.decided = True
+        self.preface = self._seen.startswith(_PREFACE)
         reader = asyncio.StreamReader()
         taken = partial(self._connections.other, self)
         protocol = asyncio.StreamReaderProtocol(reader, taken)
@@ -139,6 +146,7 @@ class Connection(asyncio.Protocol):
         protocol.connection_made(self._transport)
         if self._seen:
             protocol.data_received(self._seen)
+            self._seen = b""
 
     def check(self, now: float) -> None:
         """Close the connection if a deadline has passed."""
@@ -184,6 +192,7 @@ class Connection(asyncio.Protocol):
         self._connections.closed(self)
         if self._plain is not None:
             self._plain.connection_lost(exc)
+            self._plain = None
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""

@@ -67,11 +67,11 @@ class ConnectionApp:
 
     def __init__(self, app: ASGIApp, connection: Connection, recognise: Callable[[], None]) -> None:
         self._app, self._connection, self._recognise = app, connection, recognise
-        self._running = 0
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if self._running >= self._connection.transport_limits.streams_max:
+        if len(self._running) >= self._connection.transport_limits.streams_max:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1013})
             else:
@@ -80,11 +80,17 @@ class ConnectionApp:
             return
         scope[PEER] = self._connection.peer
         scope[AUTHENTICATED] = self._recognise
-        self._running += 1
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._running.add(task)
         try:
             await self._app(scope, receive, send)
         finally:
-            self._running -= 1
+            self._running.discard(task)
+
+    def give_up(self) -> None:
+        """Cancel what answers requests now."""
+        for task in self._running:
+            task.cancel()
 
 
 class Connections:
@@ -139,9 +145,12 @@ class Connections:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         loop = asyncio.get_running_loop()
-        app = wrap_app(cast(Any, self._for(connection)), 0, "asgi")
+        app = self._for(connection)
         config = self._configs[connection.secure]
-        answering = Answering(app, loop, config, self._context, {}, reader, writer)
+        wrapped = wrap_app(cast(Any, app), 0, "asgi")
+        answering = Answering(wrapped, loop, config, self._context, {}, reader, writer)
+        answering.give_up, answering.preface = app.give_up, connection.preface
+        answering.shared = self._admission.frames(connection.address)
         connection.answering = answering
         try:
             await answering
@@ -151,7 +160,11 @@ class Connections:
         except* asyncio.CancelledError:
             _LOG.debug("A connection was cut off as the server stops")
         finally:
+            if answering.flooded:
+                self._admission.flooded(connection)
             self.closed(connection)
+            connection.answering = None
+            answering.release()
 
     def _for(self, connection: Connection) -> ConnectionApp:
         recognise = partial(self._admission.authenticate, connection)

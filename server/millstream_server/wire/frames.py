@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,22 +32,60 @@ CONTINUATIONS_MAX = 8
 
 
 @dataclass(slots=True)
+class Bucket:
+    """Tokens, at most `burst` of them, of which `per_second` come back."""
+
+    burst: float
+    per_second: float
+    tokens: float
+    at: float
+
+    def take(self, count: float, now: float) -> bool:
+        """Take tokens; False, and none is taken, where there are too few. A negative count gives
+        them back."""
+        self.spend(0.0, now)
+        if count > self.tokens:
+            return False
+        self.tokens = min(self.burst, self.tokens - count)
+        return True
+
+    def spend(self, count: float, now: float, least: float = -math.inf) -> None:
+        """Take tokens that may have to come back first, but leave at least `least`."""
+        back = max(0.0, now - self.at) * self.per_second
+        self.tokens = max(least, min(self.burst, self.tokens + back) - count)
+        self.at = now
+
+
+Shared = Callable[[Kind, float], bool]
+"""Counts the frames of several connections together; False where there are too many."""
+
+
+def alone(kind: Kind, times: float) -> bool:
+    """The connection shares no bound with others."""
+    return True
+
+
+@dataclass(slots=True)
 class FrameMeter:
     """Reads the heads of frames alone. `clock`: monotonic seconds."""
 
     headers_bytes_max: int
     clock: Callable[[], float]
+    shared: Shared = alone
+    """Counts the same frames with those of other connections."""
     excess: str = ""
     """What there was too much of; empty for nothing."""
     in_headers: bool = False
     """Whether a block of headers has begun and not ended."""
     greeted: bool = False
     """Whether the preface has come."""
+    frames: int = 0
+    """How many have begun."""
     _skip: int = PREFACE_BYTES
     _head: bytes = b""
     _block_bytes: int = 0
     _continuations: int = 0
-    _tokens: dict[Kind, tuple[float, float]] = field(default_factory=dict)
+    _buckets: dict[Kind, Bucket] = field(default_factory=dict)
 
     def feed(self, data: bytes) -> None:
         """Count the frames of the next bytes; `excess` says whether there were too many."""
@@ -69,10 +108,10 @@ class FrameMeter:
     def count(self, kind: Kind, times: float = 1) -> None:
         """Count frames that are not in the bytes, as resets that the client has provoked."""
         now = self.clock()
-        tokens, then = self._tokens.get(kind, (float(kind.burst), now))
-        tokens = min(kind.burst, tokens + (now - then) * kind.per_second) - times
-        self._tokens[kind] = tokens, now
-        if tokens < 0:
+        if kind not in self._buckets:
+            self._buckets[kind] = Bucket(kind.burst, kind.per_second, kind.burst, now)
+        alone, together = self._buckets[kind].take(times, now), self.shared(kind, times)
+        if not (alone and together):
             self.excess = kind.title
 
     def sent(self, size: int) -> None:
@@ -81,6 +120,7 @@ class FrameMeter:
         self.count(Kind.WINDOW, -2 * size / 1024)
 
     def _frame(self, kind: int, flags: int, size: int) -> None:
+        self.frames += 1
         match kind:
             case 1 | 9:  # HEADERS, CONTINUATION
                 self._headers(kind, flags, size)

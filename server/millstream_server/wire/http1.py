@@ -50,6 +50,12 @@ class PlainHttp1(HttpToolsProtocol):
         """Whether a part of a head, or of a body that is not read, has come or must come."""
         return self._idle and (self.cycle is None or self._in_head or self.cycle.more_body)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        super().connection_lost(exc)
+        # After an error uvicorn leaves its timer, which would keep all of this.
+        self._unset_keepalive_if_required()
+
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
         before, self._body_came = self.cycle, False

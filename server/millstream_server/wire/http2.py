@@ -15,15 +15,20 @@ from hypercorn.events import Event as WireEvent
 from hypercorn.protocol.events import Event, Response
 from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 
-from millstream_server.wire.frames import FrameMeter, Kind
+from millstream_server.wire.frames import FrameMeter, Kind, Shared
 from millstream_server.wire.given import Given
 from millstream_server.wire.messages import given_up, leave
 from millstream_server.wire.progress import Progress
 
 BYTES_AT_ONCE = 1 << 14
 READ_AT_ONCE = 8 << 10
-"""Of frames, before other connections have their turn."""
+FRAMES_AT_ONCE = 16
+"""Of what a connection has sent, before other connections have their turn."""
 _LIVE = (b"x-accel-buffering", b"no")
+
+
+class FloodError(Exception):
+    """The client has sent too much, and was told so: its requests are given up."""
 
 
 class LiveHttp2(H2Protocol):
@@ -31,9 +36,10 @@ class LiveHttp2(H2Protocol):
     of a live answer in a frame of its own: the client `ksqldb-client` takes each frame for one
     row."""
 
-    def __init__(self, *given: *Given) -> None:
+    def __init__(self, *given: *Given, shared: Shared) -> None:
+        """`shared`: see `FrameMeter`."""
         super().__init__(*given)
-        self._meter = FrameMeter(self.config.h2_max_header_list_size, time.monotonic)
+        self._meter = FrameMeter(self.config.h2_max_header_list_size, time.monotonic, shared)
         self._progress: dict[int, Progress] = {}
         self._working: set[int] = set()
         # Hypercorn only tells the client; what is larger once unpacked is refused here.
@@ -60,34 +66,50 @@ class LiveHttp2(H2Protocol):
         """Take what the connection brings."""
         if not isinstance(event, RawData):
             await super().handle(event)
+            if self.closed:
+                await self._end_waiting()
             return
         for start in range(0, len(event.data), READ_AT_ONCE):
             piece = event.data[start : start + READ_AT_ONCE]
+            before = self._meter.frames
             self._meter.feed(piece)
-            if not self._meter.excess:
-                await super().handle(RawData(data=piece))
-            if self._meter.excess:
-                await self._calm()
-                return
-            if start:
-                await asyncio.sleep(0)
+            await self._check_excess()
+            # Small frames cost much more than their bytes.
+            turns = -(-(self._meter.frames - before) // FRAMES_AT_ONCE) or 1
+            step = -(-len(piece) // turns)
+            for at in range(0, len(piece), step):
+                if start or at:
+                    await asyncio.sleep(0)
+                await super().handle(RawData(data=piece[at : at + step]))
+                await self._check_excess()
 
-    async def _calm(self) -> None:
-        """End the connection: the client sends too much."""
+    async def _check_excess(self) -> None:
+        """End the connection if the client has sent too much."""
+        if not self._meter.excess:
+            return
         with contextlib.suppress(h2.exceptions.ProtocolError):
             reason = f"too many {self._meter.excess}".encode()
             self.connection.close_connection(ErrorCodes.ENHANCE_YOUR_CALM, reason)
         await self._flush()
-        await super().handle(Closed())
-        await self.send(Closed())
+        await self.handle(Closed())
+        raise FloodError(self._meter.excess)
+
+    async def _end_waiting(self) -> None:
+        """Let answers go that wait for their data to be sent: nothing is sent any more."""
+        for waiting in tuple(self.stream_buffers.values()):
+            await waiting.close()
 
     async def _handle_events(self, events: list[H2Event]) -> None:
+        given_up = {event.stream_id for event in events if isinstance(event, StreamReset)}
         for event in events:
             if isinstance(event, StreamReset) and not event.remote_reset:
                 # Frames that make the server reset a stream cost as much as the client's resets.
                 self._meter.count(Kind.RESET)
+            if isinstance(event, RequestReceived) and event.stream_id in given_up:
+                # Its answer would have no reader: do not begin it.
+                continue
             if isinstance(event, DataReceived) and event.stream_id not in self.streams:
-                # The rest of a request that was answered before it had come.
+                # The rest of a request that was answered before it had come, or was given up.
                 length = event.flow_controlled_length
                 self.connection.acknowledge_received_data(length, event.stream_id)
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -14,8 +15,9 @@ from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
 from hypercorn.typing import ConnectionState, H11SendableEvent
 
+from millstream_server.wire.frames import Shared, alone
 from millstream_server.wire.given import Given
-from millstream_server.wire.http2 import LiveHttp2
+from millstream_server.wire.http2 import FloodError, LiveHttp2
 from millstream_server.wire.messages import given_up, leave
 
 LIVE = {"x-accel-buffering": "no"}
@@ -72,9 +74,10 @@ class WholeHttp1(H11Protocol):
 class Spoken(ProtocolWrapper):
     """What one connection speaks, of these protocols. Hypercorn's own would make its own ones."""
 
-    def __init__(self, given: Given, *, http2: bool) -> None:
-        self._given = given
-        self.protocol = (LiveHttp2 if http2 else WholeHttp1)(*given)
+    def __init__(self, given: Given, shared: Shared, *, http2: bool) -> None:
+        """`shared`: see `FrameMeter`."""
+        self._given, self._shared = given, shared
+        self.protocol = self._http2() if http2 else WholeHttp1(*given)
 
     @property
     def now(self) -> WholeHttp1 | LiveHttp2:
@@ -99,10 +102,13 @@ class Spoken(ProtocolWrapper):
         settings: bytes | None = None,
     ) -> None:
         """Go on with HTTP/2; `headers` and `settings` are those of a request to change to it."""
-        self.protocol = LiveHttp2(*self._given)
+        self.protocol = self._http2()
         await self.protocol.initiate(headers, settings)
         if data:
             await self.protocol.handle(RawData(data=data))
+
+    def _http2(self) -> LiveHttp2:
+        return LiveHttp2(*self._given, shared=self._shared)
 
 
 class Answering(TCPServer):
@@ -110,6 +116,14 @@ class Answering(TCPServer):
 
     spoken: Spoken | None = None
     """None before it begins."""
+    shared: Shared = staticmethod(alone)
+    """Counts its frames with those of other connections."""
+    preface = False
+    """Whether it begins with the preface of HTTP/2."""
+    flooded = False
+    """Whether it was ended because the client has sent too much."""
+    give_up: Callable[[], None] = staticmethod(lambda: None)
+    """Ends the answers to its requests."""
 
     @property
     def working(self) -> bool:
@@ -149,15 +163,43 @@ class Answering(TCPServer):
                     told("sockname")[:2],
                     self.protocol_send,
                 )
-                http2 = secure is not None and secure.selected_alpn_protocol() == "h2"
-                self.protocol = self.spoken = Spoken(given, http2=http2)
+                negotiated = secure is not None and secure.selected_alpn_protocol() == "h2"
+                http2 = negotiated or self.preface
+                self.protocol = self.spoken = Spoken(given, self.shared, http2=http2)
                 await self.protocol.initiate()
                 await self.idle_task.restart(group, self._idle_timeout)
-                await self._read_data()
+                await self._read_until_flooded()
         except OSError:
             pass  # The client is gone.
         finally:
             await self._close()
+
+    async def _read_until_flooded(self) -> None:
+        try:
+            await self._read_data()
+        except FloodError:
+            self.flooded = True
+            # Requests that still wait would take the place of others'.
+            self.give_up()
+            self.writer.close()
+        finally:
+            # The task group waits for its timer.
+            await self.idle_task.stop()
+
+    def release(self) -> None:
+        """Free what the connection holds, when it is over. Hypercorn's objects and h2's refer to
+        each other in circles, which garbage collection would find much later."""
+        error = self.reader.exception()
+        if error is not None:
+            # asyncio keeps the error, and its traceback what was waiting for bytes.
+            error.__traceback__ = None
+        vars(self.reader).clear()
+        spoken, self.spoken = self.spoken, None
+        if spoken is not None:
+            if isinstance(spoken.now, LiveHttp2):
+                vars(spoken.now.connection).clear()
+            vars(spoken).clear()
+        vars(self).clear()
 
 
 def _phrase(status: int) -> bytes:
