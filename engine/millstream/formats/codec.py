@@ -33,6 +33,7 @@ from millstream.model.errors import StatementError
 from millstream.model.moments import LATEST
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
+from millstream.model.row_text import row_text
 from millstream.model.schema import Column, Role, Schema, WindowedKey
 
 OFFSET = "$offset"
@@ -174,7 +175,9 @@ def encode(
         for row, reason in side.bad.items():
             keep[row] = False
             message = f"Cannot write the record's {_SIDES[role]} to {topic}: {reason}"
-            problems.append(Problem("SERIALIZATION", message, topic, -1, side=_SIDES[role]))
+            side_text, shown = _SIDES[role], row_text(table, row)
+            found = Problem("SERIALIZATION", message, topic, -1, side=side_text, row=shown)
+            problems.append(found)
     key = bare = written[Role.KEY]
     if spec.window is not None:
         start, end = (one_array(table[name]) for name in WINDOW_BOUNDS)

@@ -12,6 +12,7 @@ from millstream.kernel.intake import Intake
 from millstream.model.batch import PART, SEQ
 from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
 from millstream.model.problem import Problem
+from millstream.model.row_text import row_text
 from millstream.topology.topology import SubTopology
 
 _FATAL = {"TIMESTAMP": "Fatal user code error in TimestampExtractor callback for record"}
@@ -25,18 +26,19 @@ def failed_rows(
     result = []
     for name in names:
         for row in relations[name].to_pylist():
-            topic, offset = _origin(taken, sub, row[SEQ])
-            result.append(Problem("EXPRESSION", row["message"], topic, row[PART], offset))
+            topic, offset, text = _origin(taken, sub, row[SEQ])
+            problem = Problem("EXPRESSION", row["message"], topic, row[PART], offset, row=text)
+            result.append(problem)
     return tuple(result)
 
 
-def _origin(taken: Intake, sub: SubTopology, seq: int) -> tuple[str, int]:
-    """Topic and offset of the record with this number."""
+def _origin(taken: Intake, sub: SubTopology, seq: int) -> tuple[str, int, str | None]:
+    """Topic and offset of the record with this number, and its row."""
     for source, table, offsets in zip(sub.inputs, taken.tables, taken.offsets, strict=True):
         at = pc.index(table[SEQ], seq).as_py() if seq >= 0 else -1
         if at >= 0:
-            return source.topic, offsets[at].as_py()
-    return sub.inputs[0].topic, -1
+            return source.topic, offsets[at].as_py(), row_text(table, at)
+    return sub.inputs[0].topic, -1, None
 
 
 def late_rows(

@@ -25,3 +25,5 @@ class Problem:
     raw_value: bytes | None = None
     side: str = ""
     """Of bytes that could not be read or written: "key" or "value"."""
+    row: str | None = None
+    """Of an expression that failed: the row that it was computed for, as JSON."""

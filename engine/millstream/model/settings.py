@@ -70,6 +70,8 @@ class EngineSettings:
     """Further options of the Spark session."""
     push_buffer_bytes: int = 256 << 20
     """Rows that a push query's client has not read yet; with more it is dropped."""
+    processing_rows: bool = False
+    """Whether entries of KSQL_PROCESSING_LOG hold the records and rows that they are about."""
     snapshot_commands: int = 50
     """After so many statements what they made is written down in short, for the next start."""
 

@@ -7,6 +7,7 @@ read any stream. Nobody but the engine writes there.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from contextlib import suppress
@@ -87,7 +88,8 @@ class _Recorder:
         if not problems or self._reads(query_id):
             return
         time = self.engine.clock()
-        values = [_value(query_id, problem, time) for problem in problems[-KEPT_MAX:]]
+        rows = self.engine.settings.processing_rows
+        values = [_value(query_id, problem, time, rows) for problem in problems[-KEPT_MAX:]]
         batch = raw_batch([(None, value, time) for value in values])
         with suppress(MillstreamError):
             size = sum(map(len, values))
@@ -110,30 +112,33 @@ class _Recorder:
             self.engine.log.truncate(self.topic, 0, max(0, end - KEPT_MAX))
 
 
-def _value(query_id: str, problem: Problem, time: int) -> bytes:
+def _value(query_id: str, problem: Problem, time: int, rows: bool) -> bytes:
     kind = _TYPES.get(problem.kind, 1)
     entry = {
         "logger": f"processing.{query_id}.{problem.kind}",
         "level": "WARN" if problem.kind in _WARNINGS else "ERROR",
         "time": time,
-        "message": {"type": kind, **_error(kind, problem)},
+        "message": {"type": kind, **_error(kind, problem, rows)},
     }
     return json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _error(kind: int, problem: Problem) -> dict[str, Any]:
-    """The part of the message that its type fills. What the record held is not in it: whoever may
-    read the log may not be one who may read the record's topic."""
+def _error(kind: int, problem: Problem, rows: bool) -> dict[str, Any]:
+    """The part of the message that its type fills. What the record held is in it with `rows`
+    alone: those who may read the log are not always allowed to read the record's topic."""
+    raw = problem.raw_key if problem.side == "key" else problem.raw_value
+    encoded = None if raw is None or not rows else base64.b64encode(raw).decode()
+    record = problem.row if rows else None
     place = f"{problem.topic}, partition {problem.partition}, offset {problem.offset}"
     cause = [place] if problem.topic else []
     about = {"errorMessage": problem.message, "cause": cause}
     match kind:
         case 0:
-            target = {"target": problem.side or None, "recordB64": None, "topic": problem.topic}
+            target = {"target": problem.side or None, "recordB64": encoded, "topic": problem.topic}
             return {"deserializationError": {**about, **target}}
         case 3:
-            target = {"target": problem.side or None, "record": None, "topic": problem.topic}
+            target = {"target": problem.side or None, "record": record, "topic": problem.topic}
             return {"serializationError": {**about, **target}}
         case 4:
             return {"kafkaStreamsThreadError": {**about, "threadName": None}}
-    return {"recordProcessingError": {**about, "record": None}}
+    return {"recordProcessingError": {**about, "record": record}}

@@ -71,6 +71,7 @@ def open_database(config: ServerConfig) -> Database:
         settings=EngineSettings(
             threads=config.count("millstream.duckdb.threads"),
             max_batch_records=config.count("millstream.batch.max.records"),
+            processing_rows=config.flag("ksql.logging.processing.rows.include"),
             snapshot_commands=config.count("millstream.snapshot.statements"),
             spark_master=config.text("spark.master"),
             spark_options=config.spark,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 
 import pytest
@@ -83,6 +84,22 @@ def test_what_the_records_held_is_not_in_the_columns_for_it(db: Database) -> Non
     )
     assert found == [(None, None)] * 3
     assert db.processing_log()["raw_value"].to_pylist().count(None) < 3, "from Python it is there"
+
+
+def test_it_holds_the_records_where_the_setting_says_so() -> None:
+    settings = EngineSettings(processing_rows=True)
+    with millstream.connect(":memory:", settings=settings) as db:
+        feed(db)
+        found = rows(
+            db,
+            "SELECT message->type AS t, message->deserializationError->recordB64 AS b, "
+            "message->recordProcessingError->record AS r FROM KSQL_PROCESSING_LOG;",
+        )
+    encoded = [base64.b64encode(text).decode() for text in (RECORDS[1][0], RECORDS[2][1])]
+    assert sorted(found, key=repr) == [
+        *sorted((0, text, None) for text in encoded),
+        (1, None, '[3,3,"secret"]'),
+    ]
 
 
 def test_push_queries_follow_it(db: Database) -> None:
