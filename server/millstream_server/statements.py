@@ -122,7 +122,7 @@ def _executed(
     done = execute_piece(server.engine, piece, session)
     if not isinstance(done, Done):
         raise StatementError(f"{type(statement).__name__} cannot be executed here")
-    if not done.changed:
+    if not done.changed and not isinstance(statement, s.DropSource | s.DropType):
         return changed.warning(piece.text, done.message)
     match statement:
         case s.AssertTopic() | s.AssertSchema():

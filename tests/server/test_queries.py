@@ -155,6 +155,15 @@ def test_errors_before_the_first_byte(shop: Door, sql: str, code: int) -> None:
         assert (answer.status_code, answer.json()["error_code"]) == (400, code)
 
 
+def test_a_push_query_is_listed_with_its_text(shop: Door) -> None:
+    with shop.http.stream("POST", "/query-stream", json={"sql": f"{PUSH};"}):
+        queries = shop.ksql("SHOW QUERIES;")[0]["queries"]
+        (listed,) = (query for query in queries if query["queryType"] == "PUSH")
+        (explained,) = shop.ksql(f"EXPLAIN {listed['id']};")
+    texts = (listed["queryString"], explained["queryDescription"]["statementText"])
+    assert [" ".join(text.split()).upper() for text in texts] == [PUSH.upper()] * 2
+
+
 def test_rows_arrive_as_they_are_made(shop: Door) -> None:
     with shop.http.stream("POST", "/query-stream", json={"sql": f"{PUSH};"}) as answer:
         lines = answer.iter_lines()

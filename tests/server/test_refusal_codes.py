@@ -35,6 +35,11 @@ CODES = {
     "SELECT * FROM orders;": (400, 40002),
     "PRINT orders;": (400, 40002),
     "ASSERT TOPIC 'no-such' TIMEOUT 0 SECONDS;": (417, 41700),
+    "ASSERT SCHEMA SUBJECT 's' TIMEOUT 0 SECONDS;": (428, 42801),
+    "CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO');": (428, 42801),
+    "CREATE STREAM x WITH (KEY_FORMAT='JSON_SR') AS SELECT * FROM orders;": (428, 42801),
+    "DESCRIBE CONNECTOR c;": (400, 40001),
+    "DROP CONNECTOR IF EXISTS c;": (400, 40001),
 }
 """What statements sent to /ksql are refused with."""
 

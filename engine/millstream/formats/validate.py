@@ -38,7 +38,9 @@ def check_formats(schema: Schema, key_format: Format, value_format: Format) -> N
             _check_wrap(name, format_.wrap, len(columns))
         _check_columns(name, side, columns, format_.wrap)
         if able.registry:
-            raise wordings.REGISTRY_NEEDED(name=name, hint=f"Use one of {', '.join(USABLE)}.")
+            raise wordings.REGISTRY_NEEDED(
+                name=name, hint=f"Use one of {', '.join(USABLE)}.", code="E-NO-REGISTRY"
+            )
 
 
 def supports_type(name: str, sql_type: SqlType) -> bool:

@@ -69,6 +69,9 @@ VALUE_FAILED = Template("Cannot compute the value of `{column}` as {type}.")
 RUN_SCRIPT = Template("RUN SCRIPT reads a local file; send the statements instead")
 SPOOL = Template("SPOOL is a command of the shell, not of the engine")
 CONNECT_MISSING = Template("Connectors need Kafka Connect, which is not configured")
+SCHEMAS_WITHOUT_REGISTRY = Template(
+    "ASSERT SCHEMA needs a Schema Registry, which is not configured"
+)
 REPLACING_DISABLED = Template("Cannot replace {kind} '{statement}': CREATE OR REPLACE is disabled.")
 INTERNAL_TOPIC = Template("Cannot {action} topic '{topic}': it is internal to the service.")
 QUERIES_FILE_DIFFERS = ConflictTemplate(

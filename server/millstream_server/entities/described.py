@@ -83,16 +83,16 @@ def query_description(query_id: str, view: View, plan: str = "", topology: str =
     catalog = view.engine.catalog
     record, stream = catalog.queries.get(query_id), view.engine.pushing.get(query_id)
     columns: Sequence[Column] = ()
-    window = None
+    window, text = None, record.statement if record else ""
     sink = catalog.sources.get(record.sink or "") if record else None
     if sink is not None:
         columns, window = sink.schema.columns, sink.window
     elif stream is not None:
-        columns = stream.schema.columns
+        columns, text = stream.schema.columns, stream.statement
     figures = view.figures_of(query_id)
     return {
         "id": query_id,
-        "statementText": record.statement if record else "",
+        "statementText": text,
         "windowType": window.kind.value if window else None,
         "fields": [field_object(column) for column in columns],
         "sources": list(record.sources) if record else [],

@@ -73,7 +73,9 @@ class View:
 
     def pushed(self, query_id: str) -> dict[str, Any]:
         """A push query in a list."""
-        return self._query(query_id, "", "PUSH", [], [])
+        stream = self.engine.pushing.get(query_id)
+        text = "" if stream is None else stream.statement
+        return self._query(query_id, text, "PUSH", [], [])
 
     def queries(self, records: Iterable[QueryRecord]) -> list[dict[str, Any]]:
         """Persistent queries in a list."""

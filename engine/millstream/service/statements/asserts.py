@@ -17,7 +17,7 @@ from millstream.catalog.source import Source
 from millstream.formats.codec import DecodeSpec, decode
 from millstream.formats.decoder import decode_spec
 from millstream.model.batch import PART, ROWTIME
-from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.plan.define import declared_schema
 from millstream.service import wordings
@@ -43,7 +43,7 @@ def check(statement: AssertStatement, script: str, engine: Engine, session: Sess
             limit = default if timeout is None else timeout.milliseconds
             return _in_time(lambda: _topic(statement, engine), limit)
         case s.AssertSchema():
-            raise UnavailableError("ASSERT SCHEMA needs a schema registry, which is not configured")
+            raise wordings.SCHEMAS_WITHOUT_REGISTRY(code="E-NO-REGISTRY")
         case s.AssertSource():
             return _source(statement, engine)
         case s.AssertValues():

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.catalog.source import Source
-from millstream.model.errors import UnavailableError
 from millstream.model.nearest import did_you_mean
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
 from millstream.plan import wordings as plan_wordings
+from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import PUSH
 from millstream.service.metrics.metrics import metrics
@@ -59,9 +59,7 @@ def show(statement: Show, engine: Engine, session: Session) -> Rows:
         case Listing.VARIABLES:
             return rows(("Variable Name", "Value"), sorted(session.variables.items()))
         case _:
-            raise UnavailableError(
-                f"SHOW {statement.listing.value} needs Kafka Connect, which is not configured"
-            )
+            raise wordings.CONNECT_MISSING()
 
 
 def describe(statement: Describe, engine: Engine) -> Rows:
@@ -85,9 +83,7 @@ def describe(statement: Describe, engine: Engine) -> Rows:
         case "FUNCTION":
             return _function(statement.name, engine)
         case _:
-            raise UnavailableError(
-                "DESCRIBE CONNECTOR needs Kafka Connect, which is not configured"
-            )
+            raise wordings.CONNECT_MISSING()
 
 
 def _of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
