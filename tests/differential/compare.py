@@ -53,6 +53,8 @@ def differences(
     end, where some of what is expected may never have been seen."""
     sink, windowed = case.statements[-1].sink, windowed_by(case)
     got = [_row(sink, windowed, record) for part in written for record in part]
+    if case.running.cached and (deleted := _deleted_before_written(got)):
+        return f"  deleted before it was written: {deleted}"
     match Mode.SETTLED if settled is not None else mode_of(case):
         case Mode.SETTLED:
             present, found = _untimed(_last(settled or ())), _untimed(_last(got))
@@ -95,6 +97,16 @@ def _by_key(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _last(rows: Sequence[Row]) -> dict[str, list[Row]]:
     last = {_name(row): row for row in rows}
     return {name: [row] for name, row in last.items() if row[2] is not None}
+
+
+def _deleted_before_written(rows: Sequence[Row]) -> str:
+    """A key whose first record is a deletion, which a cache has no reason to pass on."""
+    seen: set[str] = set()
+    for row in rows:
+        if row[2] is None and _name(row) not in seen:
+            return _name(row)
+        seen.add(_name(row))
+    return ""
 
 
 def _untimed(last: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:

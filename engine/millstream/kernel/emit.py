@@ -148,23 +148,30 @@ def numbered_on(runs: Sequence[Ints]) -> list[Ints]:
     return numbered
 
 
-def last_of_keys(
-    con: duckdb.DuckDBPyConnection, outs: Sequence[pa.Table], keys: Sequence[str]
+def net_changes(
+    con: duckdb.DuckDBPyConnection, outs: Sequence[pa.Table], keys: Sequence[str], *, known: bool
 ) -> pa.Table:
-    """The last row of each key of several runs, in the order in which they came."""
+    """The last change of each key of several runs, in the order in which they came. Where it is
+    `known` which keys were there before, one that is not there before and after has none: a store
+    of Kafka Streams with a cache passes on nothing where the old and the new value are NULL."""
     numbers = numbered_on([out[SEQ].to_numpy() for out in outs])
     numbered = [
         out.set_column(out.column_names.index(SEQ), SEQ, pa.array(seq))
         for out, seq in zip(outs, numbers, strict=True)
     ]
     rows = pa.concat_tables(numbered, promote_options="default")
+    diff = rows[DIFF].to_numpy()
+    # Of a pair, which has one number, the row that enters comes second.
+    order = np.argsort(rows[SEQ].to_numpy() * 2 + (diff == 1), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
     quoted = ", ".join(map(identifier, (PART, *keys)))
-    con.register("$pending", rows)
-    chosen = con.sql(
-        f'SELECT max("{SEQ}") AS "{SEQ}" FROM "$pending" GROUP BY {quoted} ORDER BY 1'
+    con.register("$pending", rows.append_column("$place", pa.array(place)))
+    found = con.sql(
+        f'SELECT min("$place"), max("$place") FROM "$pending" GROUP BY {quoted} ORDER BY 2'
     ).to_arrow_table()
     con.unregister("$pending")
-    seqs = rows[SEQ].to_numpy()
-    keep = np.zeros(int(seqs.max(initial=-1)) + 1, np.bool_)
-    keep[chosen[SEQ].to_numpy()] = True
-    return rows.filter(pa.array(keep[seqs]))
+    first, last = (order[column.to_numpy()] for column in found.columns)
+    if known:
+        last = last[(diff[last] == 1) | (diff[first] == -1)]
+    return rows.take(pa.array(last))

@@ -25,6 +25,7 @@ from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.schema import Role, SourceKind
 from millstream.operators.compile import compile_subtopology
+from millstream.operators.deletions import knows_what_was_there
 from millstream.operators.program import ActiveProgram
 from millstream.plan.nodes import Deliver, Repartition, Write
 from millstream.runtime.ports import RunResult, Snapshots
@@ -275,10 +276,11 @@ class DuckKernel:
             case Deliver() if not self._delivering:
                 return _Emitted()
             case Write() | Deliver():
-                rows = emit.reduced(out, root.kind)
+                waiting = self._cached and root.kind is SourceKind.TABLE
+                rows = out if waiting else emit.reduced(out, root.kind)
                 if self._by_arrival and isinstance(root, Write) and rows.num_rows:
                     rows = self._with_moments(rows, taken)
-                if self._cached and root.kind is SourceKind.TABLE:
+                if waiting:
                     if rows.num_rows:
                         self._pending.append(rows)
                     return _Emitted(kept=rows.nbytes)
@@ -318,10 +320,12 @@ class DuckKernel:
         return _Emitted(emit.delivered(rows))
 
     def _coalesced(self) -> pa.Table:
-        schema = self._sub.root.schema
-        pairs = zip(schema.columns, physical_names(schema.names), strict=True)
+        root = self._sub.root
+        assert isinstance(root, Write | Deliver)
+        pairs = zip(root.schema.columns, physical_names(root.schema.names), strict=True)
         keys = [name for column, name in pairs if column.role is Role.KEY]
-        return emit.last_of_keys(self._work, self._pending, keys)
+        known = knows_what_was_there(root.input)
+        return emit.net_changes(self._work, self._pending, keys, known=known)
 
 
 def _encode_spec(node: Write) -> EncodeSpec:

@@ -33,7 +33,8 @@ PROPERTIES: tuple[Property, ...] = (
         "cache.max.bytes.buffering",
         "int",
         "0",
-        "0: every change of a table is written; more: one change per key and commit.",
+        "0: every change of a table is written; more: one change per key and commit, none of a row "
+        "that came and went between two.",
     ),
     Property(
         "max.task.idle.ms",

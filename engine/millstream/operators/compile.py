@@ -13,6 +13,7 @@ import pyarrow as pa
 from millstream.functions.function import Catalogue
 from millstream.model.batch import HEADERS, MOMENT
 from millstream.operators.aggregate import compile_aggregate
+from millstream.operators.deletions import pairs_on_demand
 from millstream.operators.filter import compile_filter
 from millstream.operators.flatten import compile_flatten
 from millstream.operators.foreign_key import compile_answer, compile_settle, compile_subscribe
@@ -131,7 +132,10 @@ def _root(sub: SubTopology, setting: Setting) -> Part:
             given = _node(sub.root.input, setting, leaves, labels, old=True)
             return compile_repartition(sub.root, given, "key", setting)
         case Write() | Deliver():
-            return _node(sub.root.input, setting, leaves, labels, old=False)
+            # A cache drops a row that was made and deleted between two commits: it must see which
+            # rows were there before.
+            old = setting.cached and pairs_on_demand(sub.root.input)
+            return _node(sub.root.input, setting, leaves, labels, old=old)
     raise TypeError(f"a sub-topology cannot end in {type(sub.root).__name__}")
 
 

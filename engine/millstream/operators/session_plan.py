@@ -69,10 +69,11 @@ class _Elements:
 
 
 def session_plan(
-    rows: str, stored: str, gap: int, grace: int
+    rows: str, stored: str, gap: int, grace: int, *, paired: bool = False
 ) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
     """The function of a Call: from rows in `$seq` order (with `$group` and `$time`) and stored
-    sessions (with `$group` and `$chain`)."""
+    sessions (with `$group` and `$chain`). `paired`: a row also replaces the session that keeps its
+    bounds, which it does by itself where it is all of one moment."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         known, given = relations[stored], relations[rows]
@@ -80,7 +81,7 @@ def session_plan(
         if given.num_rows == 0:
             return PLAN.empty_table()
         before, plain = _hulls(elements, gap)
-        chains = _Chains(known.num_rows)
+        chains = _Chains(known.num_rows, paired)
         whole = plain[elements.island]
         fast = _joined(elements.where(whole), _Hull(before.low[whole], before.high[whole]), chains)
         if whole.all():
@@ -169,7 +170,7 @@ def _joined(elements: _Elements, before: _Hull, chains: _Chains) -> pa.Table:
     start = np.where(opens, time, np.minimum(old_start, time))
     end = np.where(opens, time, np.maximum(old_end, time))
     previous = np.where(np.roll(elements.stored, 1), -1, np.roll(elements.number, 1))[rows]
-    none = opens | ((old_start == time) & (old_end == time))
+    none = opens if chains.paired else opens | ((old_start == time) & (old_end == time))
     zero = np.zeros(len(time), np.int64)
     empty = pa.nulls(len(time), pa.int64())
     columns = [elements.number[rows], of_row, zero, zero - 1, zero - 1, start, end]
@@ -195,6 +196,7 @@ class _Chains:
     """Chain numbers: stored sessions have theirs already."""
 
     following: int
+    paired: bool
     rows: list[tuple[int | None, ...]] = field(default_factory=list)
 
 
@@ -240,7 +242,7 @@ def _place(
         return
     old: list[int | None] = []
     for session in near:
-        if (session.start, session.end) != (time, time) or len(near) > 1:
+        if chains.paired or (session.start, session.end) != (time, time) or len(near) > 1:
             old += [session.start, session.end, session.chain, session.seq]
     old += [None] * (8 - len(old))
     a, b = -1, -1

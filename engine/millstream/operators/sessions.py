@@ -76,7 +76,7 @@ def compile_sessions(
     part = timed_rows(part, label)
     clock = f"{label}_clock"
     steps: tuple[Step, ...] = (
-        *_structure(plan),
+        *_structure(plan, paired=setting.cached),
         *_states(plan, setting),
         Sql(f"{label}_changes", _changes_text(plan)),
         Sql(f"{label}_last", _last_text(plan)),
@@ -115,7 +115,7 @@ def _table(plan: _Sessions) -> StateTable:
     return StateTable(plan.label, pairs, tuple(state_columns(plan.items)))
 
 
-def _structure(plan: _Sessions) -> tuple[Step, ...]:
+def _structure(plan: _Sessions, *, paired: bool) -> tuple[Step, ...]:
     group = f"dense_rank() OVER (ORDER BY {', '.join((P, *plan.keys))}) - 1"
     rows = f'SELECT *, {group} AS "$group"\nFROM {plan.name("timed")}\nORDER BY {SQ}'
     keys = ", ".join((P, *plan.keys))
@@ -128,7 +128,7 @@ def _structure(plan: _Sessions) -> tuple[Step, ...]:
     call = Call(
         f"{plan.label}_plan",
         f"session_plan(gap {plan.gap} ms, grace {plan.grace} ms)",
-        session_plan(rows_name, stored_name, plan.gap, plan.grace),
+        session_plan(rows_name, stored_name, plan.gap, plan.grace, paired=paired),
         (rows_name, stored_name),
     )
     return (Sql(rows_name, rows), Sql(stored_name, stored), call)

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.plan.joins import materialised
 from millstream.plan.nodes import Deliver, Project
 
 
 def with_key(node: Deliver) -> Deliver:
     """The same with the key of a table's rows behind the columns: where changes of a key are
-    coalesced, rows of different keys must differ, also where the query leaves the key out."""
+    coalesced, rows of different keys must differ, also where the query leaves the key out. A table
+    that is read as it is is kept: a row that comes and goes between two commits is not shown."""
     below = node.input
     if node.kind is SourceKind.STREAM or not isinstance(below, Project):
         return node
@@ -22,6 +24,7 @@ def with_key(node: Deliver) -> Deliver:
     references = tuple(ColumnRef(column.name, column.type) for column in key)
     project = replace(
         below,
+        input=materialised(below.input),
         expressions=(*below.expressions, *references),
         schema=Schema((*below.schema.columns, *columns)),
     )
