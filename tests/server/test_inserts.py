@@ -77,6 +77,16 @@ def test_the_first_error_is_the_end(door: Door, bad: Any) -> None:
     assert len(door.query("SELECT id FROM kinds;").splitlines()) == 3
 
 
+@pytest.mark.parametrize("time", [-1, 2**62 + 1, 2**63 - 1])
+def test_a_row_of_a_time_that_no_record_has_is_refused(door: Door, time: int) -> None:
+    door.ksql(KINDS)
+    *good, error = sent(door, "kinds", {"ID": 1}, {"ID": 2, "ROWTIME": time}, {"ID": 3})
+    assert good == ok(1)
+    assert (error["seq"], error["error_code"]) == (1, 40001)
+    assert "ROWTIME must not be" in error["message"]
+    assert len(door.query("SELECT id FROM kinds;").splitlines()) == 2
+
+
 def test_acknowledgements_come_while_rows_are_sent(shop: Door) -> None:
     def lines() -> Iterator[bytes]:
         yield b'{"target":"ORDERS"}\n{"CUSTOMER":"a","AMO'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -85,7 +85,7 @@ def plan_pull(
     where = ""
     found: tuple[Condition, ...] = ()
     if query.where is not None:
-        _refuse_pseudo(query.where, "WHERE")
+        _refuse_pseudo([query.where], "WHERE")
         condition = _clause(scope, "WHERE")
         _check_columns(query.where, condition)
         try:
@@ -150,6 +150,7 @@ def _expanded(
     """The SELECT list as (name, expression, role). As in ksqlDB a column of the result is a key
     where it is named like one of the source."""
     items: list[Item] = []
+    _refuse_pseudo((item.expression for item in query.items), "SELECT")
     for selected in query.items:
         items.extend(_items(selected, schema, alias, scope))
     refuse_reserved_aliases(items, scope.text)
@@ -196,11 +197,9 @@ def _items(item: SelectItem, schema: Schema, alias: str, scope: Scope) -> Iterat
                 raise refusals.UNKNOWN_ALIAS(place=place, alias=column.table, span=span)
             yield from _star(schema, alias)
         case exp.Dot(this=base, expression=exp.Star()):
-            _refuse_pseudo(base, "SELECT")
             struct = type_expression(base, scope).type
             yield from struct_fields(base, struct, print_expression(base))
         case tree:
-            _refuse_pseudo(tree, "SELECT")
             yield Item(item.alias, tree)
 
 
@@ -212,11 +211,12 @@ def _star(schema: Schema, alias: str) -> Iterator[Item]:
         yield Item(column.name, exp.Column(this=name, table=table), False)
 
 
-def _refuse_pseudo(tree: exp.Expression, clause: str) -> None:
-    for column in tree.find_all(exp.Column):
-        if column.name in REFUSED:
-            raise wordings.COLUMN_OF_LOG(
-                clause=clause,
-                column=column.name,
-                hint="It says where a record lies on the log; a pull query reads state.",
-            )
+def _refuse_pseudo(trees: Iterable[exp.Expression], clause: str) -> None:
+    columns = (column for tree in trees for column in tree.find_all(exp.Column))
+    found = dict.fromkeys(column.name for column in columns if column.name in REFUSED)
+    if found:
+        raise wordings.COLUMN_OF_LOG(
+            clause=clause,
+            columns=", ".join(f"`{name}`" for name in found),
+            hint="Where a record lies on the log can only be asked in a push query.",
+        )

@@ -29,7 +29,7 @@ PARAMETER_WITHOUT_VALUE = Template("A parameter has no value in this query")
 NOT_ALLOWED = Template("{name} is not allowed in a pull query")
 WHERE_OF_PULL_QUERY = Template("Error in WHERE expression: {message}\nStatement: {expression}")
 COLUMN_OF_LOG = Template(
-    "Pull queries don't support the following columns in {clause} clauses: `{column}`"
+    "Pull queries don't support the following columns in {clause} clauses: {columns}"
 )
 KEY_CONDITIONS_COMBINED = Template(
     "A comparison condition on the key column cannot be combined with other comparisons such as"

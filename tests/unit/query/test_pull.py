@@ -118,6 +118,28 @@ def test_limit_takes_the_first_by_key(db: Database) -> None:
     assert ask(db, "SELECT customer FROM spending LIMIT 2;") == [("ann",), ("bob",)]
 
 
+@pytest.mark.parametrize("source", ["spending", "orders"])
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT ROWOFFSET AS o FROM {}", "SELECT clauses: `ROWOFFSET`"),
+        (
+            "SELECT ABS(ROWOFFSET), ROWPARTITION FROM {}",
+            "SELECT clauses: `ROWOFFSET`, `ROWPARTITION`",
+        ),
+        ("SELECT * FROM {} WHERE ROWPARTITION = 1", "WHERE clauses: `ROWPARTITION`"),
+        (
+            "SELECT * FROM {} WHERE ROWPARTITION = 1 AND ROWOFFSET > ROWPARTITION",
+            "WHERE clauses: `ROWPARTITION`, `ROWOFFSET`",
+        ),
+    ],
+)
+def test_columns_of_the_log(db: Database, query: str, words: str, source: str) -> None:
+    with pytest.raises(StatementError) as caught:
+        ask(db, f"{query.format(source)};")
+    assert caught.value.message == (f"Pull queries don't support the following columns in {words}")
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -16,7 +16,7 @@ from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
-from millstream.model.errors import RecordError
+from millstream.model.errors import RecordError, StatementError
 from millstream.model.moments import LATEST
 from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
@@ -74,11 +74,16 @@ def row_of(statement: InsertValues, script: str, engine: Engine, session: Sessio
                 raise wordings.PRIMARY_KEY_NOT_INSERTED(source=source.name, key=key.name)
     time = given.pop("ROWTIME", None)
     rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
-    if rowtime < 0:
-        raise wordings.ROWTIME_NEGATIVE(rowtime=rowtime)
-    if rowtime > LATEST:
-        raise wordings.ROWTIME_TOO_LATE(latest=LATEST, rowtime=rowtime)
+    if not 0 <= rowtime <= LATEST:
+        raise wrong_time(rowtime)
     return Row(source, given, rowtime)
+
+
+def wrong_time(rowtime: int) -> StatementError:
+    """The refusal of a time that no record has."""
+    if rowtime < 0:
+        return wordings.ROWTIME_NEGATIVE(rowtime=rowtime)
+    return wordings.ROWTIME_TOO_LATE(latest=LATEST, rowtime=rowtime)
 
 
 def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:

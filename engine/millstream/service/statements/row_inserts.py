@@ -15,13 +15,19 @@ from millstream.formats.json import read_json
 from millstream.formats.json_value import text_behind
 from millstream.formats.payload import Layout
 from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.moments import LATEST
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, SourceKind
 from millstream.model.types import BIGINT, DATE, STRING, TIME, TIMESTAMP
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.session import Session
-from millstream.service.statements.inserting import append, insertable, refuse_insert
+from millstream.service.statements.inserting import (
+    append,
+    insertable,
+    refuse_insert,
+    wrong_time,
+)
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _TEMPORAL = (DATE, TIME, TIMESTAMP)
@@ -73,8 +79,14 @@ class RowInserts:
                 if len(rows) == 1:
                     return Inserted(0, _unfit(column, self._source, failure))
                 return self._one_by_one(rows[:first], error)
+        times = self._times(given.pop("ROWTIME"))
+        wrong = pc.index(pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, LATEST)), False)
+        if wrong.as_py() >= 0:
+            first = wrong.as_py()
+            error = wrong_time(times[first].as_py())
+            given = {name: values.slice(0, first) for name, values in given.items()}
         if first:
-            append(self._source, given, self._times(given.pop("ROWTIME")), self._engine)
+            append(self._source, given, times.slice(0, first), self._engine)
         return Inserted(first, error)
 
     def _one_by_one(self, rows: Sequence[bytes], error: MillstreamError | None) -> Inserted:
