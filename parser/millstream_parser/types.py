@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .cursor import Cursor
+from .cursor import MAX_DEPTH, Cursor
 from .names import identifier
 from .tokens import Kind
 
@@ -27,7 +27,8 @@ PRIMITIVES: dict[str, exp.DType] = {
 
 
 def data_type(cursor: Cursor) -> exp.DataType:
-    """`type`: a primitive, DECIMAL(p, s), ARRAY<…>, MAP<…, …>, STRUCT<…> or a custom type."""
+    """`type`: a primitive, DECIMAL(p, s), ARRAY<…>, MAP<…, …>, STRUCT<…> or a custom type, each
+    with ARRAY behind it for an array of it."""
     start = cursor.at
     with cursor.nested():
         if cursor.looking_at("ARRAY", "<"):
@@ -38,7 +39,32 @@ def data_type(cursor: Cursor) -> exp.DataType:
             node = _struct(cursor)
         else:
             node = _base(cursor)
-    return cursor.marked(node, start)
+        return _arrays_of(cursor, cursor.marked(node, start), start)
+
+
+def _arrays_of(cursor: Cursor, element: exp.DataType, start: int) -> exp.DataType:
+    """`type ARRAY ARRAY …`. Each may hold as many levels as all of `cursor.nested()`, and stand in
+    another one, so that the levels of the result are what has to be bounded."""
+    while cursor.accept("ARRAY"):
+        node = exp.DataType(this=_T.ARRAY, expressions=[element], nested=True)
+        element = cursor.marked(node, start)
+        if cursor.depth - 1 + _levels(element) > MAX_DEPTH:
+            raise cursor.too_deep()
+    return element
+
+
+def _levels(tree: exp.DataType) -> int:
+    """How many types are inside of each other."""
+    deepest, left = 0, [(tree, 1)]
+    while left:
+        node, level = left.pop()
+        deepest = max(deepest, level)
+        parts = (
+            part.args["kind"] if isinstance(part, exp.ColumnDef) else part
+            for part in node.expressions
+        )
+        left += [(part, level + 1) for part in parts if isinstance(part, exp.DataType)]
+    return deepest
 
 
 def _array(cursor: Cursor) -> exp.DataType:

@@ -54,6 +54,19 @@ def test_nested_types(levels: int) -> None:
             parse(text)
 
 
+@pytest.mark.parametrize("inside", [0, 3, 60])
+def test_arrays_behind_nested_types(inside: int) -> None:
+    most = 127 - inside
+    for inner in ("array<", "struct<b "):
+        before, behind = f"create type t as {inner * inside}int", ">" * inside
+        (statement,) = parse(f"{before}{' array' * (most - 1)}{behind}")
+        assert parse(print_statement(statement)) == (statement,)
+        with pytest.raises(SyntaxFailure, match="nested too deeply"):
+            parse(f"{before}{' array' * (most + 2)}{behind}")
+        with pytest.raises(SyntaxFailure, match="nested too deeply"):
+            parse(f"{before}{behind.replace('>', ' array' * 9 + '>')}{' array' * 128}")
+
+
 @pytest.mark.parametrize("suffix", ["[1]", "->b", " is null", " = 1", " at time zone 'x'"])
 def test_long_suffixes(suffix: str) -> None:
     parse(f"select a{suffix * 30} from s")
