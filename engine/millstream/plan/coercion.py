@@ -30,12 +30,14 @@ from millstream.model.types import (
 from millstream.plan import wordings
 from millstream.plan.literals import (
     coerce,
+    invalid_text,
     is_null,
     is_text,
     literal_text,
     text_as_boolean,
     text_as_number,
 )
+from millstream.plan.texts import means
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,10 @@ def _merge_literal(target: SqlType, item: Literal) -> SqlType | None:
     if target == BOOLEAN:
         text_as_boolean(item.value)
         return BOOLEAN
-    return wider(target, STRING)
+    both = wider(target, STRING)
+    if both is not None and not means(item.value, both):
+        raise invalid_text(item.value, both)
+    return both
 
 
 def _convert(item: Expression, target: SqlType) -> Expression:

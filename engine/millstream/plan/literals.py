@@ -9,6 +9,7 @@ import re
 from millstream.functions.conversions import as_decimal, wider_decimal
 from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast, Expression, Literal
+from millstream.model.java_number import java_double
 from millstream.model.types import (
     BIGINT,
     BOOLEAN,
@@ -140,6 +141,8 @@ def literal_text(literal: Literal) -> str | None:
             return value
         case datetime.date() | datetime.time() as value:
             return value.isoformat()
+        case float(value):
+            return java_double(value)
         case value:
             return str(value)
 

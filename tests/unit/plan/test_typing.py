@@ -121,6 +121,10 @@ SCOPE = Scope(
         ("LATER(DAYS, 1, '2020-01-01')", "DATE"),
         ("HALF(PRICE)", "DOUBLE"),
         ("R.ID IN (1, 2.50, '3', BIG)", "BOOLEAN"),
+        ("DAY IN ('2020', '2020-02-29')", "BOOLEAN"),
+        ("AT_ IN ('2020-01-01T10:30', '2020-01-01T24+01')", "BOOLEAN"),
+        ("ARRAY[DAY, '2020-01']", "ARRAY<DATE>"),
+        ("ARRAY[CAST(NAME AS BYTES), 'YQ==', 'YQ', '']", "ARRAY<BYTES>"),
         ("ITEMS = ARRAY[BIG]", "BOOLEAN"),
         ("AT_ > DAY", "BOOLEAN"),
     ],
@@ -151,6 +155,12 @@ def test_types(text: str, kind: str) -> None:
         ("BIG IN (1, 'x')", 'invalid input syntax for type BIGINT: "x".'),
         ("PLACE IN (STRUCT(`zip` := 'x'))", 'invalid input syntax for type INTEGER: "x".'),
         ("ITEMS IN (ARRAY[OK])", "ARRAY<INTEGER> = ARRAY<BOOLEAN> (ARRAY[OK])"),
+        ("DAY IN ('soon')", 'invalid input syntax for type DATE: "soon".'),
+        ("DAY IN ('2021-02-29')", 'invalid input syntax for type DATE: "2021-02-29".'),
+        ("AT_ NOT IN ('')", 'invalid input syntax for type TIMESTAMP: "".'),
+        ("ARRAY['10:61', CAST(NAME AS TIME)]", 'invalid input syntax for type TIME: "10:61".'),
+        ("MAP('k' := DAY, 'l' := 'x')", 'invalid input syntax for type DATE: "x".'),
+        ("ARRAY[CAST(NAME AS BYTES), 'Y']", 'invalid input syntax for type BYTES: "Y".'),
         ("ARRAY[]", "Array constructor cannot be empty."),
         ("MAP(NULL := 1)", "Cannot construct a map with all NULL keys"),
         ("STRUCT(A := 1, A := 2)", "Duplicate field names"),
@@ -206,6 +216,15 @@ def test_calls_above_rows_where_the_scope_allows_them() -> None:
         typed("LAST(BIG, ID)")
     with pytest.raises(StatementError, match="Aggregate functions can not be nested"):
         typed("COUNT(COUNT(BIG))")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [("1e10", "1.0E10"), ("1e0", "1.0"), ("1.50", "1.50"), ("-7", "-7"), ("TRUE", "true")],
+)
+def test_constants_among_texts_are_the_text_of_their_cast(number: str, text: str) -> None:
+    typed = type_expression(parse_expression(f"ARRAY[NAME, {number}]"), SCOPE)
+    assert typed.items[1] == Literal(text, STRING)  # type: ignore[union-attr]
 
 
 def test_literals_become_literals_of_the_wanted_type() -> None:
