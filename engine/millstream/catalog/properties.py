@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -11,8 +12,9 @@ from millstream.catalog import wordings
 from millstream.catalog.formats import CAPABILITIES, USABLE
 from millstream.catalog.source import Format
 from millstream.model import refusals
+from millstream.model.errors import StatementError
 from millstream.model.nearest import did_you_mean
-from millstream.model.schema import WindowedKey, WindowKind
+from millstream.model.schema import SourceKind, WindowedKey, WindowKind
 from millstream_parser import read_duration
 
 DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
@@ -38,6 +40,18 @@ _COMMON = {
     "TIMESTAMP_FORMAT",
     "VALUE_AVRO_SCHEMA_FULL_NAME",
 } | {f"{part}_{name}" for part in ("KEY", "VALUE") for name in _PART_SETTINGS}
+_WINDOW_TYPES = ("SESSION", "HOPPING", "TUMBLING")
+_NULLABLE_REPRESENTATIONS = ("OPTIONAL", "WRAPPER")
+_WHOLE = {
+    "PARTITIONS": "INT",
+    "REPLICAS": "SHORT",
+    "RETENTION_MS": "LONG",
+    "KEY_SCHEMA_ID": "INT",
+    "VALUE_SCHEMA_ID": "INT",
+}
+"""Properties that are whole numbers, with the type that Kafka's configurations have for them."""
+_BITS = {"SHORT": 15, "INT": 31, "LONG": 63}
+_DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 BACKFILLS = ("duckdb", "spark")
 """Where the past of a new query may be computed: in this process or as a Spark job."""
 
@@ -111,6 +125,12 @@ def make_format(name: str, settings: Mapping[str, str], wrap: bool | None = None
     return Format(name, wrap, dict(settings))
 
 
+def check_retention(given: Properties, kind: SourceKind, window: WindowedKey | None) -> None:
+    """Refuse a time for which records are kept on a topic that keeps the last one of each key."""
+    if given.retention_ms is not None and kind is SourceKind.TABLE and window is None:
+        raise wordings.RETENTION_OF_TABLE()
+
+
 def default_format(settings: Mapping[str, str], name: str) -> str | None:
     """The server's or session's default format, checked; `name` is one of the two settings."""
     text = settings.get(name) or None
@@ -161,10 +181,12 @@ def _refuse_format_with_parts(items: Mapping[str, Any]) -> None:
 def _text(items: Mapping[str, Any], name: str) -> str | None:
     value = items.get(name)
     if value is not None and not isinstance(value, str):
-        raise refusals.INVALID_PROPERTY(
-            property=name, reason=f"expected a string, got {_written(value)}."
-        )
+        raise _wrong_value(items, name, "Expected value to be a string")
     return value
+
+
+def _wrong_value(items: Mapping[str, Any], name: str, reason: str) -> StatementError:
+    return wordings.PROPERTY_VALUE(value=_written(items[name]), property=name, reason=reason)
 
 
 def _written(value: Any) -> str:
@@ -185,12 +207,10 @@ def _integer(items: Mapping[str, Any], name: str) -> int | None:
     value = items.get(name)
     if value is None:
         return None
-    try:
-        return int(value) if not isinstance(value, bool) else int("no")
-    except (ValueError, TypeError):
-        raise refusals.INVALID_PROPERTY(
-            property=name, reason=f"expected a whole number, got {_written(value)}."
-        ) from None
+    text, kind = str(value).strip(), _WHOLE[name]
+    if _DIGITS.fullmatch(text) and -(2 ** _BITS[kind]) <= int(text) < 2 ** _BITS[kind]:
+        return int(text)
+    raise _wrong_value(items, name, f"Not a number of type {kind}")
 
 
 def _positive(items: Mapping[str, Any], name: str, or_minus_one: bool = False) -> int | None:
@@ -206,9 +226,15 @@ def _boolean(items: Mapping[str, Any], name: str) -> bool | None:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise refusals.INVALID_PROPERTY(
-        property=name, reason=f"expected true or false, got {_written(value)}."
-    )
+    raise _wrong_value(items, name, "Expected value to be either true or false")
+
+
+def _one_of(items: Mapping[str, Any], name: str, allowed: Sequence[str]) -> str | None:
+    """The value of a property that names one of a few things, in any case."""
+    text = _text(items, name)
+    if text is None or text.upper() in allowed:
+        return None if text is None else text.upper()
+    raise _wrong_value(items, name, f"String must be one of: {', '.join(allowed)}, null")
 
 
 def _format(items: Mapping[str, Any], name: str) -> str | None:
@@ -226,11 +252,15 @@ def _name(text: str | None) -> str | None:
 
 
 def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
+    _integer(items, f"{part}_SCHEMA_ID")
+    nulls = _one_of(items, f"{part}_PROTOBUF_NULLABLE_REPRESENTATION", _NULLABLE_REPRESENTATIONS)
     settings = {
         setting: str(items[f"{part}_{name}"])
         for name, setting in _PART_SETTINGS.items()
         if f"{part}_{name}" in items
     }
+    if nulls is not None:
+        settings["nullableRepresentation"] = nulls
     if part == "VALUE" and "VALUE_AVRO_SCHEMA_FULL_NAME" in items:
         if "fullSchemaName" in settings:
             raise wordings.SCHEMA_NAME_TWICE()
@@ -251,18 +281,13 @@ def _delimiter(text: str, name: str) -> str:
 
 
 def _window(items: Mapping[str, Any]) -> WindowedKey | None:
-    kind_text, size_text = _text(items, "WINDOW_TYPE"), _text(items, "WINDOW_SIZE")
+    kind_text = _one_of(items, "WINDOW_TYPE", _WINDOW_TYPES)
+    size_text = _text(items, "WINDOW_SIZE")
     if kind_text is None:
         if size_text is not None:
             raise wordings.WINDOW_SIZE_ALONE()
         return None
-    if kind_text.upper() not in WindowKind.__members__:
-        raise refusals.INVALID_PROPERTY(
-            property="WINDOW_TYPE",
-            reason=f"Unknown window type: {kind_text}. "
-            f"Expected one of {', '.join(WindowKind.__members__)}.",
-        )
-    kind = WindowKind[kind_text.upper()]
+    kind = WindowKind[kind_text]
     if kind is WindowKind.SESSION:
         if size_text is not None:
             raise wordings.SESSION_SIZE()

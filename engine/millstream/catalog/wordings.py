@@ -14,6 +14,7 @@ TYPE_TAKEN = ConflictTemplate(
 TYPE_MISSING = Template("Type {name} does not exist.")
 QUERY_ID_TAKEN = ConflictTemplate("Query ID '{query_id}' already exists.")
 UNKNOWN_PROPERTIES = Template("Invalid config variable(s) in the WITH clause: {unknown}")
+PROPERTY_VALUE = Template("Invalid value {value} for property {property}: {reason}")
 TIMESTAMP_FORMAT_ALONE = Template("TIMESTAMP_FORMAT needs the TIMESTAMP property beside it.")
 UNKNOWN_FORMAT = Template("Unknown format: {name}")
 EMPTY_SCHEMA_NAME = Template(
@@ -87,6 +88,10 @@ FORMAT_AND_SCHEMA = Template(
 )
 FORMAT_AND_WRAPPING = Template(
     "Format '{name}' does not support 'WRAP_SINGLE_VALUE' set to '{wrap}'."
+)
+RETENTION_OF_TABLE = Template(
+    "Invalid config variable in the WITH clause: RETENTION_MS. Non-windowed tables do not support"
+    " retention."
 )
 REGISTRY_NEEDED = Template(
     "The format {name} needs a Schema Registry, which this engine does not use"

@@ -13,6 +13,7 @@ from millstream.catalog.properties import (
     DEFAULT_VALUE_FORMAT,
     Form,
     Properties,
+    check_retention,
     default_format,
     make_format,
     read_properties,
@@ -55,9 +56,10 @@ def create_source(
             hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config."
         )
     schema = declared_schema(statement.elements, catalog.types)
+    _check_schema_ids(schema, given, key_format, value_format)
     written_key = make_format(key_format, given.key_settings)
     written_value = make_format(value_format, given.value_settings)
-    _check_inference(schema, kind, given, key_format, value_format)
+    _check_inference(schema, kind, key_format, value_format)
     wrap = wrapping(given.wrap, properties, value_format, len(schema.value))
     source = Source(
         name=statement.name,
@@ -72,6 +74,7 @@ def create_source(
         statement=text,
     )
     check_source(source)
+    check_retention(given, kind, given.window)
     if source.read_only and source.kind is SourceKind.TABLE and source.window is not None:
         raise wordings.WINDOWED_SOURCE_TABLE()
     _check_name(source, catalog, replacing=statement.or_replace)
@@ -148,10 +151,10 @@ _ROLES = {
 }
 
 
-def _check_inference(
-    schema: Schema, kind: SourceKind, given: Properties, key_format: str, value_format: str
+def _check_schema_ids(
+    schema: Schema, given: Properties, key_format: str, value_format: str
 ) -> None:
-    """Refuse missing columns that no schema registry can tell, and columns it tells already."""
+    """Refuse the id of a schema beside columns, and for a format that has no schemas."""
     parts = (
         ("KEY", key_format, given.key_settings, schema.key),
         ("VALUE", value_format, given.value_settings, schema.value),
@@ -163,6 +166,10 @@ def _check_inference(
             raise wordings.INFERENCE_IMPOSSIBLE(part=part, name=name)
         if columns:
             raise wordings.COLUMNS_AND_SCHEMA_ID(part=part)
+
+
+def _check_inference(schema: Schema, kind: SourceKind, key_format: str, value_format: str) -> None:
+    """Refuse missing columns that no schema registry can tell."""
     if kind is SourceKind.TABLE and not schema.key and key_format not in INFERRING:
         raise refusals.NO_PRIMARY_KEY()
     if not schema.value and not schema.headers and value_format in INFERRING:

@@ -12,6 +12,7 @@ from millstream.catalog.properties import (
     DEFAULT_VALUE_FORMAT,
     Form,
     Properties,
+    check_retention,
     default_format,
     make_format,
     read_properties,
@@ -123,7 +124,7 @@ def new_sink(
         timestamp = TimestampColumn(given.timestamp, given.timestamp_format)
         check_timestamp(timestamp, schema)
     topic = _topic_name(target, given, settings)
-    _check_retention(given, kind, window)
+    check_retention(given, kind, window)
     source = Source(
         name=target.name,
         kind=kind,
@@ -183,11 +184,6 @@ def _with_inherited(
     kept = dict(inherited.properties) if inherited.name == name else {}
     kept.pop("schemaId", None)
     return make_format(name, {**kept, **settings}, wrap)
-
-
-def _check_retention(given: Properties, kind: SourceKind, window: WindowedKey | None) -> None:
-    if given.retention_ms is not None and kind is SourceKind.TABLE and window is None:
-        raise wordings.RETENTION_OF_TABLE()
 
 
 def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:

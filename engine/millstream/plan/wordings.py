@@ -206,9 +206,6 @@ RESULT_KIND = Template(
     "Invalid result type. Your SELECT query produces a {kind}. Please use CREATE {kind} AS "
     "SELECT statement instead."
 )
-RETENTION_OF_TABLE = Template(
-    "RETENTION_MS cannot be set for a table without windows: its topic is compacted."
-)
 SINK_MISSING = Template("Sink does not exist for the INSERT INTO statement: {name}")
 SINK_IS_TABLE = Template("INSERT INTO can only be used to insert into a stream. {sink} is a table.")
 SINK_READ_ONLY = Template("Cannot insert into read-only stream: {sink}")

@@ -34,6 +34,13 @@ def test_everything_is_read() -> None:
     assert given.window == WindowedKey(WindowKind.HOPPING, 120_000)
 
 
+def test_names_of_a_few_things_are_read_in_any_case() -> None:
+    name = "VALUE_PROTOBUF_NULLABLE_REPRESENTATION"
+    given = read_properties(((name, "wrapper"), ("WINDOW_TYPE", "Session")), Form.CREATE)
+    assert given.value_settings == {"nullableRepresentation": "WRAPPER"}
+    assert given.window == WindowedKey(WindowKind.SESSION)
+
+
 def test_a_quoted_timestamp_column_keeps_its_case() -> None:
     assert read_properties((("TIMESTAMP", "`at`"),), Form.CREATE).timestamp == "at"
 
@@ -43,17 +50,58 @@ def test_a_quoted_timestamp_column_keeps_its_case() -> None:
     [
         ("COLOUR", "red", "Invalid config variable(s) in the WITH clause: COLOUR"),
         ("PARTITIONS", 0, "PARTITIONS is invalid"),
-        ("PARTITIONS", "many", "expected a whole number"),
+        ("PARTITIONS", "many", "Invalid value many for property PARTITIONS: Not a number of type"),
+        (
+            "PARTITIONS",
+            "1.5",
+            "Invalid value 1.5 for property PARTITIONS: Not a number of type INT",
+        ),
+        ("PARTITIONS", 2**31, "Invalid value 2147483648 for property PARTITIONS: Not a number of"),
+        (
+            "REPLICAS",
+            2**15,
+            "Invalid value 32768 for property REPLICAS: Not a number of type SHORT",
+        ),
+        (
+            "RETENTION_MS",
+            "1_0",
+            "Invalid value 1_0 for property RETENTION_MS: Not a number of type",
+        ),
+        (
+            "VALUE_SCHEMA_ID",
+            "x",
+            "Invalid value x for property VALUE_SCHEMA_ID: Not a number of ty",
+        ),
+        (
+            "KAFKA_TOPIC",
+            1,
+            "Invalid value 1 for property KAFKA_TOPIC: Expected value to be a string",
+        ),
         ("VALUE_FORMAT", "xml", "Unknown format: XML"),
         ("VALUE_DELIMITER", "::", "Delimiter must be a single character or TAB,SPACE"),
         ("KEY_DELIMITER", " ", "Delimiter cannot be empty"),
-        ("WRAP_SINGLE_VALUE", "perhaps", "expected true or false"),
+        (
+            "WRAP_SINGLE_VALUE",
+            "perhaps",
+            "Invalid value perhaps for property WRAP_SINGLE_VALUE: Exp",
+        ),
         ("TIMESTAMP_FORMAT", "yyyy", "needs the TIMESTAMP property"),
-        ("WINDOW_TYPE", "ROLLING", "Unknown window type: ROLLING"),
+        (
+            "WINDOW_TYPE",
+            "ROLLING",
+            "Invalid value ROLLING for property WINDOW_TYPE: String must be one of: SESSION, "
+            "HOPPING, TUMBLING, null",
+        ),
+        (
+            "KEY_PROTOBUF_NULLABLE_REPRESENTATION",
+            "BOX",
+            "Invalid value BOX for property KEY_PROTOBUF_NULLABLE_REPRESENTATION: String must be "
+            "one of: OPTIONAL, WRAPPER, null",
+        ),
         ("WINDOW_TYPE", "TUMBLING", "TUMBLING windows require 'WINDOW_SIZE' to be provided"),
         ("WINDOW_SIZE", "1 DAY", "needs 'WINDOW_TYPE'"),
         ("KAFKA_TOPIC", " ", "Configuration KAFKA_TOPIC is invalid"),
-        ("PARTITIONS", True, "expected a whole number, got true"),
+        ("PARTITIONS", True, "Invalid value true for property PARTITIONS: Not a"),
         ("QUERY_ID", "x", "Invalid config variable(s)"),
     ],
 )

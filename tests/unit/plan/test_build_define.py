@@ -67,7 +67,15 @@ def test_custom_types_are_expanded() -> None:
         ("STREAM s (v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', WINDOW_TYPE='SESSION')",
          "Windowed sources require a key column."),
         ("STREAM s (v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', KEY_SCHEMA_ID=1)",
-         "JSON does not support the following configs: [schemaId]"),
+         "KEY_FORMAT should support schema inference when KEY_SCHEMA_ID is provided. Current "
+         "format is JSON."),
+        ("STREAM s WITH (KAFKA_TOPIC='s', FORMAT='JSON', VALUE_SCHEMA_ID=1)",
+         "VALUE_FORMAT should support schema inference when VALUE_SCHEMA_ID is provided. Current "
+         "format is JSON."),
+        ("STREAM s (v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=1)",
+         "Table elements and VALUE_SCHEMA_ID cannot both exist for create statement."),
+        ("TABLE t (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON',"
+         " RETENTION_MS=1000)", "RETENTION_MS. Non-windowed tables do not support retention."),
         ("STREAM s (v INT, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON')", "Duplicate column names"),
     ],
 )  # fmt: skip
@@ -75,6 +83,13 @@ def test_refused(sql: str, message: str) -> None:
     with pytest.raises(StatementError) as caught:
         created(f"CREATE {sql};")
     assert message in str(caught.value)
+
+
+def test_records_of_windowed_tables_and_streams_may_be_kept_for_a_time() -> None:
+    window = "WINDOW_TYPE='SESSION', RETENTION_MS=1000"
+    for kind, key, more in (("TABLE", "PRIMARY KEY", window), ("STREAM", "KEY", "RETENTION_MS=1")):
+        sql = f"CREATE {kind} x (k INT {key}, v INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', {more});"
+        assert created(sql).schema.names == ("K", "V")
 
 
 def test_replacing_and_altering() -> None:
