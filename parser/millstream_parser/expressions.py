@@ -211,7 +211,9 @@ def _escaped(cursor: Cursor, like: exp.Like) -> exp.Expression:
     token = cursor.token
     character = cursor.string()
     if len(character) != 1:
-        raise cursor.fail(f"ESCAPE takes a single character, not {character!r}", token)
+        raise cursor.fail(
+            f"Expected exactly one character in ESCAPE clause, got: {token.text}", token
+        )
     literal = cursor.marked(exp.Literal.string(character), cursor.at - 1)
     return exp.Escape(this=like, expression=literal)
 

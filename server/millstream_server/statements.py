@@ -15,6 +15,7 @@ from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import given, plan_of, running
 from millstream.service.statements.explained_pull import POSITIONS, pull_stages
+from millstream.service.statements.inspect import found_source
 from millstream.service.text import Piece
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
@@ -23,7 +24,6 @@ from millstream_server.entities.described import (
     described_source,
     described_sources,
     explained,
-    found_source,
     planned_description,
     query_description,
 )

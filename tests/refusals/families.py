@@ -31,7 +31,7 @@ _PARSER = {
     "P_DECIMAL": "Invalid decimal literal: {text}",
     "P_KEY_MARKER": "Line: {line}, Col: {column}: Column `{name}` is a '{marker}' column: please "
     "use '{proper}' for {sources}.",
-    "P_ESCAPE": "ESCAPE takes a single character, not {text}",
+    "P_ESCAPE": "Expected exactly one character in ESCAPE clause, got: {text}",
 }
 """What the parser alone says."""
 _TYPE = r"(?:null|[A-Z]+(?:\(.*\)|<.*>)?)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -120,12 +121,23 @@ def is_numeric(sql_type: SqlType) -> bool:
 
 def contains_map(sql_type: SqlType) -> bool:
     """Whether a MAP occurs anywhere inside the type (no format takes one in a key)."""
+    return any(isinstance(part, Map) for part in _parts(sql_type))
+
+
+def contains_null(sql_type: SqlType) -> bool:
+    """Whether the type is, or is made of, that of a NULL without CAST, which no column can have."""
+    return any(part is NULL for part in _parts(sql_type))
+
+
+def _parts(sql_type: SqlType) -> Iterator[SqlType]:
+    """The type and all types inside of it."""
+    yield sql_type
     match sql_type:
-        case Map():
-            return True
         case Array(element):
-            return contains_map(element)
+            yield from _parts(element)
+        case Map(key, value):
+            yield from _parts(key)
+            yield from _parts(value)
         case Struct(fields):
-            return any(contains_map(field.type) for field in fields)
-        case _:
-            return False
+            for field in fields:
+                yield from _parts(field.type)

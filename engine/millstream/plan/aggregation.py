@@ -11,7 +11,7 @@ from millstream.catalog.rules import RESERVED, WINDOW_BOUNDS
 from millstream.model import refusals
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, Literal, children
 from millstream.model.schema import Column, Role, Schema, WindowKind
-from millstream.model.types import BIGINT, INTEGER, NULL
+from millstream.model.types import BIGINT, INTEGER, contains_null
 from millstream.plan import wordings
 from millstream.plan.group_rules import refuse_in_sessions, refuse_on_tables, refuse_ungrouped
 from millstream.plan.keys import Key, KeyColumn
@@ -128,7 +128,7 @@ def _grouping(
     result: list[tuple[exp.Expression, Expression]] = []
     for tree in query.group_by:
         expression = surroundings.typed(tree, "GROUP BY")
-        if expression.type is NULL:
+        if contains_null(expression.type):
             raise refusals.UNTYPED_NULL()
         if any(expression == other for _, other in result):
             text = surroundings.text(tree, qualified=True)

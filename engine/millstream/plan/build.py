@@ -143,8 +143,8 @@ def _check_shape(query: statements.Query, target: Target, surroundings: Surround
         windowed_table = item.source.kind is SourceKind.TABLE and item.source.window is not None
         if windowed_table and not isinstance(target, Client):
             raise wordings.QUERY_ON_WINDOWED_TABLE(
-                source=item.source.name,
-                hint="Declare a stream with WINDOW_TYPE over its topic and query that.",
+                hint=f"{item.source.name} is one: declare a stream with WINDOW_TYPE over its "
+                "topic and query that.",
             )
     if query.window is not None and not query.group_by:
         aggregates = surroundings.catalogue.aggregate

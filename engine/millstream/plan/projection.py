@@ -11,7 +11,7 @@ from millstream.catalog.rules import PSEUDO_COLUMNS, RESERVED, WINDOW_BOUNDS
 from millstream.model import refusals
 from millstream.model.expressions import ColumnRef, Expression
 from millstream.model.schema import Column, Role, Schema
-from millstream.model.types import BIGINT, NULL
+from millstream.model.types import BIGINT, contains_null
 from millstream.plan import wordings
 from millstream.plan.keys import Key, KeyColumn, missing_key, repeated_key
 from millstream.plan.nodes import Named, Node, Project
@@ -53,7 +53,7 @@ def expand(
         for name, item in zip(named, items, strict=True)
     )
     for column in selected:
-        if column.expression.type == NULL:
+        if contains_null(column.expression.type):
             raise refusals.UNTYPED_NULL(hint=f"The column is `{column.name}`.")
     return selected
 

@@ -41,8 +41,8 @@ class Scope:
     parameters: tuple[LambdaRef, ...] = ()
 
     def within(self, parameters: tuple[LambdaRef, ...]) -> Scope:
-        """The scope of the body of a lambda."""
-        return replace(self, parameters=parameters + self.parameters)
+        """The scope of the body of a lambda; it is computed many times for a row."""
+        return replace(self, parameters=parameters + self.parameters, tables=False)
 
     def inside_call(self) -> Scope:
         """The scope of the arguments of an aggregate or table function."""

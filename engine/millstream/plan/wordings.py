@@ -22,9 +22,7 @@ FINAL_WITHOUT_WINDOW = Template("EMIT FINAL is only supported for windowed aggre
 LIMIT_OF_STATEMENT = Template("{form} statements don't support LIMIT clause.")
 TABLE_FUNCTION_ON_TABLE = Template("Table source is not supported with table functions")
 PARTITIONED_TABLE = Template("PARTITION BY is only supported on streams, not on tables.")
-QUERY_ON_WINDOWED_TABLE = Template(
-    "KSQL does not support persistent queries on windowed tables: {source} is one."
-)
+QUERY_ON_WINDOWED_TABLE = Template("KSQL does not support persistent queries on windowed tables.")
 WINDOW_WITHOUT_GROUP_BY = Template("WINDOW clause requires a GROUP BY clause.")
 PARTITIONED_AND_AGGREGATED = Template("PARTITION BY cannot be combined with aggregate functions.")
 PARTITIONED_BY_NULL_AND_MORE = Template(
@@ -70,7 +68,7 @@ UNGROUPED_HAVING = Template(
     "Non-aggregate HAVING expression not part of GROUP BY: {expression}\nEither add the column(s) "
     "to the GROUP BY or remove them from the HAVING."
 )
-WINDOW_ON_TABLE = Template("WINDOW clause is not supported on tables, only on streams.")
+WINDOW_ON_TABLE = Template("Windowing not supported for table aggregations.")
 AGGREGATE_ON_TABLE = Template(
     "The aggregation function{plural} {refused} cannot be applied to a table source, only "
     "to a stream source."

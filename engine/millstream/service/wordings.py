@@ -19,8 +19,8 @@ NOT_EXECUTED_HERE = Template("{name} cannot be executed here")
 EXPLAINED_QUERY_MISSING = Template(
     "Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of queries."
 )
-NOTHING_TO_EXPLAIN = Template("EXPLAIN needs a query or the id of one")
-EXPLAINED_KIND = Template("EXPLAIN shows persistent and push queries")
+EXPLAINED_KIND = Template("The provided statement does not run a ksql query")
+DESCRIBED_MISSING = Template("Could not find STREAM/TABLE '{name}' in the Metastore")
 EXPLAINED_STAGE = Template("A pull query has no {stage}: it reads what persistent queries keep")
 PULL_FAILED = Template("The pull query failed.")
 QUERY_FAILED = Template("The query failed.")

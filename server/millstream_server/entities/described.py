@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
-from millstream.model.errors import StatementError
 from millstream.model.schema import Column, SourceKind
 from millstream.service.metrics.figures import QueryMetrics
+from millstream.service.statements.inspect import found_source
 from millstream_server.entities.shapes import field_object, fields_of
 from millstream_server.entities.view import View
 
@@ -54,17 +53,6 @@ def described_source(name: str, text: str, view: View, *, extended: bool) -> Ent
         "sourceDescription": source_description(source, view, extended=extended),
         "warnings": [],
     }
-
-
-def found_source(name: str, catalog: Catalog) -> Source:
-    """What DESCRIBE is about; StatementError where there is no such source."""
-    source = catalog.find(name)
-    if source is None:
-        raise StatementError(
-            f"Could not find STREAM/TABLE '{name}' in the Metastore",
-            hint=catalog.spelling_hint(name),
-        )
-    return source
 
 
 def described_sources(kind: str, text: str, view: View, *, extended: bool) -> Entity:

@@ -114,7 +114,7 @@ def test_statements_that_are_parsed_one_by_one_go_on_counting() -> None:
         ("SELECT ? FROM s", ["\ud800"], "half a character", "?"),
         ("SELECT * FROM ?", ["s"], "Syntax error at or near '?'", "?"),
         ("SELECT a FROM s LIMIT ?", ["5"], "Expecting INTEGER_VALUE", "?"),
-        ("SELECT a FROM s WHERE b LIKE ? ESCAPE ?", ["a", "ab"], "a single character", "?"),
+        ("SELECT a FROM s WHERE b LIKE ? ESCAPE ?", ["a", "ab"], "exactly one character", "?"),
     ],
 )
 def test_refused_with_the_place(text: str, values: Values, message: str, place: str) -> None:

@@ -112,7 +112,10 @@ NEVER_MEANT = [
     ("create table t with (window_size='5')", "Expected format"),
     ("create table t with (window_size='x days')", "Size must be numeric. Got 'x'"),
     ("select * from s limit -1", "Pull queries don't support negative integers in the LIMIT"),
-    ("select a like 'x' escape '' from s", "ESCAPE takes a single character"),
+    (
+        "select a like 'x' escape '' from s",
+        "Expected exactly one character in ESCAPE clause",
+    ),
     ("select f(1, (a, b, c, d) => 1) from s", "A lambda takes at most 3 parameters, not 4"),
     ("select f(1, x => 1, 2) from s", "A lambda must come after every other argument"),
 ]

@@ -251,7 +251,7 @@ def test_describe(shop: Database) -> None:
     assert about["Name"] == "UCASE" and about["Type"] == "SCALAR"
     assert dict(rows(shop, "DESCRIBE FUNCTION sum;"))["Type"] == "AGGREGATE"
     assert dict(rows(shop, "DESCRIBE FUNCTION explode;"))["Type"] == "TABLE"
-    refused(shop, "DESCRIBE nothing;", "NOTHING does not exist")
+    refused(shop, "DESCRIBE nothing;", "Could not find STREAM/TABLE 'NOTHING' in the Metastore")
     refused(shop, "DESCRIBE FUNCTION nothing;", "Can't find any functions")
 
 

@@ -39,7 +39,7 @@ def explain(statement: s.Explain, script: str, engine: Engine, session: Session)
         return _running(statement.query_id, statement.stage, engine)
     inner = statement.statement
     if inner is None:
-        raise wordings.NOTHING_TO_EXPLAIN()
+        raise wordings.EXPLAINED_KIND(hint="Give a query, or the id of one.")
     if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):
         return _table(pull_stages(inner, statement.stage, engine, script))
     return _table(_stages(statement.stage, given(inner, engine, session)))

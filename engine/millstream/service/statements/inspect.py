@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
 from millstream.model.nearest import did_you_mean
 from millstream.model.properties import PROPERTIES
@@ -62,11 +63,19 @@ def show(statement: Show, engine: Engine, session: Session) -> Rows:
             raise wordings.CONNECT_MISSING()
 
 
+def found_source(name: str, catalog: Catalog) -> Source:
+    """What DESCRIBE is about; StatementError where there is no such source."""
+    source = catalog.find(name)
+    if source is None:
+        raise wordings.DESCRIBED_MISSING(name=name, hint=catalog.spelling_hint(name))
+    return source
+
+
 def describe(statement: Describe, engine: Engine) -> Rows:
     """DESCRIBE of a source, of all sources of a kind, or of a function."""
     match statement.what:
         case "SOURCE":
-            source = engine.catalog.source(statement.name)
+            source = found_source(statement.name, engine.catalog)
             title = f"Name: {source.name}"
             if statement.extended:
                 return rows(
