@@ -118,10 +118,17 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
 
 
 def _check_columns_kept(old: Schema, new: Schema, noun: str, name: str) -> None:
-    kept = new.value[: len(old.value)]
-    if old.key != new.key or kept != old.value or old.headers != new.headers:
-        there = set(new.columns)
-        gone = [column for column in old.columns if column not in there] or list(old.columns)
+    """Refuse any change but value columns at the end: each column keeps its name, its type and its
+    place among the keys, the values or the headers."""
+    parts = ((old.key, new.key), (old.value, new.value), (old.headers, new.headers))
+    moved = {
+        column
+        for before, after in parts
+        for place, column in enumerate(before)
+        if column not in after[place : place + 1]
+    }
+    if moved or len(new.key) > len(old.key) or len(new.headers) > len(old.headers):
+        gone = [column for column in old.columns if column in moved] or list(old.columns)
         raise refusals.COLUMNS_CHANGED(
             noun=noun,
             name=name,

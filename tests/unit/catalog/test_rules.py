@@ -89,6 +89,8 @@ def test_replacing_may_add_value_columns_only() -> None:
             "changed, missing or reordered: [`V` INTEGER]",
         ),
         (replace(old, topic="other"), "the topic would change"),
+        (source("S", STREAM, Column("A", INTEGER, Role.KEY), VALUE), "[`K` STRING KEY]"),
+        (source("S", STREAM, KEY, Column("A", INTEGER, Role.KEY), VALUE), "[`K` STRING KEY, `V`"),
         (replace(old, value_format=Format("DELIMITED")), "the value format would change"),
         (replace(old, kind=TABLE), "the kind would change"),
         (replace(old, read_only=True), "not supported on source streams"),
@@ -96,6 +98,36 @@ def test_replacing_may_add_value_columns_only() -> None:
         with pytest.raises(StatementError) as caught:
             check_replace(old, new, Catalog())
         assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "changed"),
+    [
+        ("ABC", None),
+        ("ABCD", None),
+        ("BAC", "AB"),
+        ("ACB", "BC"),
+        ("BCA", "ABC"),
+        ("DABC", "ABC"),
+        ("AB", "C"),
+        ("AC", "BC"),
+        ("ABDC", "C"),
+        ("", "ABC"),
+    ],
+)
+def test_what_is_changed_missing_or_reordered(names: str, changed: str | None) -> None:
+    """A value column is the same where its name, its type and its place are."""
+    old, new = (
+        source("S", STREAM, KEY, *(Column(name, INTEGER) for name in listed))
+        for listed in ("ABC", names)
+    )
+    if changed is None:
+        check_replace(old, new, Catalog())
+        return
+    with pytest.raises(StatementError) as caught:
+        check_replace(old, new, Catalog())
+    listed = ", ".join(f"`{name}` INTEGER" for name in changed)
+    assert f"changed, missing or reordered: [{listed}]" in str(caught.value)
 
 
 def test_altering() -> None:
