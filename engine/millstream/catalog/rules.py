@@ -57,8 +57,9 @@ def _check_headers(headers: tuple[Column, ...]) -> None:
     if any(column.header is None for column in headers[:-1]):
         raise wordings.HEADERS_TWICE()
     keys = [column.header for column in headers]
-    if len(set(keys)) < len(keys):
-        raise wordings.HEADER_TWICE()
+    for place, key in enumerate(keys):
+        if key in keys[:place]:
+            raise wordings.HEADER_TWICE(key=key)
     for column in headers:
         expected: SqlType = HEADERS if column.header is None else BYTES
         marker = "HEADERS" if column.header is None else f"HEADER('{column.header}')"

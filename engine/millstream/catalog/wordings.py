@@ -42,7 +42,7 @@ ILLEGAL_NAME = Template(
 )
 WINDOWED_WITHOUT_KEY = Template("Windowed sources require a key column.")
 HEADERS_TWICE = Template("Schema already contains a HEADERS column.")
-HEADER_TWICE = Template("Schema already contains a HEADER column with the same key.")
+HEADER_TWICE = Template("Schema already contains a HEADER('{key}') column.")
 TIMESTAMP_TYPE = Template(
     "Timestamp column, `{column}`, should be LONG(INT64), TIMESTAMP, or a String with a "
     "timestamp_format specified"
@@ -80,7 +80,9 @@ HEADER_TYPE = Template("Invalid type for {header} column: expected {expected}, g
 REPLACED_DIFFERENT = Template(
     "Cannot add {noun} '{name}': it cannot be upgraded, as the {what} would change."
 )
-COLUMN_EXISTS = Template("Cannot add column `{column}` to schema. It already exists.")
+COLUMN_EXISTS = Template(
+    "Cannot add column `{column}` to schema. A column with the same name already exists."
+)
 TIMESTAMP_NO_COLUMN = Template("The TIMESTAMP column {timestamp} is not a column of the source")
 FORMAT_AND_SCHEMA = Template(
     "{side} format does not support schema.\nformat: {name}\nschema: "

@@ -158,6 +158,8 @@ def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Stream", right="Table")
+    if join.kind == "FULL":
+        raise wordings.STREAM_TABLE_FULL_JOIN()
     if join.kind not in ("INNER", "LEFT"):
         raise wordings.STREAM_TABLE_JOIN_KIND(written=_written(join.kind))
     _check_windows(left.source, right.source)

@@ -65,7 +65,7 @@ def subscript(base: Item, index: Item, source: str) -> Subscript:
                 )
             return Subscript(base.expression, converted, value)
         case other:
-            raise wordings.SUBSCRIPT_IMPOSSIBLE(source=source, indexed=base.source, type=other)
+            raise wordings.SUBSCRIPT_IMPOSSIBLE(source=source, type=other)
 
 
 def field_of(base: Item, name: str) -> FieldOf:

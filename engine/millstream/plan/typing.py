@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -26,6 +27,7 @@ from millstream.model.types import (
     INTERVAL_UNIT,
     NULL,
     STRING,
+    SqlType,
     is_numeric,
 )
 from millstream.plan import wordings
@@ -226,15 +228,11 @@ def _case(tree: exp.Case, outside: Scope) -> Expression:
     scope = replace(outside, tables=False)
     if tree.this is not None:
         raise wordings.CASE_WITH_OPERAND()
-    conditions = [
-        boolean(_item(branch.this, scope), "WHEN condition") for branch in tree.args["ifs"]
-    ]
+    conditions = [_condition(branch.this, scope) for branch in tree.args["ifs"]]
     results = [type_expression(branch.args["true"], scope) for branch in tree.args["ifs"]]
     default = tree.args.get("default")
     otherwise = None if default is None else type_expression(default, scope)
-    kinds = {result.type for result in results if not is_null(result)}
-    if len(kinds) > 1:
-        raise wordings.CASE_TYPES(listed=", ".join(str(result.type) for result in results))
+    kinds = {kind} if (kind := _kind_of_results(tree, results, scope)) is not None else set()
     if otherwise is not None and not is_null(otherwise):
         if kinds and otherwise.type not in kinds:
             raise wordings.CASE_DEFAULT_TYPE(then=next(iter(kinds)), default=otherwise.type)
@@ -244,6 +242,27 @@ def _case(tree: exp.Case, outside: Scope) -> Expression:
     kind = kinds.pop()
     branches = zip(conditions, (coerce(result, kind) for result in results), strict=True)
     return Case(tuple(branches), None if otherwise is None else coerce(otherwise, kind), kind)
+
+
+def _condition(tree: exp.Expression, scope: Scope) -> Expression:
+    item = _item(tree, scope)
+    if not is_null(item.expression) and item.expression.type != BOOLEAN:
+        raise wordings.WHEN_TYPE(source=item.source, type=item.expression.type)
+    return boolean(item, "WHEN operand")
+
+
+def _kind_of_results(tree: exp.Case, results: Sequence[Expression], scope: Scope) -> SqlType | None:
+    """The one type of what stands behind THEN; None where all of it is NULL."""
+    found: SqlType | None = None
+    for branch, result in zip(tree.args["ifs"], results, strict=True):
+        if found is not None and not is_null(result) and result.type != found:
+            when, then = quoted(branch.this, scope), quoted(branch.args["true"], scope)
+            raise wordings.CASE_TYPES(
+                branch=f"WHEN {when} THEN {then}", type=result.type, then=found
+            )
+        if not is_null(result):
+            found = result.type
+    return found
 
 
 def _constructor(tree: exp.Expression, scope: Scope) -> Expression:

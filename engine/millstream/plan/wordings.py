@@ -98,6 +98,7 @@ JOIN_SIDE = Template(
 STREAM_TABLE_JOIN_KIND = Template(
     "Invalid join type encountered: {written}. Stream-table joins are INNER or LEFT."
 )
+STREAM_TABLE_FULL_JOIN = Template("Full outer joins between streams and tables are not supported.")
 STREAM_TABLE_JOIN_KEY = Template(
     "Invalid join condition: stream-table joins require to join on the table's primary key. {got}"
 )
@@ -172,9 +173,7 @@ ELEMENTS_OF_NULL = Template(
     "Cannot construct {what}. Please cast one of them (see "
     "https://github.com/confluentinc/ksql/issues/4239)."
 )
-SUBSCRIPT_IMPOSSIBLE = Template(
-    "Subscript expression {source} needs an ARRAY or a MAP, but {indexed} is {type}."
-)
+SUBSCRIPT_IMPOSSIBLE = Template("Subscript expression ({source}) do not apply to {type}.")
 INDEX_TYPE = Template("Array index must be a number: {source}, but {index} is {kind}.")
 MAP_INDEX_TYPE = Template("The keys of {source} are {key}, but {index} is {kind}.")
 COMPARED_WITH_NULL = Template("Comparison with NULL not supported: {left} {operator} {right}")
@@ -239,8 +238,10 @@ NEGATED_TYPE = Template(
 ESCAPE_AT_END = Template("The pattern {source} ends with the escape character.")
 CASE_WITH_OPERAND = Template("Only searched case is supported: CASE WHEN <condition> THEN …")
 CASE_TYPES = Template(
-    "Invalid Case expression. Type for all 'THEN' clauses should be the same.\nFound: {listed}."
+    "Invalid Case expression. Type for all 'THEN' clauses should be the same.\nTHEN expression"
+    " '{branch}' has type: {type}.\nPrevious THEN expression(s) type: {then}."
 )
+WHEN_TYPE = Template("WHEN operand type should be boolean.\nType for '{source}' is {type}")
 CASE_OF_NULL = Template("Invalid Case expression. All case branches have NULL type")
 ESCAPE_LENGTH = Template("Expected exactly one character in ESCAPE clause, got: {escape}")
 LIKE_TYPE = Template(

@@ -37,7 +37,7 @@ INSERT_INTO_READ_ONLY = Template("Cannot {action} read-only {noun}: {source}")
 INSERT_INTO_WINDOWED = Template("Cannot {action} windowed {noun}: {source}")
 INSERTED_TWICE = Template("{statement} names a column twice")
 INSERTED_PSEUDO_COLUMN = Template("Inserting into column `{name}` is not allowed.")
-INSERTED_HEADER = Template("Cannot insert into HEADER columns: {name}")
+INSERTED_HEADER = Template("Cannot insert into HEADER columns: {names}")
 ROWTIME_UNREADABLE = Template("ROWTIME '{text}' is not a time")
 PRIMARY_KEY_NOT_INSERTED = Template(
     "Failed to insert values into '{source}'. Value for primary key column(s) `{key}` is "

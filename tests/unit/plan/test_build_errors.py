@@ -56,6 +56,8 @@ STREAMS = [
     ("SELECT * FROM s JOIN t ON s.k = t.name", "the table's primary key. Got S.K = T.NAME."),
     ("SELECT * FROM t JOIN bare ON v = id", "Invalid join order: table-stream joins are not"),
     ("SELECT * FROM bare RIGHT JOIN t ON v = id", "Stream-table joins are INNER or LEFT."),
+    ("SELECT * FROM bare FULL OUTER JOIN t ON v = id",
+     "Full outer joins between streams and tables are not supported."),
     ("SELECT * FROM bare JOIN t WITHIN 1 DAY ON v = id", "Stream-Table join. These joins are not"),
     ("SELECT * FROM bare JOIN s ON bare.w = s.w", "Stream-Stream joins must have a WITHIN"),
     ("SELECT * FROM kaf JOIN t ON kaf.v = t.id", "Source(s) KAF are using the 'KAFKA'"),

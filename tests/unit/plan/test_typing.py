@@ -150,7 +150,7 @@ def test_types(text: str, kind: str) -> None:
         ("R.NAME", "SELECT column 'R.NAME' cannot be resolved."),
         ("PLACE->ZIP", "Could not find field 'ZIP' in 'PLACE'."),
         ("NAME->ZIP", "Expected STRUCT type, got: STRING"),
-        ("NAME[1]", "needs an ARRAY or a MAP"),
+        ("NAME[1]", "Subscript expression (NAME[1]) do not apply to STRING."),
         ("BIG IN (1, TRUE)", "Invalid Select: operator does not exist: BIGINT = BOOLEAN (true)"),
         ("BIG IN (1, 'x')", 'invalid input syntax for type BIGINT: "x".'),
         ("PLACE IN (STRUCT(`zip` := 'x'))", 'invalid input syntax for type INTEGER: "x".'),
@@ -165,6 +165,15 @@ def test_types(text: str, kind: str) -> None:
         ("MAP(NULL := 1)", "Cannot construct a map with all NULL keys"),
         ("STRUCT(A := 1, A := 2)", "Duplicate field names"),
         ("CASE WHEN OK THEN 1 ELSE 2.5 END", "Invalid Case expression."),
+        (
+            "CASE WHEN OK THEN NULL WHEN BIG > 1 THEN 1 WHEN OK THEN 'x' END",
+            "should be the same.\nTHEN expression 'WHEN OK THEN 'x'' has type: STRING.\n"
+            "Previous THEN expression(s) type: INTEGER.",
+        ),
+        (
+            "CASE WHEN L.ID THEN 1 END",
+            "WHEN operand type should be boolean.\nType for 'L_ID' is INTEGER",
+        ),
         ("CASE WHEN OK THEN NULL END", "All case branches have NULL type"),
         ("CASE BIG WHEN 1 THEN 2 END", "searched case"),
         ("CAST(NAME AS ARRAY<INT>)", "Invalid Select: Cast of STRING to ARRAY<INTEGER> is not"),

@@ -117,6 +117,23 @@ def test_what_cannot_be_inserted_into(shop: Database) -> None:
     assert "disabled" in str(refused(shop, "INSERT INTO orders VALUES ('x', 'y', 1);"))
 
 
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [("k, h", "H"), ("all_, k", "ALL_"), ("h, k, all_", "H, ALL_"), ("all_, h", "ALL_, H")],
+)
+def test_all_header_columns_that_are_inserted_into_are_named(
+    db: Database, columns: str, named: str
+) -> None:
+    db.execute(
+        "CREATE STREAM heads (k STRING KEY, v INT, h BYTES HEADER('a'), "
+        "all_ ARRAY<STRUCT<key STRING, value BYTES>> HEADERS) "
+        "WITH (KAFKA_TOPIC='heads', PARTITIONS=1, VALUE_FORMAT='JSON');"
+    )
+    values = ", ".join("NULL" for _ in columns.split(","))
+    told = str(refused(db, f"INSERT INTO heads ({columns}) VALUES ({values});"))
+    assert told == f"Cannot insert into HEADER columns: {named}"
+
+
 def test_equal_keys_share_a_partition(db: Database) -> None:
     db.execute(
         "CREATE STREAM s (k INT KEY, v INT) "

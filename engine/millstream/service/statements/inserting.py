@@ -217,6 +217,10 @@ def target_columns(
 ) -> list[Column]:
     """The columns of a list, which may hold ROWTIME, or without one all; as many as `values`."""
     schema = insertable(source)
+    read_only = {column.name for column in source.schema.headers}.intersection(names)
+    if read_only:
+        listed = dict.fromkeys(name for name in names if name in read_only)
+        raise wordings.INSERTED_HEADER(names=", ".join(listed))
     columns = [_target(name, source, schema) for name in names] or list(schema.columns)
     if len(set(names)) < len(names):
         raise wordings.INSERTED_TWICE(statement=statement)
@@ -234,9 +238,6 @@ def _target(name: str, source: Source, schema: Schema) -> Column:
         return _ROWTIME
     if name in ("ROWPARTITION", "ROWOFFSET"):
         raise wordings.INSERTED_PSEUDO_COLUMN(name=name, hint="It is assigned by the log.")
-    found = source.schema.find(name)
-    if found is not None and found.role is Role.HEADERS:
-        raise wordings.INSERTED_HEADER(name=name)
     column = schema.find(name)
     if column is None:
         raise refusals.UNKNOWN_INSERT_COLUMN(
