@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -15,20 +15,23 @@ from millstream.plan.sources import functions_in
 from millstream_parser.statements import Query
 
 ENABLED = "ksql.query.push.v2.enabled"
+_OF_LOG = ("ROWPARTITION", "ROWOFFSET")
 
 
 def shared_source(
     query: Query, catalog: Catalog, functions: Catalogue, properties: Mapping[str, str]
 ) -> Source | None:
-    """What the rows of the query come from, if it can share them: one source that a persistent
-    query writes, from the latest row on, each row looked at by itself."""
+    """What the rows of the query come from, if it can share them: one source that a single
+    persistent query writes, from the latest row on, each row looked at by itself, wherever it
+    lies."""
     source = catalog.find(query.source.name)
     stateless = not (query.joins or query.group_by or query.partition_by or query.having)
     trees = [item.expression for item in query.items]
     if (
         source is None
-        or source.query_id not in catalog.queries
+        or len(catalog.writers(source.name)) != 1
         or not stateless
+        or _places((*trees, *([] if query.where is None else [query.where])))
         or query.window is not None
         or query.emit != "CHANGES"
         or effective(properties, ENABLED) != "true"
@@ -37,6 +40,12 @@ def shared_source(
         return None
     folding = any(functions_in(tree, {**functions.aggregate, **functions.table}) for tree in trees)
     return None if folding else source
+
+
+def _places(trees: Iterable[exp.Expression]) -> bool:
+    """Whether one of the expressions asks where a record lies on the log."""
+    columns = (column for tree in trees for column in tree.find_all(exp.Column))
+    return any(column.name in _OF_LOG for column in columns)
 
 
 def of_keyed_rows(query: Query, source: Source) -> Query:
