@@ -41,6 +41,7 @@ _KINDS = {
     _TYPE: ("type", "target", "left_type", "right_type", "then", "default", "struct"),
     _NAME: ("name", "sink", "function", "alias", "query_id", "query", "format", "unit"),
     _COUNT: ("count", "number", "line", "place_number", "ms", "size", "grace", "retention"),
+    "[A-Z_]+": ("property",),
     "(?:stream|table)": ("noun",),
     "(?:streams|tables)": ("sources_of",),
     "(?:Stream|Table)": ("titled",),
