@@ -99,7 +99,7 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
             hint=f"Use CREATE OR REPLACE {new.kind.value} … AS SELECT, or terminate the query.",
         )
     changes = {
-        "kind": (old.kind.value, new.kind.value),
+        "type": (old.kind.value, new.kind.value),
         "topic": (old.topic, new.topic),
         "key format": (_format_text(old.key_format), _format_text(new.key_format)),
         "value format": (_format_text(old.value_format), _format_text(new.value_format)),
@@ -112,7 +112,8 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
                 noun=noun,
                 name=new.name,
                 what=what,
-                detail=f"Current: {before}. New: {after}.",
+                before=before,
+                after=after,
                 hint="Drop it and create it again, or create another one.",
             )
     _check_columns_kept(old.schema, new.schema, noun, new.name)

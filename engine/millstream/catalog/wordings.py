@@ -78,7 +78,8 @@ RESERVED_NAME = Template(
 COLUMN_TWICE = Template("Duplicate column names: {column}")
 HEADER_TYPE = Template("Invalid type for {header} column: expected {expected}, got {type}")
 REPLACED_DIFFERENT = Template(
-    "Cannot add {noun} '{name}': it cannot be upgraded, as the {what} would change."
+    "Cannot add {noun} '{name}': DataSource '{name}' has {what} = {before} which is not upgradeable"
+    " to {after}"
 )
 COLUMN_EXISTS = Template(
     "Cannot add column `{column}` to schema. A column with the same name already exists."

@@ -88,11 +88,17 @@ def test_replacing_may_add_value_columns_only() -> None:
             source("S", STREAM, KEY, Column("V", BIGINT)),
             "changed, missing or reordered: [`V` INTEGER]",
         ),
-        (replace(old, topic="other"), "the topic would change"),
+        (
+            replace(old, topic="other"),
+            "DataSource 'S' has topic = S_topic which is not upgradeable to other",
+        ),
         (source("S", STREAM, Column("A", INTEGER, Role.KEY), VALUE), "[`K` STRING KEY]"),
         (source("S", STREAM, KEY, Column("A", INTEGER, Role.KEY), VALUE), "[`K` STRING KEY, `V`"),
-        (replace(old, value_format=Format("DELIMITED")), "the value format would change"),
-        (replace(old, kind=TABLE), "the kind would change"),
+        (
+            replace(old, value_format=Format("DELIMITED")),
+            "has value format = JSON which is not upgradeable to DELIMITED",
+        ),
+        (replace(old, kind=TABLE), "has type = STREAM which is not upgradeable to TABLE"),
         (replace(old, read_only=True), "not supported on source streams"),
     ]:
         with pytest.raises(StatementError) as caught:
