@@ -16,7 +16,7 @@ from millstream.model import types as t
 from millstream.model.batch import DIFF
 from millstream.model.schema import Column, Schema
 from millstream.model.types import SqlType
-from millstream_server.failures import RefusedError
+from millstream_server.failures import BAD_STATEMENT, RefusedError
 from millstream_server.rows.framing import PROTOBUF, Objects
 from millstream_server.rows.values import text_of
 
@@ -51,9 +51,12 @@ class ProtobufObjects:
         return b"[" + self._objects.first(text_of({"header": header}))
 
     def rows(self, table: pa.Table) -> bytes:
-        """See `Framing`. A deletion has its key columns alone, as NULL is not written."""
+        """See `Framing`. A deletion has its key columns alone, as NULL is not written. RefusedError
+        for rows that no message holds: NULL in a list or map, lists in lists."""
         columns = [column.combine_chunks() for column in table.columns[: len(self._layout.columns)]]
         written = write_protobuf(columns, self._layout)
+        for reason in written.bad.values():
+            raise RefusedError(BAD_STATEMENT, f"Cannot write a row as protobuf: {reason}")
         marks = [""] * table.num_rows
         if DIFF in table.column_names:
             marks = [',"tombstone":true' if d < 1 else "" for d in table[DIFF].to_pylist()]

@@ -148,6 +148,8 @@ async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGener
         yield framing.end(final_message(answer))
     except MillstreamError as error:
         yield framing.failed(refusal(error, answer.piece.text))
+    except RefusedError as error:
+        yield framing.failed(error)
     except Exception as error:
         yield framing.failed(unexpected(error))
         raise
