@@ -137,13 +137,13 @@ PROPERTIES: tuple[Property, ...] = (
         "ksql.lambdas.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; Lambda expressions are always allowed.",
+        "Allow lambda expressions in new queries that keep running.",
     ),
     Property(
         "ksql.suppress.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; EMIT FINAL is always allowed.",
+        "Allow EMIT FINAL.",
     ),
     Property(
         "ksql.create.or.replace.enabled",
@@ -156,7 +156,7 @@ PROPERTIES: tuple[Property, ...] = (
         "ksql.headers.columns.enabled",
         "bool",
         "true",
-        "Accepted for compatibility; HEADERS columns are always allowed.",
+        "Allow header columns in new streams and tables.",
     ),
     Property(
         "ksql.query.pull.table.scan.enabled",

@@ -15,6 +15,7 @@ from millstream.model.expressions import ColumnRef, Expression, TableCall, walk
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey, WindowKind
 from millstream.plan import wordings
 from millstream.plan.aggregation import aggregate
+from millstream.plan.features import check_query_features
 from millstream.plan.group_rules import check_clauses, is_aggregation
 from millstream.plan.join_rules import refuse_value_formats
 from millstream.plan.joins import From, materialised, read_joined, read_source
@@ -87,6 +88,7 @@ def plan_query(
         script=script,
         properties=properties,
     )
+    check_query_features(query, properties)
     _check_shape(query, target, surroundings)
     node, selected, key = _relation(query, surroundings, persistent=persistent)
     sources = tuple(item.source for item in surroundings.sources)

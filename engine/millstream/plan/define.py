@@ -25,6 +25,7 @@ from millstream.model import refusals
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import SqlType
 from millstream.plan import wordings
+from millstream.plan.features import check_header_columns
 from millstream.plan.types import sql_type
 from millstream_parser import statements
 from millstream_parser.statements import ColumnRole
@@ -56,6 +57,7 @@ def create_source(
             hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config."
         )
     schema = declared_schema(statement.elements, catalog.types)
+    check_header_columns(schema, properties)
     _check_schema_ids(schema, given, key_format, value_format)
     written_key = make_format(key_format, given.key_settings)
     written_value = make_format(value_format, given.value_settings)

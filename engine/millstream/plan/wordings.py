@@ -19,6 +19,15 @@ WINDOW_ON_WINDOWED = Template(
 )
 PARTITIONED_AND_GROUPED = Template("PARTITION BY cannot be combined with GROUP BY.")
 FINAL_WITHOUT_WINDOW = Template("EMIT FINAL is only supported for windowed aggregations.")
+SUPPRESS_DISABLED = Template(
+    "Suppression is currently disabled. You can enable it by setting {setting} to true"
+)
+LAMBDAS_DISABLED = Template(
+    "Lambda expressions are currently disabled. You can enable them by setting {setting} to true"
+)
+HEADER_COLUMNS_DISABLED = Template(
+    "Cannot create Stream because schema with headers columns is disabled."
+)
 LIMIT_OF_STATEMENT = Template("{form} statements don't support LIMIT clause.")
 TABLE_FUNCTION_ON_TABLE = Template("Table source is not supported with table functions")
 PARTITIONED_TABLE = Template("PARTITION BY is only supported on streams, not on tables.")
