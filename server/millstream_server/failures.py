@@ -92,6 +92,16 @@ class RefusedError(Exception):
         }
 
 
+class RevokedError(MillstreamError):
+    """What a client does was allowed, and is no more; `refused` is the answer that it gets now."""
+
+    code = "E-REVOKED"
+
+    def __init__(self, refused: RefusedError) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
+
+
 def refusal(
     error: MillstreamError,
     statement: str | None,
@@ -100,6 +110,8 @@ def refusal(
 ) -> RefusedError:
     """What an error of the engine is to a client that gave this statement, or none. `seen`: whether
     they may see what a hint names."""
+    if isinstance(error, RevokedError):
+        return error.refused
     if isinstance(error.hint, Suggested) and not seen(error.hint):
         error.hint = error.hint.otherwise
     code = _OF_ENGINE.get(error.code, SERVER_ERROR)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -26,6 +27,7 @@ from millstream_server.failures import (
     refusal,
 )
 from millstream_server.guarding.principal import Principal
+from millstream_server.ongoing import Ongoing
 from millstream_server.requests import Asked, accepted, check_characters, check_depth, settings_of
 from millstream_server.rows.framing import DELIMITED, JSON
 from millstream_server.rows.values import text_of
@@ -52,8 +54,8 @@ async def inserts_stream(request: Request, server: Server) -> Response:
         raise _slow() from error
     if not first:
         raise RefusedError(MALFORMED, "The first line must be an object with the target")
-    inserts = await server.run(_opened, server, first[0], principal_of(request))
-    pieces = _acknowledged(server, inserts, first[1:], lines, array=kind == JSON)
+    opened = await server.run(_opened, server, first[0], principal_of(request))
+    pieces = _acknowledged(server, opened, first[1:], lines, array=kind == JSON)
     return Streamed(pieces, kind, reading=True)
 
 
@@ -61,7 +63,23 @@ def _slow() -> RefusedError:
     return RefusedError(TOO_SLOW, "The rows did not come in time")
 
 
-def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The target of rows, and what may be revoked while they come."""
+
+    inserts: RowInserts
+    ongoing: Ongoing
+
+    def insert(self, rows: list[bytes]) -> Inserted:
+        """See `RowInserts`; nothing is inserted once it is revoked."""
+        try:
+            self.ongoing.check()
+            return self.inserts.insert(rows)
+        except MillstreamError as error:
+            return Inserted(0, error)
+
+
+def _opened(server: Server, line: bytes, principal: Principal) -> _Opened:
     """The target that the first line names."""
     try:
         wanted = json.loads(line)
@@ -83,13 +101,18 @@ def _opened(server: Server, line: bytes, principal: Principal) -> RowInserts:
         ) from error
     if not isinstance(piece.statement, s.InsertValues):
         raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
-    server.guard.authorise(principal, piece, session)
-    server.guard.record(principal, piece)
+    ongoing = server.ongoing.begin(principal, piece, session)
     try:
-        return open_inserts(piece.statement.target, server.engine, session)
+        server.guard.authorise(principal, piece, session)
+        server.guard.record(principal, piece)
+        return _Opened(open_inserts(piece.statement.target, server.engine, session), ongoing)
     except MillstreamError as error:
+        server.ongoing.end(ongoing)
         sight = server.guard.sight(principal, server.engine.catalog)
         raise refusal(error, target, seen=sight.suggested) from error
+    except RefusedError:
+        server.ongoing.end(ongoing)
+        raise
 
 
 async def _lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes], None]:
@@ -120,7 +143,7 @@ async def _lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes]
 
 async def _acknowledged(
     server: Server,
-    inserts: RowInserts,
+    opened: _Opened,
     rows: list[bytes],
     lines: AsyncGenerator[list[bytes], None],
     *,
@@ -137,27 +160,23 @@ async def _acknowledged(
         return (opening + ",".join(texts)).encode() if texts else b""
 
     pending: list[bytes] | None = rows
-    while pending is not None:
-        for start in range(0, len(pending), ROWS_AT_ONCE):
-            chosen = pending[start : start + ROWS_AT_ONCE]
-            done = await server.run(_inserted, inserts, chosen)
-            acknowledged = _acknowledgements(done, sequence)
-            yield framed(acknowledged)
-            sequence += len(acknowledged)
-            if done.error is not None:
-                pending = None
-                break
-        else:
-            pending = await anext(lines, None)
+    try:
+        while pending is not None:
+            for start in range(0, len(pending), ROWS_AT_ONCE):
+                chosen = pending[start : start + ROWS_AT_ONCE]
+                done = await server.run(opened.insert, chosen)
+                acknowledged = _acknowledgements(done, sequence)
+                yield framed(acknowledged)
+                sequence += len(acknowledged)
+                if done.error is not None:
+                    pending = None
+                    break
+            else:
+                pending = await anext(lines, None)
+    finally:
+        server.ongoing.end(opened.ongoing)
     if array:
         yield b"]" if sequence else b"[]"
-
-
-def _inserted(inserts: RowInserts, rows: list[bytes]) -> Inserted:
-    try:
-        return inserts.insert(rows)
-    except MillstreamError as error:
-        return Inserted(0, error)
 
 
 def _acknowledgements(done: Inserted, sequence: int) -> list[dict[str, Any]]:

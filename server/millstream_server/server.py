@@ -32,6 +32,7 @@ from millstream_server.failures import (
 )
 from millstream_server.guarding.guard import Guard, OpenDoor
 from millstream_server.guarding.principal import Principal
+from millstream_server.ongoing import OngoingWork
 from millstream_server.requests import Asked
 from millstream_server.rows.held import HeldRows
 from millstream_server.rows.lookups import Lookups
@@ -107,6 +108,7 @@ class Server:
         self.held = HeldRows(self.settings.answers_bytes_max)
         self.owners: dict[str, str] = {}
         """Who has begun the push queries that run."""
+        self.ongoing = OngoingWork()
         self._outcomes = Outcomes(engine)
         self.statuses: dict[str, Mapping[str, Any]] = {}
         """Those of commands that are on no topic."""

@@ -112,7 +112,7 @@ async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str,
         for frame in _rows(Change(answer.result.table), answer.schema):
             yield frame
         return
-    async for change in queries.arriving(server, answer.result):
+    async for change in queries.arriving(server, answer):
         for frame in _rows(change, answer.schema):
             yield frame
 

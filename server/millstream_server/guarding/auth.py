@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from millstream_server.guarding.backoff import Backoff
@@ -22,6 +22,7 @@ from millstream_server.guarding.certificates import Subjects, subject_of
 from millstream_server.guarding.passwords import User, Users
 from millstream_server.guarding.principal import (
     ANONYMOUS,
+    Credentials,
     Principal,
     Refusal,
     forbidden,
@@ -91,20 +92,30 @@ class Authenticator:
         ssl.SSLSocket.getpeercert() gives it; `address`: of the other end of the connection."""
         if not self.on or any(fnmatchcase(path, glob) for glob in self._rules.skip_paths):
             return ANONYMOUS
-        found = self._recognised(headers, peer, address)
-        if isinstance(found, Principal) and not self._let_in(found):
-            return forbidden("None of your roles may use this server.", reason=found.name)
-        return found
-
-    def _recognised(
-        self, headers: Headers, peer: PeerCertificate | None, address: str
-    ) -> Principal | Refusal:
         given = [value for name, value in headers if name.lower() == b"authorization"]
-        if not given:
-            return self._by_certificate(peer)
-        if len(given) > 1 or len(given[0]) > HEADER_BYTES_MAX:
+        if len(given) > 1 or (given and len(given[0]) > HEADER_BYTES_MAX):
             return self._refused("more than one Authorization header, or a very long one")
-        scheme, _, rest = given[0].decode("latin-1").partition(" ")
+        return self._admitted(Credentials(given[0] if given else None, peer), address)
+
+    def again(self, principal: Principal) -> Principal | Refusal:
+        """Recognise somebody by what was shown before, perhaps to another one of these. A wrong
+        password is no guess now: it was right."""
+        if not self.on or principal.by is None:
+            return principal
+        return self._admitted(principal.by, None)
+
+    def _admitted(self, shown: Credentials, address: str | None) -> Principal | Refusal:
+        found = self._recognised(shown, address)
+        if isinstance(found, Refusal):
+            return found
+        if not self._let_in(found):
+            return forbidden("None of your roles may use this server.", reason=found.name)
+        return replace(found, by=shown)
+
+    def _recognised(self, shown: Credentials, address: str | None) -> Principal | Refusal:
+        if shown.authorization is None:
+            return self._by_certificate(shown.certificate)
+        scheme, _, rest = shown.authorization.decode("latin-1").partition(" ")
         match scheme.lower():
             case "basic" if self._users is not None:
                 return self._by_password(rest.strip(), address, self._users)
@@ -122,7 +133,8 @@ class Authenticator:
         found = self._subjects.get(subject)
         return self._refused(f"unknown subject {subject}") if found is None else found
 
-    def _by_password(self, text: str, address: str, users: Users) -> Principal | Refusal:
+    def _by_password(self, text: str, address: str | None, users: Users) -> Principal | Refusal:
+        """`address` is None for somebody who was recognised before."""
         try:
             decoded = base64.b64decode(text, validate=True).decode("utf-8")
         except (binascii.Error, UnicodeDecodeError):
@@ -130,6 +142,9 @@ class Authenticator:
         name, _, password = decoded.partition(":")
         if (known := self._known.get(name, password)) is not None:
             return known
+        if address is None:
+            user = users.verified(name, password)
+            return self._refused("wrong now") if user is None else self._known.put(user, password)
         if (wait := self._backoff.wait(name, address)) > 0:
             return too_many("Too many failed attempts to authenticate.", wait, "E-AUTH-WAIT")
         if not self._tries.acquire(timeout=TRY_WAIT_S):

@@ -69,6 +69,13 @@ class Gate:
             raise self._refused(found, path=scope["path"], address=address)
         return found
 
+    def recognise_again(self, principal: Principal) -> Principal:
+        """See `Guard`."""
+        found = self.policy.authenticator.again(principal)
+        if isinstance(found, Refusal):
+            raise self._refused(found, principal)
+        return found
+
     def enter(self, principal: Principal, path: str) -> None:
         """See `Guard`. A path that needs no authentication needs nothing else."""
         free = principal is ANONYMOUS and self.policy.authenticator.on

@@ -27,6 +27,9 @@ class Guard(Protocol):
     async def authenticate(self, scope: Scope) -> Principal:
         """Who asks for this path; called for each request, before its body is read."""
 
+    def recognise_again(self, principal: Principal) -> Principal:
+        """The same as they are now, for what goes on; called where it may wait."""
+
     def enter(self, principal: Principal, path: str) -> None:
         """A request begins: it may be one too many, or to an endpoint that is not for them."""
 
@@ -52,6 +55,10 @@ class OpenDoor:
     async def authenticate(self, scope: Scope) -> Principal:
         """See `Guard`."""
         return ANONYMOUS
+
+    def recognise_again(self, principal: Principal) -> Principal:
+        """See `Guard`."""
+        return principal
 
     def enter(self, principal: Principal, path: str) -> None:
         """See `Guard`."""

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from millstream_server.failures import FORBIDDEN, TOO_MANY, UNAUTHENTICATED, status_of
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client has shown: its Authorization header and its certificate."""
+
+    authorization: bytes | None = None
+    certificate: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Someone who was recognised. `method` is how: basic, bearer, mtls, or none where
-    authentication is off. `until`: when that ends (epoch seconds), None for never."""
+    authentication is off. `until`: when that ends (epoch seconds), None for never. `by`: what it
+    showed, None where nothing was asked for."""
 
     name: str
     roles: frozenset[str] = frozenset()
     method: str = "none"
     until: float | None = None
+    by: Credentials | None = field(default=None, repr=False, compare=False)
 
 
 ANONYMOUS = Principal("anonymous")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,10 +22,12 @@ from millstream_server.failures import (
     MALFORMED,
     TOO_MANY_QUERIES,
     RefusedError,
+    RevokedError,
     refusal,
     unexpected,
 )
 from millstream_server.guarding.principal import Principal
+from millstream_server.ongoing import Ongoing
 from millstream_server.requests import Asked
 from millstream_server.rows.framing import Framing, Texts
 from millstream_server.rows.lookups import Found
@@ -46,6 +49,7 @@ class Answer:
     schema: Schema
     pull: bool
     limit: int | None = None
+    ongoing: Ongoing | None = None
 
     @property
     def query_id(self) -> str | None:
@@ -86,6 +90,19 @@ def pulls(piece: Piece) -> bool:
 def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> Answer:
     """Execute a query up to its first row. May wait: call it in a thread."""
     session = server.session(asked)
+    ongoing = server.ongoing.begin(principal, piece, session)
+    try:
+        answer = _started(server, ongoing)
+        if isinstance(answer.result, Rows):
+            server.ongoing.end(ongoing)
+        return answer
+    except BaseException:
+        server.ongoing.end(ongoing)
+        raise
+
+
+def _started(server: Server, ongoing: Ongoing) -> Answer:
+    principal, piece, session = ongoing.principal, ongoing.statement, ongoing.session
     server.guard.authorise(principal, piece, session)
     server.guard.record(principal, piece)
     statement = piece.statement
@@ -103,7 +120,8 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
         raise refusal(error, piece.text, seen=sight.suggested) from error
     if isinstance(result, Stream):
         server.owners[result.query_id] = principal.name
-        return Answer(piece, result, result.schema, pull=False, limit=result.limit)
+        ongoing.ends_by(partial(_revoked, result))
+        return Answer(piece, result, result.schema, False, result.limit, ongoing)
     if not isinstance(result, Rows | History):
         raise RefusedError(BAD_STATEMENT, "The statement gives no rows", piece.text)
     if isinstance(result, Rows):
@@ -111,7 +129,15 @@ def start(server: Server, asked: Asked, piece: Piece, principal: Principal) -> A
     limit = getattr(getattr(statement, "query", None), "limit", None)
     shape = result.table if isinstance(result, Rows) else result.empty
     schema = result.schema or schema_of(shape)
-    return Answer(piece, result, schema, _of_table(server, piece), limit)
+    if isinstance(result, History):
+        ongoing.ends_by(lambda _: result.cancel())
+    return Answer(piece, result, schema, _of_table(server, piece), limit, ongoing)
+
+
+def _revoked(stream: Stream, error: RevokedError) -> None:
+    """End a push query: its client gets the rows of before, then the error."""
+    stream.fail(error)
+    stream.close()
 
 
 def whole(found: Found, framing: Framing) -> bytes:
@@ -142,7 +168,7 @@ async def pieces(server: Server, answer: Answer, framing: Framing) -> AsyncGener
                 yield framing.rows(result.table.slice(start_row, ROWS_AT_ONCE))
                 await asyncio.sleep(0)
         else:
-            async for change in arriving(server, result):
+            async for change in arriving(server, answer):
                 for start_row in range(0, change.rows.num_rows, ROWS_AT_ONCE):
                     yield framed(framing, change, start_row)
         yield framing.end(final_message(answer))
@@ -190,6 +216,8 @@ async def ended(server: Server, answer: Answer) -> None:
     result = answer.result
     if isinstance(result, Rows):
         return
+    if answer.ongoing is not None:
+        server.ongoing.end(answer.ongoing)
     if isinstance(result, History):
         result.cancel()
     else:
@@ -211,14 +239,18 @@ def final_message(answer: Answer) -> str | None:
     return LIMIT_REACHED if answer.limit is not None and given >= answer.limit else COMPLETED
 
 
-async def arriving(server: Server, result: Stream | History) -> AsyncGenerator[Change, None]:
+async def arriving(server: Server, answer: Answer) -> AsyncGenerator[Change, None]:
     """The rows of a query as they come."""
+    result = answer.result
+    assert not isinstance(result, Rows)
     if isinstance(result, Stream):
         async for change in changes(result):
             yield change
         return
     while (table := await server.run_printing(result.next_batch)) is not None:
         yield Change(table)
+    if answer.ongoing is not None:
+        answer.ongoing.check()
 
 
 async def changes(stream: Stream) -> AsyncGenerator[Change, None]:

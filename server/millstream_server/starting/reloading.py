@@ -79,6 +79,8 @@ class Reloading:
     log: Audit
     certificate: Certificate | None = None
     audit_file: AuditFile | None = None
+    recheck: Callable[[], None] = lambda: None
+    """Ends what goes on and is not allowed any more."""
 
     def reload(self) -> tuple[str, ...]:
         """Read all files again, each kind as a whole, and say so in the log and the audit log. What
@@ -92,6 +94,7 @@ class Reloading:
 
     def _policy(self) -> None:
         self.gate.policy = policy(self.config, self.gate.engine, before=self.gate.policy)
+        self.recheck()
 
     def _read(self, kind: str, read: Callable[[], None]) -> bool:
         try:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import millstream
@@ -181,7 +182,9 @@ def run_server(
         settings = server_settings(config, listeners[0])
         guard = gate(config, engine, log)
         server = Server(engine, settings, guard)
-        reloading = Reloading(config, guard, log, certificate, audit_file)
+        reloading = Reloading(
+            config, guard, log, certificate, audit_file, partial(server.ongoing.recheck, guard)
+        )
         urls = [listener.url for listener in listeners]
         log.event(Event.STARTED, listeners=urls)
         told(urls)
