@@ -161,6 +161,28 @@ class Counting:
         await send({"type": "http.response.body", "body": b""})
 
 
+async def lingering(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers once its client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    await asyncio.sleep(0)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"x"})
+
+
+@pytest.mark.parametrize("kind", ["HTTP/2", "a change to HTTP/2"])
+def test_a_connection_ends_with_the_last_answer(kind: str) -> None:
+    """However long an idle connection may stay: its client has left."""
+    sent, _ = KINDS[kind]
+    before = set(map(id, left()))
+    with answering(lingering) as address:
+        with socket.create_connection(address, PATIENCE_S) as client:
+            client.sendall(sent)
+            assert client.recv(65_536)
+        # `gc` may run here: what is left is not in a circle alone.
+        until(lambda: all(id(one) in before for one in left()))
+
+
 def test_requests_that_are_given_up_at_once_are_not_begun() -> None:
     app = Counting(ends=True)
     with answering(app) as address, socket.create_connection(address, PATIENCE_S) as client:

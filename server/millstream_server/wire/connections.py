@@ -173,14 +173,18 @@ class Connections:
     async def watch(self) -> None:
         """Close connections whose deadlines pass, and keep the `date` of answers true, without
         end."""
-        loop = asyncio.get_running_loop()
         while True:
             self._date()
-            for number, connection in enumerate(self._admission.connections()):
-                cast(Connection, connection).check(loop.time())
-                if number % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
-                    await asyncio.sleep(0)
+            await self._check_all()
             await asyncio.sleep(self.transport.check_seconds)
+
+    async def _check_all(self) -> None:
+        # Apart, so that no variable keeps the last connection until the next time.
+        loop = asyncio.get_running_loop()
+        for number, connection in enumerate(self._admission.connections()):
+            cast(Connection, connection).check(loop.time())
+            if number % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
 
     def _date(self) -> None:
         date = (b"date", formatdate(usegmt=True).encode())

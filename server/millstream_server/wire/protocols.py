@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import h11
 from hypercorn.asyncio.task_group import TaskGroup
 from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.events import Closed, RawData
+from hypercorn.events import Closed, RawData, Updated
 from hypercorn.events import Event as WireEvent
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H2CProtocolRequiredError, H2ProtocolAssumedError, H11Protocol
@@ -120,6 +120,7 @@ class Answering(TCPServer):
     """Counts its frames with those of other connections."""
     preface = False
     """Whether it begins with the preface of HTTP/2."""
+    _ended = False
     flooded = False
     """Whether it was ended because the client has sent too much."""
     give_up: Callable[[], None] = staticmethod(lambda: None)
@@ -183,8 +184,14 @@ class Answering(TCPServer):
             self.give_up()
             self.writer.close()
         finally:
-            # The task group waits for its timer.
+            # The task group waits for its timer, which answers that end later would start anew.
+            self._ended = True
             await self.idle_task.stop()
+
+    async def protocol_send(self, event: WireEvent) -> None:
+        """Send what the protocol has to say."""
+        if not (self._ended and isinstance(event, Updated)):
+            await super().protocol_send(event)
 
     def release(self) -> None:
         """Free what the connection holds, when it is over. Hypercorn's objects and h2's refer to
