@@ -50,6 +50,10 @@ _COUNT = (
 )
 _SUM = "coalesce({s0}, 0)::HUGEINT + coalesce(sum({x0} * {d}) {over}, 0)"
 _EXACT_SUM = "coalesce({s0}, 0)::HUGEINT + coalesce(sum({x0}::HUGEINT * {d}) {over}, 0)"
+# A sum of more digits than the type has fails the CAST, in the exact program too, and so stops the
+# query. That is ksqlDB's behaviour, which the conformance cases check: the function throws inside
+# the aggregation, where nothing turns an error into NULL as it does for scalar expressions. Left
+# out of the sum, the row would make every later result wrong without a trace.
 _SUM_DECIMAL = (
     "CAST(coalesce({s0}, CAST(0 AS {t})) + coalesce("
     "sum(CASE WHEN {d} > 0 THEN {x0} WHEN {d} < 0 THEN -{x0} END) {over}, 0) AS {t})"
