@@ -15,7 +15,7 @@ from sqlglot import exp
 from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column
-from millstream.model.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
+from millstream.model.types import BIGINT, BOOLEAN, BYTES, DOUBLE, INTEGER, STRING
 from millstream.query import wordings
 from millstream_parser import print_expression
 
@@ -59,13 +59,15 @@ def _refuse_scan(
     disjuncts: Sequence[Sequence[exp.Expr]], key: Sequence[Column], *, ranges: bool
 ) -> None:
     """Refuse what is no look-up of keys and no range of one."""
-    if not disjuncts or len(disjuncts) > DISJUNCTS_MAX:
+    if not disjuncts:
+        raise wordings.WHERE_MISSING(hint="A table scan needs ksql.query.pull.table.scan.enabled.")
+    if len(disjuncts) > DISJUNCTS_MAX:
         raise wordings.SCAN_DISABLED()
     ranged = [_is_range(conjunction, key) for conjunction in disjuncts]
     if not any(ranged):
         return
     one = len(disjuncts) == len(key) == 1
-    if not (one and ranges and key[0].type == STRING):
+    if not (one and ranges and key[0].type in (STRING, BYTES)):
         raise wordings.SCAN_DISABLED()
 
 

@@ -35,6 +35,10 @@ KEY_CONDITIONS_COMBINED = Template(
     "A comparison condition on the key column cannot be combined with other comparisons such as"
     " an IN predicate"
 )
+WHERE_MISSING = Template(
+    "Missing WHERE clause.  See https://cnfl.io/queries for more info.\nAdd EMIT CHANGES if you"
+    " intended to issue a push query."
+)
 SCAN_DISABLED = Template(
     "Query requires table scan to be enabled. Table scans can be enabled by setting"
     " ksql.query.pull.table.scan.enabled=true"

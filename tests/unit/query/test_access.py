@@ -4,9 +4,10 @@ The rule (reference sql-statements §12, RUNNER.md 11.8 and the messages of ksql
 `QueryFilterNode`): the clause becomes alternatives of conditions that hold together, IN as several
 equalities, BETWEEN as two comparisons, NOT moved inwards. An alternative is a look-up when it
 compares *each* key column with a constant by `=` and *no key column twice*, be it the same
-comparison. One alternative alone may be one range of a single STRING key without windows, where
-range scans are allowed. Everything else scans the table. A look-up in a windowed table takes at
-most one lower and one upper limit for each window bound, or `=` alone; a scan filters by anything.
+comparison. One alternative alone may be one range of a single STRING or BYTES key without windows,
+where range scans are allowed. Everything else scans the table. A look-up in a windowed table takes
+at most one lower and one upper limit for each window bound, or `=` alone; a scan filters by
+anything.
 
 `Case` builds clauses from alternatives, so that what each is follows from how it was made.
 """
@@ -29,6 +30,8 @@ SCRIPT = """
 CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=2, VALUE_FORMAT='JSON');
 CREATE TABLE one AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 CREATE TABLE number AS SELECT v, COUNT(*) AS n FROM s GROUP BY v;
+CREATE TABLE raw AS SELECT TO_BYTES(k, 'utf8') AS b, COUNT(*) AS n FROM s
+  GROUP BY TO_BYTES(k, 'utf8');
 CREATE TABLE two WITH (KEY_FORMAT='JSON') AS SELECT k, v, COUNT(*) AS n FROM s GROUP BY k, v;
 CREATE TABLE win AS SELECT k, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY k;
 """
@@ -102,6 +105,9 @@ def ask(db: Database, sql: str, *, scans: bool, ranges: bool = True) -> list[tup
         ("number", "v = 1 AND v = 1", TWICE),
         ("number", "v > 1", SCAN),
         ("number", "v > 1 AND v < 3", TWICE),
+        ("raw", "b = TO_BYTES('a', 'utf8')", None),
+        ("raw", "b > TO_BYTES('a', 'utf8')", None),
+        ("raw", "b > TO_BYTES('a', 'utf8') AND b < TO_BYTES('c', 'utf8')", TWICE),
         ("two", "k = 'a' AND v = 1", None),
         ("two", "k = 'a'", SEVERAL),
         ("two", "k = 'a' AND k = 'b'", TWICE),
@@ -127,6 +133,13 @@ def test_without_scans(shop: Database, table: str, where: str, message: str | No
     with pytest.raises(StatementError) as caught:
         ask(shop, sql, scans=False)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("table", ["one", "number", "raw", "two", "win"])
+def test_without_scans_all_rows_are_not_given(shop: Database, table: str) -> None:
+    with pytest.raises(StatementError, match="Missing WHERE clause"):
+        ask(shop, f"SELECT * FROM {table};", scans=False)
+    assert ask(shop, f"SELECT * FROM {table};", scans=True)
 
 
 def test_ranges_are_scans_where_they_are_not_allowed(shop: Database) -> None:
