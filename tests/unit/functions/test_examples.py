@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import duckdb
 import pytest
 
-from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Example, TableFunction
 from millstream.functions.signatures import parse_signature
 from millstream.model.expressions import (
@@ -25,27 +23,9 @@ from millstream.operators.expressions import compile_expression
 from millstream.operators.scalar import is_volatile
 from millstream.operators.sql import guarded
 from millstream.operators.udfs import register_expressions
-from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
-
-CATALOGUE = builtin_catalogue()
-SCOPE = Scope((), CATALOGUE, {}, {})
-CON = duckdb.connect()
-
-
-def value(text: str, *, exact: bool) -> Any:
-    """The value of an expression of the dialect; NULL where the exact form fails."""
-    if text == "NULL":
-        return None
-    expression: Expression = type_expression(parse_expression(text), SCOPE)
-    register_expressions(CON, [expression], CATALOGUE)
-    sql = compile_expression(expression, CATALOGUE, exact=exact, columns=lambda name: name)
-    if exact and not is_volatile(expression, CATALOGUE):
-        sql = f"TRY({sql})"
-    # A row of a table, so that nothing is computed before the query runs.
-    return CON.execute(f"SELECT {sql} FROM range(1)").fetchall()[0][0]
-
+from tests.unit.functions.evaluating import CATALOGUE, CON, SCOPE, check, value
 
 CASES = [
     pytest.param(example, id=example.expression)
@@ -56,13 +36,7 @@ CASES = [
 
 @pytest.mark.parametrize("example", CASES)
 def test_example(example: Example) -> None:
-    expected = value(example.result, exact=True)
-    assert repr(value(example.expression, exact=True)) == repr(expected)
-    try:
-        fast = value(example.expression, exact=False)
-    except duckdb.Error:
-        return
-    assert repr(fast) == repr(expected)
+    check(example.expression, example.result)
 
 
 def _calls() -> list[Any]:

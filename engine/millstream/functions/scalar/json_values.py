@@ -11,6 +11,7 @@ import datetime
 import decimal
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -19,32 +20,54 @@ from millstream.model.java_number import java_double
 
 
 class Number(float):
-    """A JSON number that prints as it was read."""
+    """A JSON number that prints as Java does what it reads: with all digits, an exponent as
+    BigDecimal writes it."""
 
     text: str
 
     def __new__(cls, text: str) -> Number:
         """Keeps the text; the value is there for type checks only."""
         self = super().__new__(cls, 0.0)
-        self.text = text
+        # Python's decimals and Java's follow the same rules for when to write an exponent.
+        try:
+            written = text if text.lstrip("-").isdigit() else str(decimal.Decimal(text))
+        except ArithmeticError:
+            raise ValueError(f"{text} is too large") from None
+        # It has no zero with a sign.
+        self.text = written if set(written) & set("123456789") else written.lstrip("-")
         return self
 
     def __repr__(self) -> str:
         return self.text
 
 
-_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_no_number)
+_VALUES = json.JSONDecoder(parse_constant=_no_number)
+_CONTROL = re.compile(r"\\u00[01][0-9a-f]")
+_BLANKS = " \t\n\r"
+_POSITION = re.compile(r"\+?\d{1,9}")
 _STEP = re.compile(r"\.([^.\[\]*]+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 
 def read(text: str) -> Any:
     """The first JSON value of a text. ValueError where there is none."""
-    return _DECODER.raw_decode(text.lstrip())[0]
+    return _nested(lambda: _DECODER.raw_decode(text.lstrip(_BLANKS))[0])
 
 
-def read_all(text: str) -> Any:
-    """The JSON value that the whole text is."""
-    return _DECODER.decode(text)
+def read_all(text: str, decoder: json.JSONDecoder = _DECODER) -> Any:
+    """The JSON value that the whole text is. ValueError where it is none."""
+    return _nested(lambda: decoder.decode(text))
+
+
+def _nested(decode: Callable[[], Any]) -> Any:
+    try:
+        return decode()
+    except RecursionError:
+        raise ValueError("the JSON is nested too deep") from None
 
 
 def write(value: Any) -> str:
@@ -57,12 +80,23 @@ def write(value: Any) -> str:
         case Number():
             return value.text
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return _quoted(value)
         case list():
             return "[" + ",".join(map(write, value)) + "]"
         case dict():
             return "{" + ",".join(f"{write(k)}:{write(v)}" for k, v in value.items()) + "}"
     raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def _quoted(text: str) -> str:
+    """A JSON string; its control characters in upper-case digits, as Jackson writes them."""
+    made = json.dumps(plain(text), ensure_ascii=False)
+    return _CONTROL.sub(lambda found: found[0][:2] + found[0][2:].upper(), made)
+
+
+def plain(text: str) -> str:
+    """Text that UTF-8 can say: Java writes half a surrogate pair as a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 @lru_cache(maxsize=256)
@@ -86,16 +120,59 @@ def extract(text: str, path: str) -> str | None:
     """What is at a path: text of a string, JSON of anything else, None for null and nothing."""
     value = read(text)
     for step in steps(path):
-        match value, step:
-            case dict(), str() if step in value:
-                value = value[step]
-            case list(), int() if 0 <= step < len(value):
-                value = value[step]
+        match value:
+            # Java takes a step for what fits: `$.0` finds an element, `$[0]` a key.
+            case dict() if (key := str(step)) in value:
+                value = value[key]
+            case list() if _POSITION.fullmatch(str(step)) and int(step) < len(value):
+                value = value[int(step)]
             case _:
                 return None
-    if value is None or isinstance(value, str):
-        return value
-    return write(value)
+    if value is None:
+        return None
+    return text_of(value)
+
+
+def text_of(value: Any) -> str:
+    """A string as it is, anything else as JSON."""
+    return plain(value) if isinstance(value, str) else write(value)
+
+
+def items(text: str) -> list[str] | None:
+    """The elements of an array as JSON; None for any other value."""
+    value = read_all(text)
+    return [write(item) for item in value] if isinstance(value, list) else None
+
+
+def keys(text: str) -> list[str] | None:
+    """The keys of an object; None for any other value."""
+    value = read_all(text)
+    return [plain(key) for key in value] if isinstance(value, dict) else None
+
+
+def records(text: str) -> list[tuple[str, str]] | None:
+    """The members of an object: strings as they are, others as JSON; None for any other value."""
+    value = read_all(text)
+    if not isinstance(value, dict):
+        return None
+    return [(plain(key), text_of(item)) for key, item in value.items()]
+
+
+def length(text: str) -> int | None:
+    """The number of elements of an array; None for any other value."""
+    value = read_all(text)
+    return len(value) if isinstance(value, list) else None
+
+
+def valid(text: str | None) -> bool:
+    """Whether a text is JSON."""
+    if text is None:
+        return False
+    try:
+        read_all(text)
+    except ValueError:
+        return False
+    return True
 
 
 def concatenate(*texts: str | None) -> str | None:
@@ -117,7 +194,7 @@ def contains(text: str | None, wanted: Any) -> bool:
     if text is None:
         return False
     try:
-        value = json.loads(text)
+        value = read_all(text, _VALUES)
     except ValueError:
         return False
     if not isinstance(value, list):
