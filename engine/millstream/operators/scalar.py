@@ -56,8 +56,10 @@ def call_text(
     """
     function, variant = _variant(expression, catalogue)
     if variant.python is not None and (exact or variant.sql is None):
-        skipped = failing[1:] if function.null_propagates else ()
-        given, texts = bound(arguments, skipped, depth)
+        # The NULL checks of `_python_call` stop at the first NULL: only the first is always made.
+        checked = [place for place, item in enumerate(expression.arguments) if _may_be_null(item)]
+        skipped = [place for place in failing if place not in checked[:1]]
+        given, texts = bound(arguments, skipped if function.null_propagates else (), depth)
         return with_bound(_python_call(expression, function, texts), given, depth)
     template = variant.exact if exact and variant.exact is not None else variant.sql
     assert template is not None, f"{expression.function} has no way to be computed"
@@ -166,11 +168,15 @@ def _python_call(expression: Call, function: ScalarFunction, texts: Sequence[str
     checks = [
         f"{text} IS NOT NULL"
         for text, argument in zip(texts, expression.arguments, strict=True)
-        if not (isinstance(argument, Literal) and argument.value is not None)
+        if _may_be_null(argument)
     ]
     if not (function.null_propagates and checks):
         return made
     return f"CASE WHEN {' AND '.join(checks)} THEN {made} END"
+
+
+def _may_be_null(argument: Expression) -> bool:
+    return not isinstance(argument, Literal) or argument.value is None
 
 
 def _python_name(expression: Call | TableCall) -> str:

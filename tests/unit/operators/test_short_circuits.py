@@ -19,7 +19,7 @@ from millstream.model.types import INTEGER, STRING
 from millstream.operators.expressions import compile_expression, compile_predicate
 from millstream.operators.guards import guarded_text
 from millstream.operators.sql import identifier
-from millstream.operators.udfs import register_builtin
+from millstream.operators.udfs import register_builtin, register_expressions
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream_parser import parse_expression
@@ -117,6 +117,7 @@ def test_values(
     con: duckdb.DuckDBPyConnection, text: str, cut: tuple[int, ...], guarded: bool
 ) -> None:
     typed = type_expression(parse_expression(text), SCOPE)
+    register_expressions(con, [typed], CATALOGUE)
     fast = compile_expression(typed, CATALOGUE, exact=False, columns=identifier)
     exact = guarded_text(typed, CATALOGUE, identifier)
     query = "SELECT {0} FROM rows ORDER BY n"
@@ -135,6 +136,7 @@ def test_conditions(
     con: duckdb.DuckDBPyConnection, text: str, cut: tuple[int, ...], guarded: bool
 ) -> None:
     typed = type_expression(parse_expression(text), SCOPE)
+    register_expressions(con, [typed], CATALOGUE)
     fast = compile_predicate(typed, CATALOGUE, exact=False, columns=identifier)
     exact = guarded_text(typed, CATALOGUE, identifier, compiled=compile_predicate)
     query = "SELECT n FROM (SELECT * FROM rows) WHERE ({0}) ORDER BY n"

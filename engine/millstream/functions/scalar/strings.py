@@ -1,4 +1,4 @@
-"""String functions (reference: functions, section 4). Positions count code points."""
+"""String functions (reference: functions, section 4). Lengths count UTF-16 units, as in Java."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from millstream.functions.scalar.entry import function, joined, rowwise
 from millstream.functions.scalar.letter_case import LETTER_CASE
 from millstream.functions.scalar.masks import MASKS
 from millstream.functions.scalar.substrings import SUBSTRINGS
+from millstream.functions.scalar.utf16 import ASTRAL, padding, unless_astral
 
 CATEGORY = "STRING"
 
-_ASTRAL = "[^\U00010000-\U0010ffff]"
+_BUT_ASTRAL = ASTRAL.replace("[", "[^")
 _BLANKS = "".join(map(chr, range(33)))
 
 
@@ -30,15 +31,20 @@ _TOO_LONG = f"WHEN {{1}} > {PAD_MAX} THEN CAST({too_large('Padding', PAD_MAX)} A
 _NO_PAD = f"CASE WHEN {{1}} < 0 OR octet_length({{2}}) = 0 THEN NULL {_TOO_LONG} VARCHAR)::BLOB"
 
 
-def _pad(left: bool) -> list[tuple[str, str]]:
+def _pad(left: bool) -> list[Variant | tuple[str, str]]:
     pad = "lpad" if left else "rpad"
     fill = "array_slice(repeat({2}, {1}), 1, {1} - octet_length({0}))"
     both = f"{fill} || {{0}}" if left else f"{{0}} || {fill}"
     return [
-        (
+        Variant(
             "STRING, INTEGER, STRING -> STRING",
-            f"CASE WHEN {{1}} < 0 OR {{2}} = '' THEN NULL {_TOO_LONG} VARCHAR)"
-            f" ELSE {pad}({{0}}, {{1}}, {{2}}) END",
+            unless_astral(
+                f"CASE WHEN {{1}} < 0 OR {{2}} = '' THEN NULL {_TOO_LONG} VARCHAR)"
+                f" ELSE {pad}({{0}}, {{1}}, {{2}}) END",
+                0,
+                2,
+            ),
+            python=rowwise(padding(left=left, most=PAD_MAX), pa.string()),
         ),
         (
             "BYTES, INTEGER, BYTES -> BYTES",
@@ -140,7 +146,7 @@ STRINGS: tuple[ScalarFunction, ...] = (
             (
                 "STRING -> INTEGER",
                 "CAST(length({0}) + CASE WHEN strlen({0}) > length({0}) THEN"
-                f" length(regexp_replace({{0}}, '{_ASTRAL}', '', 'g')) ELSE 0 END AS INTEGER)",
+                f" length(regexp_replace({{0}}, '{_BUT_ASTRAL}', '', 'g')) ELSE 0 END AS INTEGER)",
             ),
             ("BYTES -> INTEGER", "CAST(octet_length({0}) AS INTEGER)"),
         ],
@@ -155,6 +161,7 @@ STRINGS: tuple[ScalarFunction, ...] = (
         (
             ("LPAD('7', 3, '0')", "'007'"),
             ("LPAD('a', 3, '')", "NULL"),
+            ("LPAD('😀', 3, '7')", "'7😀'"),
             ("FROM_BYTES(LPAD(TO_BYTES('7', 'utf8'), 3, TO_BYTES('ab', 'utf8')), 'utf8')", "'ab7'"),
         ),
     ),

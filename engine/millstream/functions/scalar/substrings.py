@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from millstream.functions.function import ScalarFunction
-from millstream.functions.scalar.entry import function, let
+import pyarrow as pa
+
+from millstream.functions.function import ScalarFunction, Variant
+from millstream.functions.scalar.entry import function, let, rowwise
+from millstream.functions.scalar.utf16 import instr, substring, unless_astral
 
 CATEGORY = "STRING"
 
@@ -36,8 +39,18 @@ _INSTR = (
 )
 
 
-def _instr(occurrence: str) -> str:
-    return f"CAST({_INSTR % ((occurrence,) * 3)} AS INTEGER)"
+_FIND = rowwise(instr, pa.int32(), nulls=True)
+_CUT = rowwise(substring, pa.string())
+
+
+def _instr(signature: str, sql: str) -> Variant:
+    return Variant(
+        signature, unless_astral(f"CAST({sql} AS INTEGER)", 0, kind="INTEGER"), python=_FIND
+    )
+
+
+def _substring(signature: str, sql: str) -> Variant:
+    return Variant(signature, unless_astral(sql, 0), python=_CUT)
 
 
 _SPLIT_TO_MAP = (
@@ -61,12 +74,9 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
         "INSTR",
         CATEGORY,
         [
-            (
-                "STRING, STRING -> INTEGER",
-                "CAST(coalesce(instr({0}, {1}), 0) AS INTEGER)",
-            ),
-            ("STRING, STRING, INTEGER -> INTEGER", _instr("1")),
-            ("STRING, STRING, INTEGER, INTEGER -> INTEGER", _instr("{3}")),
+            _instr("STRING, STRING -> INTEGER", "coalesce(instr({0}, {1}), 0)"),
+            _instr("STRING, STRING, INTEGER -> INTEGER", _INSTR % (("1",) * 3)),
+            _instr("STRING, STRING, INTEGER, INTEGER -> INTEGER", _INSTR % (("{3}",) * 3)),
         ],
         "The position, counted from 1, at which the second text occurs in the first; 0 if nowhere. "
         "The search starts at the third argument (backwards from the end if negative) and finds "
@@ -78,6 +88,8 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
             ("INSTR('banana', 'x')", "0"),
             ("INSTR('banana', 'an', 1, 0)", "0"),
             ("INSTR('banana', NULL, 7)", "0"),
+            ("INSTR('😀 banana', 'an', 4, 2)", "7"),
+            ("INSTR('😀 banana', 'an', -4)", "5"),
         ),
         null_propagates=False,
     ),
@@ -127,8 +139,8 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
         "SUBSTRING",
         CATEGORY,
         [
-            ("STRING, INTEGER -> STRING", f"substring({{0}}, {_start('length({0})')})"),
-            (
+            _substring("STRING, INTEGER -> STRING", f"substring({{0}}, {_start('length({0})')})"),
+            _substring(
                 "STRING, INTEGER, INTEGER -> STRING",
                 f"substring({{0}}, {_start('length({0})')}, {_LENGTH})",
             ),
@@ -142,6 +154,8 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
             ("SUBSTRING('network', 0, 3)", "'net'"),
             ("SUBSTRING('network', -4, 2)", "'wo'"),
             ("SUBSTRING('network', -9, 3)", "'net'"),
+            ("SUBSTRING('😀 network', 4, 3)", "'net'"),
+            ("SUBSTRING('😀', -1)", "'?'"),
             ("FROM_BYTES(SUBSTRING(TO_BYTES('network', 'utf8'), 4, 2), 'utf8')", "'wo'"),
         ),
     ),
