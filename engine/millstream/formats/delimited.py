@@ -20,6 +20,7 @@ from millstream.formats.json_text import temporal_sql
 from millstream.formats.kafka import read_text
 from millstream.formats.payload import Bytes, Layout, Read, nothing_read, one_array
 from millstream.model.errors import RecordError
+from millstream.model.java_number import decimal_text
 from millstream.model.physical import arrow_type
 from millstream.model.types import Decimal, Primitive, SqlType
 
@@ -233,6 +234,8 @@ def _field_text(value: str, sql_type: SqlType) -> str:
             return f"base64({value})"
         case Primitive.DOUBLE:
             return double_text(value)
+        case Decimal(precision, scale) if precision == scale:
+            return decimal_text(f"{value}::VARCHAR")
         case Primitive.DATE | Primitive.TIME | Primitive.TIMESTAMP:
             return f"{temporal_sql(value, sql_type)}::VARCHAR"
     return f"{value}::VARCHAR"

@@ -12,6 +12,7 @@ from millstream.formats.json_few import FEW_ROWS, write_few
 from millstream.formats.json_join import is_joined_as_it_is, join
 from millstream.formats.library import compiled_formats
 from millstream.formats.payload import Bytes, Layout, one_array
+from millstream.model.java_number import decimal_text
 from millstream.model.physical import physical_names
 from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Struct
 
@@ -111,6 +112,8 @@ def _scalar(value: str, sql_type: SqlType) -> str:
                 f" WHEN isnan({value}) THEN '\"NaN\"' WHEN {value} > 0 THEN '\"Infinity\"'"
                 f" WHEN {value} < 0 THEN '\"-Infinity\"' END"
             )
+        case Decimal(precision, scale) if precision == scale:
+            return decimal_text(f"{value}::VARCHAR")
         case Primitive.BOOLEAN | Primitive.INTEGER | Primitive.BIGINT | Decimal():
             return f"{value}::VARCHAR"
     return f"{temporal_sql(value, sql_type)}::VARCHAR"

@@ -7,6 +7,23 @@ import decimal
 JAVA_DOUBLE = "ms_java_double"
 """The name by which SQL calls `java_double`."""
 
+PLAIN_NUMBER = "ms_plain_number"
+"""The name by which SQL calls `plain_number`."""
+_MOST_DIGITS = 400
+
+
+def plain_number(text: str) -> str:
+    """A number without its exponent; a text that is none, or is far too large, as it is."""
+    try:
+        value = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return text
+    if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
+        return text
+    if value.adjusted() < -_MOST_DIGITS:
+        return "0"
+    return format(value, "f")
+
 
 def java_double(value: float) -> str:
     """A DOUBLE as Java's Double.toString writes it: `1.0`, `1.0E10`, `Infinity`."""
@@ -29,3 +46,9 @@ def java_double(value: float) -> str:
         return f"{minus}{figures[0]}.{figures[1:]}E{power}"
     plain = format(decimal.Decimal(repr(abs(value))), "f")
     return minus + (plain if "." in plain else f"{plain}.0")
+
+
+def decimal_text(text: str) -> str:
+    """SQL for the text of a DECIMAL, from DuckDB's: that has no 0 before the point, where the type
+    has no digits there."""
+    return f"regexp_replace({text}, '^(-?)[.]', '\\10.')"

@@ -7,7 +7,7 @@ raise although there is one (numbers that wrap or saturate).
 from __future__ import annotations
 
 from millstream.functions.scalar.byte_functions import from_base64
-from millstream.model.java_number import JAVA_DOUBLE
+from millstream.model.java_number import JAVA_DOUBLE, PLAIN_NUMBER, decimal_text
 from millstream.model.partial_times import (
     DATE_TEXT,
     FIRST_DATE,
@@ -58,7 +58,7 @@ def convert(text: str, source: SqlType, target: SqlType, *, exact: bool, depth: 
     if target in (INTEGER, BIGINT):
         return _integer(text, source, target, exact)
     if source == DOUBLE and isinstance(target, Decimal):
-        return cast(cast(text, STRING), target)
+        return cast(_plain(cast(text, STRING)), target)
     if isinstance(source, Decimal) and target == DOUBLE:
         # DuckDB divides two doubles, which rounds once only while both are exact.
         return cast(
@@ -122,8 +122,15 @@ def _from_text(text: str, target: SqlType) -> str:
         # The text of a number too large becomes Infinity, which is refused like "Infinity" itself.
         return f"CASE WHEN isinf({number}) THEN CAST('~' || {text} AS DOUBLE) ELSE {number} END"
     if isinstance(target, Decimal):
-        return _checked(trimmed, _NUMBER, trimmed, target)
+        return _checked(trimmed, _NUMBER, _plain(trimmed), target)
     return _moment(trimmed, target)
+
+
+def _plain(text: str) -> str:
+    """A number's text without an exponent: with one, DuckDB wants the digits before it to fit."""
+    return (
+        f"CASE WHEN regexp_matches({text}, '[eE]') THEN {call(PLAIN_NUMBER, text)} ELSE {text} END"
+    )
 
 
 def _checked(text: str, pattern: str, value: str, target: SqlType) -> str:
@@ -197,6 +204,8 @@ def as_text(text: str, source: SqlType, *, depth: int = 0) -> str:
     if source == DOUBLE:
         plain = f"{text} = 0 OR (abs({text}) >= 0.001 AND abs({text}) < 10000000)"
         return f"CASE WHEN {plain} THEN {cast(text, STRING)} ELSE {JAVA_DOUBLE}({text}) END"
+    if isinstance(source, Decimal) and source.precision == source.scale:
+        return decimal_text(cast(text, STRING))
     if source == TIMESTAMP:
         return call("strftime", text, "'%Y-%m-%dT%H:%M:%S.%g'")
     if source == TIME:

@@ -18,7 +18,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from millstream.functions.function import Catalogue
 from millstream.model.expressions import Expression
-from millstream.model.java_number import JAVA_DOUBLE, java_double
+from millstream.model.java_number import JAVA_DOUBLE, PLAIN_NUMBER, java_double, plain_number
 from millstream.operators.scalar import PythonFunction, python_functions
 from millstream.operators.sql import DECIMAL_FUNCTIONS
 
@@ -118,6 +118,11 @@ def _java_doubles(values: Any) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
+def _plain_numbers(values: Any) -> pa.Array:
+    texts = [None if value is None else plain_number(value) for value in values.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
 def _rowwise(operation: _Operation, left: Any, right: Any, scale: Any) -> pa.Array:
     """Exact results at a scale, as text; a text that is no number where there is no result, so
     that the cast around the call fails for that row only."""
@@ -145,6 +150,7 @@ _OPERATIONS: dict[str, _Operation] = {
 _TEXTS = ("VARCHAR", "VARCHAR", "INTEGER")
 _BUILTIN = (
     PythonFunction(JAVA_DOUBLE, _java_doubles, ("DOUBLE",), "VARCHAR"),
+    PythonFunction(PLAIN_NUMBER, _plain_numbers, ("VARCHAR",), "VARCHAR"),
     *(
         PythonFunction(name, partial(_rowwise, _OPERATIONS[operator]), _TEXTS, "VARCHAR")
         for operator, name in DECIMAL_FUNCTIONS.items()

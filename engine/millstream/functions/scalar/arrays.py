@@ -5,7 +5,7 @@ from __future__ import annotations
 from millstream.functions.function import ScalarFunction
 from millstream.functions.scalar.bounds import ELEMENTS_MAX, too_large
 from millstream.functions.scalar.entry import function, joined, let
-from millstream.model.java_number import JAVA_DOUBLE
+from millstream.model.java_number import JAVA_DOUBLE, decimal_text
 
 ARRAY = "ARRAY"
 
@@ -36,6 +36,7 @@ def _against(found: str) -> str:
 
 _TEXTS = {
     "DOUBLE": f"{JAVA_DOUBLE}(_x)",
+    "DECIMAL": decimal_text("CAST(_x AS VARCHAR)"),
     "BYTES": "to_base64(_x)",
     "TIMESTAMP": "strftime(_x, '%Y-%m-%dT%H:%M:%S.%g')",
 }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import decimal
+import math
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
 
 from millstream.functions.function import ScalarFunction, Variant
-from millstream.functions.scalar.entry import function, let
+from millstream.functions.scalar.entry import function, let, rowwise
 from millstream.model.types import Decimal, SqlType
 
 CATEGORY = "MATHEMATICAL"
@@ -19,62 +23,113 @@ _TRUNC = "CAST(trunc({0}) AS BIGINT)"
 
 def _whole(types: Sequence[SqlType]) -> SqlType:
     """The type of a DECIMAL without its fraction."""
-    decimal = types[0]
-    assert isinstance(decimal, Decimal)
-    return Decimal(max(1, decimal.precision - decimal.scale), 0)
+    kind = types[0]
+    assert isinstance(kind, Decimal)
+    return Decimal(max(1, kind.precision - kind.scale), 0)
 
 
-def _per_type(name: str, double: str, decimal: str) -> list[Variant | tuple[str, str]]:
+def _per_type(double: str, of_decimal: str) -> list[Variant | tuple[str, str]]:
     return [
         ("INTEGER -> INTEGER", "{0}"),
         ("BIGINT -> BIGINT", "{0}"),
         ("DOUBLE -> DOUBLE", double),
-        ("DECIMAL -> DECIMAL", decimal),
+        ("DECIMAL -> DECIMAL", of_decimal),
     ]
 
 
-def _at_scale(value: str, step: str, decimal: str, keep_half: bool) -> str:
-    """A decimal at a scale given by a row: floor to `step`, then up from the half on; or cut."""
-    if not keep_half:
-        body = f"CASE WHEN {step} = 0 THEN _d ELSE _d - _d % {step} END"
-    else:
-        rest = f"((_d % {step} + {step}) % {step})"
-        body = (
-            f"CASE WHEN {step} = 0 THEN _d ELSE CAST(_d - {rest}"
-            f" + CASE WHEN {rest} >= {step} - {rest} THEN {step} ELSE 0 END AS {decimal}) END"
-        )
-    return let("_d", f"CAST({value} AS {decimal})", body)
+def _power(digit: str, place: str, kind: str) -> str:
+    """A digit at a place behind the point, or before it where that is negative; NULL where the type
+    has no such place before it."""
+    behind, before = f"'0.' || lpad('{digit}', {place}, '0')", f"rpad('{digit}', 1 - {place}, '0')"
+    return f"TRY_CAST(CASE WHEN {place} > 0 THEN {behind} ELSE {before} END AS {kind})"
+
+
+def _at_scale(value: str, kind: str, keep_half: bool) -> str:
+    """A decimal at the scale {1}: up from the half on, or cut.
+
+    Neither a step of this scale nor its half need fit the type: nothing is as large then.
+    """
+    digits = "greatest(-39, least(39, {1}))"
+    step, half = _power("1", digits, kind), _power("5", f"({digits} + 1)", kind)
+    zero = f"CAST(0 AS {kind})"
+    up = "CASE WHEN _r > 0 AND _r >= _s - _r THEN _s WHEN _r < 0 AND -_r > _s + _r THEN -_s"
+    moved = f"_d - _r + {up} ELSE {zero} END" if keep_half else "_d - _r"
+    cut = let(
+        "_s", step, let("_r", "_d % nullif(_s, 0)", f"CASE WHEN _s = 0 THEN _d ELSE {moved} END")
+    )
+    too_large = (
+        f"CASE WHEN {half} IS NULL OR (_d >= -{half} AND _d < {half}) THEN {zero}"
+        f" ELSE CAST('too large' AS {kind}) END"
+    )
+    body = f"CASE WHEN {step} IS NULL THEN {too_large if keep_half else zero} ELSE {cut} END"
+    rounded = let("_d", f"CAST({value} AS {kind})", f"CAST({body} AS {kind})")
+    return f"CASE WHEN {{0}} IS NOT NULL AND {{1}} IS NOT NULL THEN {rounded} END"
+
+
+def _double_at_scale(rounding: str) -> Callable[..., pa.Array]:
+    """The same of a DOUBLE of any size, which is the decimal that it prints as."""
+
+    def compute(value: float, digits: int) -> float:
+        if not math.isfinite(value):
+            return value
+        exact = decimal.Decimal(repr(value))
+        place = max(-400, min(400, digits))
+        one = decimal.Decimal(1).scaleb(-place)
+        towards = rounding
+        if rounding == decimal.ROUND_HALF_UP and exact < 0:
+            towards = decimal.ROUND_HALF_DOWN
+        return float(exact.quantize(one, towards, _EXACT))
+
+    return rowwise(compute)
+
+
+_EXACT = decimal.Context(prec=800, Emax=9999, Emin=-9999)
+_WIDE = "DECIMAL(38, 18)"
+_FAR = (
+    "{0} <> 0 AND (abs({0}) < 0.01 OR abs({0}) >= 1e17) OR {1} < -16 OR {1} > 16"
+    " OR NOT isfinite({0})"
+)
 
 
 def _scaled(keep_half: bool) -> list[Variant | tuple[str, str]]:
-    """ROUND and TRUNC to a number of digits. A DOUBLE is taken as the decimal it prints as."""
-    wide = "DECIMAL(38, 18)"
-    of_double = _at_scale(
-        "CAST({0} AS VARCHAR)", f"CAST(pow(10, -({{1}})) AS {wide})", wide, keep_half
-    )
-    of_decimal = _at_scale("{0}", "CAST(pow(10, -({1})) AS {t0})", "{t0}", keep_half)
-    as_it_is = "isnan({0}) OR isinf({0}) OR (abs({0}) >= 1e17 AND {1} >= 0)"
+    """ROUND and TRUNC to a number of digits."""
+    of_double = _at_scale("CAST({0} AS VARCHAR)", _WIDE, keep_half)
     return [
-        (
+        Variant(
             "DOUBLE, INTEGER -> DOUBLE",
-            f"CASE WHEN {as_it_is} THEN CASE WHEN {{1}} IS NOT NULL THEN {{0}} END"
+            # Where all 17 digits of the number are among those of the decimal.
+            f"CASE WHEN {_FAR} THEN CAST(CAST('out of range' AS BIGINT) AS DOUBLE)"
             f" ELSE CAST(CAST({of_double} AS VARCHAR) AS DOUBLE) END",
+            python=_double_at_scale(decimal.ROUND_HALF_UP if keep_half else decimal.ROUND_DOWN),
         ),
-        (
-            "DECIMAL, INTEGER -> DECIMAL",
-            f"CAST({of_decimal} AS {{t}})",
-        ),
+        ("DECIMAL, INTEGER -> DECIMAL", f"CAST({_at_scale('{0}', '{t0}', keep_half)} AS {{t}})"),
     ]
 
 
+_ROUND_DECIMAL = let(
+    "_d",
+    "{0}",
+    let(
+        "_t",
+        "trunc(_d)",
+        let(
+            "_f",
+            "CAST(_d - _t AS {t0})",
+            "CAST(_t + CASE WHEN _f >= CAST('0.5' AS {t0}) THEN 1"
+            " WHEN _f < CAST('-0.5' AS {t0}) THEN -1 ELSE 0 END AS {t})",
+        ),
+    ),
+)
+"""Half a unit of a type without a fraction is a whole one, which no fraction reaches."""
+
 ROUNDING: tuple[ScalarFunction, ...] = (
     function(
-        "CEIL", CATEGORY, _per_type("CEIL", "ceil({0})", "CAST(ceil({0}) AS {t})"),
+        "CEIL", CATEGORY, _per_type("ceil({0})", "CAST(ceil({0}) AS {t})"),
         "The smallest whole number that is not less; of the argument's type.",
         (("CEIL(1.2E0)", "2E0"), ("CEIL(-1.50)", "-1.00")),
     ),
     function(
-        "FLOOR", CATEGORY, _per_type("FLOOR", "floor({0})", "CAST(floor({0}) AS {t})"),
+        "FLOOR", CATEGORY, _per_type("floor({0})", "CAST(floor({0}) AS {t})"),
         "The greatest whole number that is not greater; of the argument's type.",
         (("FLOOR(1.8E0)", "1E0"), ("FLOOR(-1.50)", "-2.00")),
     ),
@@ -84,7 +139,7 @@ ROUNDING: tuple[ScalarFunction, ...] = (
         [
             ("BIGINT -> BIGINT", "{0}"),
             Variant("DOUBLE -> BIGINT", _ROUND_HALF, _SATURATED % _ROUND_HALF),
-            Variant("DECIMAL -> DECIMAL", "CAST(floor({0} + 0.5) AS {t})", result=_whole),
+            Variant("DECIMAL -> DECIMAL", _ROUND_DECIMAL, result=_whole),
             *_scaled(keep_half=True),
         ],
         "The nearest whole number, or number of so many decimals; a half goes up. A negative "
@@ -95,6 +150,8 @@ ROUNDING: tuple[ScalarFunction, ...] = (
             ("ROUND(123.456, -1)", "120.000"),
             ("ROUND(2.675E0, 2)", "2.68E0"),
             ("ROUND(-1.25, 1)", "-1.20"),
+            ("ROUND(3.2, -1)", "0.0"),
+            ("ROUND(1.55E25, -24)", "1.6E25"),
         ),
     ),
     function(
