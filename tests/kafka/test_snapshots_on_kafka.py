@@ -9,8 +9,9 @@ import pytest
 import millstream
 from millstream.service.instances import alignment
 from millstream.service.instances.gathering import READY_MS
+from tests.patience import until
 from tests.snapshots.run import EARLIEST, Findings, read
-from tests.snapshots.workload import INVARIANTS, SCRIPT, load
+from tests.snapshots.workload import FEW, INVARIANTS, SCRIPT, load
 
 READS = 3 * len(INVARIANTS)
 
@@ -38,3 +39,44 @@ def test_answers_are_of_one_instant(
     assert findings.wrong == []
     assert not findings.refused
     assert sum(len(values) for values in findings.seen.values()) > len(INVARIANTS)
+
+
+def test_answers_of_two_instances_are_of_one_instant(
+    servers: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment, "HOLD_S", 600.0)
+    properties = {**EARLIEST, "processing.guarantee": "exactly_once_v2", READY_MS: "600000"}
+    service = f"snapshots-{uuid.uuid4().hex[:8]}"
+    findings = Findings()
+    with (
+        millstream.connect(kafka=servers, service_id=service, properties=properties) as one,
+        millstream.connect(kafka=servers, service_id=service, properties=properties) as two,
+    ):
+        one.execute(FEW)
+        topics = [source.topic for source in one.engine.catalog.sources.values()]
+        try:
+            until(lambda: shared(one, two))
+            with load(one.engine.log, 3, 0.2):
+                read([one, two], READS, findings, invariants=INVARIANTS[:3])
+        finally:
+            one.execute("TERMINATE ALL;")
+            for topic in topics:
+                one.engine.log.delete_topic(topic)
+    assert findings.wrong == []
+    assert not findings.refused
+    assert sum(len(values) for values in findings.seen.values()) > 3
+
+
+def shared(*databases: millstream.Database) -> bool:
+    """Whether each instance has tasks, and each task of every query is open on one of them."""
+    owned = [
+        {
+            (query_id, task)
+            for query_id in db.engine.catalog.queries
+            if (reached := db.engine.instance.reached(query_id)) is not None
+            for task in reached.tasks
+        }
+        for db in databases
+    ]
+    wanted = {(q, task) for q in databases[0].engine.catalog.queries for task in range(3)}
+    return all(owned) and sorted(wanted) == sorted(task for each in owned for task in each)

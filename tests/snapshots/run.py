@@ -2,8 +2,7 @@
 that agree at every instant of the log must agree in every answer.
 
 `LOG=kafka` starts a broker for it, or uses the one at MILLSTREAM_KAFKA; `INSTANCES=n` shares the
-queries among n instances there, which are asked in turn; one that has not all of what is asked for
-refuses.
+queries among n instances there, which are asked in turn.
 """
 
 from __future__ import annotations

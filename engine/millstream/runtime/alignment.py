@@ -10,17 +10,34 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from millstream.log.log import Batch, TopicPartition
-from millstream.runtime.execution import Execution
+from millstream.runtime.execution import STOPPED, Execution
 from millstream.runtime.spec import QueryState
 
 
 @dataclass(frozen=True, slots=True)
+class StageTopics:
+    """The topics of one sub-topology, repartition topics of its query among them, and the
+    partitions that its tasks read, wherever these run."""
+
+    inputs: frozenset[str]
+    outputs: frozenset[str]
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
 class QueryTopics:
-    """The topics that a query reads and writes, without those that are its own."""
+    """The topics that a query reads and writes, without those that are its own. `stages`: its
+    sub-topologies in the order of the data."""
 
     query_id: str
     inputs: frozenset[str]
     outputs: frozenset[str]
+    stages: tuple[StageTopics, ...] = ()
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All partitions that its tasks read, wherever these run."""
+        return frozenset().union(*(stage.partitions for stage in self.stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +96,85 @@ def _ordered(queries: list[QueryTopics]) -> list[QueryTopics]:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a query has come. `positions`: of all partitions that its open tasks read;
-    `committed`: whether nothing waits for a commit. `own`: its repartition topics."""
+    """How far a query has come on one instance.
+
+    `tasks`: the partitions of those that are open there; `positions`: of what these read;
+    `committed`: whether nothing waits for a commit.
+    """
 
     state: QueryState
     error: str
+    tasks: frozenset[int]
     positions: Mapping[TopicPartition, int]
     committed: bool
-    own: frozenset[str]
+
+
+def merged(parts: Sequence[Reached]) -> Reached:
+    """How far a query has come on several instances that share its tasks. One that has stopped, or
+    does not run yet, decides about the state."""
+    positions = {partition: at for part in parts for partition, at in part.positions.items()}
+    worst = min(parts, key=lambda part: _urgency(part.state))
+    tasks = frozenset().union(*(part.tasks for part in parts))
+    committed = all(part.committed for part in parts)
+    return Reached(worst.state, worst.error, tasks, positions, committed)
+
+
+def _urgency(state: QueryState) -> int:
+    return 2 if state is QueryState.RUNNING else 0 if state in STOPPED else 1
+
+
+def read_up_to(
+    query: QueryTopics, bounds: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Of `bounds`, those that a query can be brought to: all inputs of the sub-topology end there.
+    Another sub-topology may have to wait for rows that its query has not moved yet."""
+    return {
+        partition: bounds[partition]
+        for stage in query.stages
+        if stage.partitions <= bounds.keys()
+        for partition in stage.partitions
+    }
+
+
+def moved_up_to(
+    query: QueryTopics,
+    bounds: Mapping[TopicPartition, int],
+    positions: Mapping[TopicPartition, int],
+) -> frozenset[TopicPartition]:
+    """The partitions of repartition topics that have no bound yet, although every sub-topology that
+    writes to them has read all of its input up to `bounds`: they end where the log says now."""
+    read = {partition for partition, end in bounds.items() if positions.get(partition, -1) >= end}
+    moving = (stage for stage in query.stages if not stage.partitions <= read)
+    still_written = frozenset().union(*(stage.outputs for stage in moving))
+    return frozenset(
+        partition
+        for partition in query.partitions - bounds.keys()
+        if partition[0] not in query.inputs | still_written
+    )
 
 
 def topics_of(execution: Execution[Batch]) -> QueryTopics:
     """The topics of a query, seen from outside."""
     spec = execution.spec
-    inputs = frozenset(topic for kernel in spec.kernels for topic in kernel.inputs)
-    outputs = frozenset(topic for kernel in spec.kernels for topic in kernel.outputs)
-    return QueryTopics(spec.query_id, inputs - spec.repartitions, outputs - spec.repartitions)
+    stages = tuple(
+        StageTopics(
+            frozenset(kernel.inputs),
+            frozenset(kernel.outputs),
+            frozenset(p for task in range(kernel.partitions) for p in kernel.places(task)),
+        )
+        for kernel in spec.kernels
+    )
+    inputs = frozenset().union(*(stage.inputs for stage in stages)) - spec.repartitions
+    outputs = frozenset().union(*(stage.outputs for stage in stages)) - spec.repartitions
+    return QueryTopics(spec.query_id, inputs, outputs, stages)
 
 
 def reached_by(execution: Execution[Batch]) -> Reached:
-    """How far a query has come; one that has given up its tasks has what it committed last."""
+    """How far a query has come."""
     return Reached(
         execution.state,
         execution.trouble.error,
-        execution.positions() or dict(execution.committed),
+        frozenset(task.id.partition for task in execution.stages.tasks()),
+        execution.positions(),
         not execution.dirty,
-        execution.spec.repartitions,
     )

@@ -28,8 +28,11 @@ class Cluster:
     """A log that outlives its instances, and what happens to it: `on_effect` hears of all that is
     durable, `on_request` decides what becomes of a request."""
 
-    def __init__(self, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self, settings: EngineSettings | None = None, clock: Callable[[], int] = lambda: 0
+    ) -> None:
         self.settings = settings or EngineSettings()
+        self.clock = clock
         self.on_effect: Callable[[str], None] = lambda name: None
         self.on_request: Callable[[str], Fault] = lambda name: Fault.NONE
         self.log: SimulatedLog[pa.Table] = SimulatedLog(
@@ -45,7 +48,7 @@ class Cluster:
             self.log,
             store or Store.open(":memory:"),
             self.settings,
-            lambda: 0,
+            self.clock,
             with_functions(builtin_catalogue(), functions),
             incarnation=uuid.uuid4().hex,
         )

@@ -16,27 +16,34 @@ from pyarrow import flight
 from millstream.model.door import Door
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
+from millstream.runtime.alignment import Reached
+from millstream.runtime.spec import QueryState
 from millstream.service.instances import exchange as rooms
 from millstream.service.instances.asking import Ask, ask_bytes, read_ask
-from millstream.service.instances.exchange import Answer, Exchange
+from millstream.service.instances.exchange import Do, Exchange, Rows
+from millstream.service.instances.steps import Answer, Bring, Step
 from tests.patience import PATIENCE_MS, PATIENCE_S
 
 ASK = Ask("T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),))
 SCHEMA = pa.schema([("K", pa.string()), ("N", pa.int64())])
 BATCH = pa.record_batch([["a", "b"], [1, 2]], schema=SCHEMA)
-Open = Callable[[Answer], Exchange]
+Open = Callable[..., Exchange]
 
 
 def plainly(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return SCHEMA, iter([BATCH, BATCH])
 
 
+def refuse(snapshot_id: str, step: Step) -> Answer:
+    raise UnavailableError("no part is taken", code="E-NOT-READY")
+
+
 @pytest.fixture
 def opened() -> Iterator[Open]:
     made: list[Exchange] = []
 
-    def make(answer: Answer, door: Door | None = None) -> Exchange:
-        made.append(Exchange(door or Door(token="secret"), answer))
+    def make(rows: Rows, door: Door | None = None, do: Do = refuse) -> Exchange:
+        made.append(Exchange(door or Door(token="secret"), rows, do))
         return made[-1]
 
     yield make
@@ -58,6 +65,24 @@ def test_rows_come_as_they_are_sent(opened: Open) -> None:
     assert found == pa.Table.from_batches([BATCH, BATCH])
 
 
+def test_steps_of_a_snapshot_travel_with_their_answers(opened: Open) -> None:
+    heard = []
+    reached = Reached(QueryState.RUNNING, "", frozenset({1}), {("t", 1): 7}, True)
+
+    def do(snapshot_id: str, step: Step) -> Answer:
+        heard.append((snapshot_id, step))
+        return {"Q": reached}
+
+    here = opened(plainly, do=do)
+    bring = Bring("Q", {("t", 1): 7}, 0.5)
+    assert here.send(here.address, "id", bring, PATIENCE_S) == {"Q": reached}
+    assert heard == [("id", bring)]
+    refusing = opened(plainly)
+    with pytest.raises(UnavailableError, match="no part is taken") as found:
+        here.send(refusing.address, "id", bring, PATIENCE_S)
+    assert found.value.code == "E-NOT-READY"
+
+
 def test_no_rows_have_a_schema_too(opened: Open) -> None:
     here = opened(lambda ask: (SCHEMA, iter([])))
     found = here.fetch(here.address, ASK, PATIENCE_MS)
@@ -66,7 +91,7 @@ def test_no_rows_have_a_schema_too(opened: Open) -> None:
 
 @pytest.mark.parametrize("token", ["other", "secret2", "Bearer secret"])
 def test_who_does_not_know_the_token_is_turned_away(opened: Open, token: str) -> None:
-    here, stranger = opened(plainly), Exchange(Door(token=token), plainly)
+    here, stranger = opened(plainly), Exchange(Door(token=token), plainly, refuse)
     with pytest.raises(UnavailableError, match="token"):
         stranger.fetch(here.address, ASK, PATIENCE_MS)
     stranger.close()
@@ -80,13 +105,15 @@ def test_nothing_else_of_the_protocol_is_answered(opened: Open) -> None:
         list(client.list_flights())
     for call in (
         lambda: list(client.list_flights(options=shown)),
-        lambda: list(client.do_action(flight.Action("run", b"SELECT 1"), shown)),
         lambda: client.get_flight_info(flight.FlightDescriptor.for_command(b"SELECT 1"), shown),
     ):
         with pytest.raises(NotImplementedError):
             call()
     with pytest.raises(flight.FlightServerError, match="not what an instance asks"):
         client.do_get(flight.Ticket(b"SELECT 1"), shown).read_all()
+    for kind in ("run", "snapshot"):
+        with pytest.raises(flight.FlightServerError, match=r"not what an inst|no step of a snap"):
+            list(client.do_action(flight.Action(kind, b"SELECT 1"), shown))
     client.close()
 
 
@@ -133,12 +160,12 @@ def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
 
 
 def test_an_instance_that_is_gone_is_unavailable_and_may_come_back(opened: Open) -> None:
-    here, there = opened(plainly), Exchange(Door(token="secret"), plainly)
+    here, there = opened(plainly), Exchange(Door(token="secret"), plainly, refuse)
     assert here.fetch(there.address, ASK, PATIENCE_MS).num_rows == 4
     there.close()
     with pytest.raises(UnavailableError):
         here.fetch(there.address, ASK, PATIENCE_MS)
-    again = Exchange(Door(there.address, token="secret"), plainly)
+    again = Exchange(Door(there.address, token="secret"), plainly, refuse)
     assert here.fetch(again.address, ASK, PATIENCE_MS).num_rows == 4
     again.close()
 
@@ -168,13 +195,13 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
 )
 def test_a_door_that_is_not_safe_is_not_opened(door: Door) -> None:
     with pytest.raises(StatementError):
-        Exchange(door, plainly)
+        Exchange(door, plainly, refuse)
 
 
 def test_an_address_that_is_taken_is_told(opened: Open) -> None:
     taken = opened(plainly).address
     with pytest.raises(UnavailableError, match=taken):
-        Exchange(Door(taken, token="t"), plainly)
+        Exchange(Door(taken, token="t"), plainly, refuse)
 
 
 def test_the_token_is_not_shown() -> None:
@@ -192,8 +219,8 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
         return Door("localhost:0", "", "secret", *files)
 
     ours, theirs = door("ours"), door("theirs")
-    here, unsigned = Exchange(ours, plainly), Exchange(theirs, plainly)
-    unsure = Exchange(replace(theirs, authorities=ours.authorities), plainly)
+    here, unsigned = Exchange(ours, plainly, refuse), Exchange(theirs, plainly, refuse)
+    unsure = Exchange(replace(theirs, authorities=ours.authorities), plainly, refuse)
     assert here.fetch(here.address, ASK, PATIENCE_MS).num_rows == 4
     for stranger in (unsigned, unsure):
         with pytest.raises(UnavailableError):
@@ -203,7 +230,7 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
 
 
 def test_others_are_told_the_address_that_is_advertised(opened: Open) -> None:
-    there = Exchange(Door(advertised="shop.example:7000", token="t"), plainly)
+    there = Exchange(Door(advertised="shop.example:7000", token="t"), plainly, refuse)
     assert there.address == "shop.example:7000"
     there.close()
 
@@ -221,7 +248,7 @@ def test_an_ask_is_read_back_as_it_was_sent() -> None:
         (b'["a", 1]', b"[1.5]"),
         (b'"K", "="', b'5, "="'),
         (b"[0, 3]", b'["0"]'),
-        (b'"version": 1', b'"version": 2'),
+        (b'"version": 2', b'"version": 1'),
         (b'"table": "T"', b'"table": ["T"]'),
         (b"{", b"SELECT 1"),
         (b"[", b"[" * 100_000),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
-from millstream.runtime.alignment import Reached
 from millstream.service.instances.asking import Ask
 from millstream.service.instances.gathering import columns_of
 from millstream.service.instances.presence import Held, Presence, Sighting, sighted
@@ -316,32 +315,3 @@ def test_each_partition_is_read_once_by_who_has_it_or_there_is_an_error(
     assert all(readable(own, p) for p in shares.here)
     held_by = dict(zip(NAMES, others, strict=False))
     assert all(readable(held_by[n], p) for n, parts in shares.elsewhere.items() for p in parts)
-
-
-def test_tables_that_instances_share_are_not_read_as_of_one_moment(
-    nodes: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing holds the queries of the others still: there is no answer instead of a wrong one."""
-    north, _ = nodes
-    instance = north.db.engine.instance
-    reached = instance.reached
-
-    def partly(query_id: str) -> Reached | None:
-        found = reached(query_id)
-        if found is None:
-            return None
-        own = {place: at for place, at in found.positions.items() if place[1] in NORTH}
-        return replace(found, positions=own)
-
-    monkeypatch.setattr(instance, "reached", partly)
-    sql = "SELECT COUNT(*) AS n FROM totals AS t JOIN by_shop AS s ON t.item = s.shop;"
-    with pytest.raises(StatementError, match="instances share the queries") as refused:
-        north.rows(sql)
-    assert refused.value.code == "E-SNAPSHOT"
-    north.db.execute("SET 'millstream.query.pull.snapshot' = 'false';")
-    assert north.rows(sql) == [(len(KEYS),)]
-    north.db.execute("UNSET 'millstream.query.pull.snapshot';")
-    north.live = list
-    with pytest.raises(UnavailableError, match="being moved or restored") as waiting:
-        north.rows(sql)
-    assert waiting.value.code == "E-NOT-READY"

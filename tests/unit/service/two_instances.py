@@ -14,13 +14,15 @@ from millstream.formats.partition import partition_of
 from millstream.model.door import Door
 from millstream.service.instances.asking import Ask
 from millstream.service.instances.exchange import Exchange
-from millstream.service.instances.gathering import READY_MS, answer
+from millstream.service.instances.gathering import READY_MS, SNAPSHOT, answer
+from millstream.service.instances.participant import Participations
 from millstream.service.instances.presence import Held, Presence, Sighting, sighted
 from millstream.service.instances.routing import Fetch, Router
 from millstream.service.session import Session
 
 PARTITIONS = 4
-PROPERTIES = {"auto.offset.reset": "earliest", READY_MS: "0"}
+PROPERTIES = {"auto.offset.reset": "earliest", READY_MS: "0", SNAPSHOT: "false"}
+"""Each has a log of its own, so that they have no moment in common (see `shared_tasks.py`)."""
 KEYS = tuple(f"k{i}" for i in range(24))
 SCRIPT = """
 CREATE STREAM sales (shop STRING KEY, item STRING, amount BIGINT)
@@ -69,9 +71,16 @@ class Node:
 
     def __post_init__(self) -> None:
         engine = self.db.engine
-        self.exchange = Exchange(Door(token="t"), lambda ask: answer(engine, ask))
+        snapshots = Participations(engine)
+        self.exchange = Exchange(
+            Door(token="t"), lambda ask: answer(engine, ask, snapshots), snapshots.do
+        )
         engine.routing = Router(
-            lambda _: self.held, lambda: self.live(), lambda *given: self.fetch(*given)
+            lambda _: self.held,
+            lambda: self.live(),
+            lambda *given: self.fetch(*given),
+            self.exchange.send,
+            f"{self.name}1",
         )
         self.live = lambda: self.sightings
         self.fetch = self.fetched

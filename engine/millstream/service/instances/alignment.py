@@ -1,143 +1,282 @@
 """Several tables at one moment: every query that feeds them is brought to the same offsets.
 
-The queries are held, the ends of their sources are read at one moment, and each query reads up to
-these and commits, in the order of the data. What it writes is read up to its end by those behind
-it. Then a snapshot of the state shows all tables as of these offsets, and the queries go on.
+The queries are held on all instances that share them, the ends of their sources are read at one
+moment, and each query reads up to these and commits, in the order of the data. What it writes is
+read up to its end by those behind it. Then every instance keeps a snapshot of its state, all of
+which show the tables as of these offsets, and the queries go on.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Collection, Iterator, Mapping
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
 
 from millstream.log.log import TopicPartition
-from millstream.model.errors import StatementError, UnavailableError
-from millstream.runtime.alignment import Lineage, QueryTopics, Reached
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.runtime.alignment import Lineage, QueryTopics, Reached, merged, moved_up_to
 from millstream.runtime.execution import STOPPED
 from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
-from millstream.service.instances.asking import NOT_READY
+from millstream.service.instances.asking import Ask
+from millstream.service.instances.participant import Participant, snapshot_not_ready
+from millstream.service.instances.routing import Fetch, Gathered
+from millstream.service.instances.steps import Answer, Bring, End, Hold, Send, Step, Take
 
 NOT_ALIGNED = "E-SNAPSHOT"
 HOLD_S = 2.0
 """How long queries are held at most."""
 NEAR = 200_000
 """Queries are held only when none of them has more records to read: others go on meanwhile."""
-_WAIT_S = 0.005
+CHECKS = 4
+"""How many queries are looked at together."""
+END_S = 1.0
+"""How long to wait for an instance that is asked to let a snapshot go."""
 Positions = Mapping[TopicPartition, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The part of another instance, at `address`, in the snapshot with this id."""
+
+    address: str
+    snapshot_id: str
+    send: Send
+
+    def do(self, step: Step) -> Answer:
+        """See `Participant.do`."""
+        seconds = step.seconds if isinstance(step, Hold | Bring) else END_S
+        try:
+            return self.send(self.address, self.snapshot_id, step, seconds + END_S)
+        except UnavailableError as error:
+            raise snapshot_not_ready(error.message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Tables as of one moment: of the sources, the records before the offsets `cut`."""
+
+    cut: Positions
+    here: Mapping[str, frozenset[int]] | None
+    """The tasks of each query whose state this instance has; None where it has all state."""
+    elsewhere: tuple[tuple[Remote, Mapping[str, frozenset[int]]], ...]
+    """Other instances, and the tasks that these have."""
+
+    def gather(self, ask: Ask, fetch: Fetch, timeout_ms: int) -> Gathered:
+        """The rows that other instances have; UnavailableError (E-NOT-READY) where one of them does
+        not keep the snapshot any more."""
+        own = ask.partitions if self.here is None else self.here.get(ask.query_id, frozenset())
+        rows: list[pa.Table] = []
+        for remote, tasks in self.elsewhere:
+            partitions = ask.partitions & tasks.get(ask.query_id, frozenset())
+            if partitions:
+                one = replace(ask, partitions=partitions, snapshot=remote.snapshot_id)
+                try:
+                    rows.append(fetch(remote.address, one, timeout_ms))
+                except UnavailableError as error:
+                    raise snapshot_not_ready(error.message) from error
+        return Gathered(ask.partitions & own, tuple(rows))
+
+
 @contextmanager
-def aligned(engine: Engine, query_ids: Collection[str]) -> Iterator[Positions]:
-    """Within, what these queries have made shows one moment: the offsets of their sources that
-    this gives. They stand still meanwhile, so do not stay.
+def aligned(
+    engine: Engine, query_ids: Collection[str], cursor: duckdb.DuckDBPyConnection
+) -> Iterator[Snapshot]:
+    """Within, `cursor`, and what is fetched with the snapshot that this gives, show what these
+    queries have made as of one moment.
 
     UnavailableError (E-NOT-READY) where that cannot be had before HOLD_S are over, StatementError
     (E-SNAPSHOT) where a query stands still somewhere else.
     """
     lineage = engine.instance.lineage(query_ids)
-    _check_near(engine, lineage)
-    until = time.monotonic() + HOLD_S
-    with _held(engine, lineage, until):
-        ends = ends_at_one_moment(engine, _places(engine, lineage), until)
-        cut = _where_they_stand_still(engine, lineage, ends)
-        for query in lineage.queries:
-            bring(engine, query, {**cut, **_written(engine, query, lineage)}, until)
-        yield cut
-
-
-def check_whole(engine: Engine, query_ids: Collection[str]) -> None:
-    """StatementError (E-SNAPSHOT) unless this instance has all tasks of all queries that feed what
-    these keep; UnavailableError (E-NOT-READY) where no other instance has them either."""
-    if engine.routing is None or _whole_here(engine, query_ids):
-        return
-    if engine.routing.alone():
-        raise _not_ready("tasks of the queries behind them are being moved or restored")
-    raise StatementError(
-        "The tables cannot be read at one moment: instances share the queries that feed them",
-        hint="Ask for one table at a time, or SET 'millstream.query.pull.snapshot' = 'false' to"
-        " read each partition as of its own last commit.",
-        code=NOT_ALIGNED,
-    )
-
-
-def _whole_here(engine: Engine, query_ids: Collection[str]) -> bool:
-    for query in engine.instance.lineage(query_ids).queries:
-        reached = engine.instance.reached(query.query_id)
-        for topic in engine.topics.get(query.query_id, ()):
-            places = {(topic.name, part) for part in range(topic.partitions)}
-            if topic.name in query.inputs and (
-                reached is None or places - reached.positions.keys()
-            ):
-                return False
-    return True
-
-
-@contextmanager
-def _held(engine: Engine, lineage: Lineage, until: float) -> Iterator[None]:
+    for query_id in lineage.query_ids:
+        reached = engine.instance.reached(query_id)
+        if reached is not None:
+            check_near(engine, query_id, reached)
+    alignment = Alignment(engine, lineage, cursor, time.monotonic() + HOLD_S)
     try:
-        with engine.driver.holding(lineage.query_ids, until):
-            yield
-    except UnavailableError as error:
-        if error.code == "E-QUERY-BUSY":
-            raise _not_ready(error.message) from error
-        raise
+        alignment.hold()
+        cut = alignment.bring_all()
+        yield alignment.take(cut)
     finally:
-        # They have been brought forward, and what they wrote is there for others.
-        engine.driver.wake()
+        alignment.end()
 
 
-def _places(engine: Engine, lineage: Lineage) -> list[TopicPartition]:
-    """All partitions of the sources."""
-    widths = {
-        topic.name: topic.partitions
-        for query in lineage.queries
-        for topic in engine.topics.get(query.query_id, ())
-        if topic.name in lineage.sources
-    }
-    return [(name, part) for name in sorted(widths) for part in range(widths[name])]
+class Alignment:
+    """The queries of one lineage, on all instances that share them, on their way to one cut."""
 
+    def __init__(
+        self, engine: Engine, lineage: Lineage, cursor: duckdb.DuckDBPyConnection, until: float
+    ) -> None:
+        """`cursor` is to see the snapshot, `until` the monotonic time by which it is taken."""
+        self._engine = engine
+        self._lineage = lineage
+        self._until = until
+        self._parts: dict[str, Participant | Remote] = {}
+        """By address, "" for this instance; always in one order on all instances, so that no two
+        of them can wait for each other."""
+        self._held: dict[str, Reached] = {}
+        routing, snapshot_id = engine.routing, uuid.uuid4().hex
+        if routing is None:
+            self._parts[""] = Participant(engine, cursor)
+            return
+        for address in routing.addresses(lineage.query_ids):
+            self._parts[address] = (
+                Remote(address, snapshot_id, routing.send)
+                if address
+                else Participant(engine, cursor)
+            )
 
-def _written(engine: Engine, query: QueryTopics, lineage: Lineage) -> dict[TopicPartition, int]:
-    """The ends of what a query reads of those before it, which have committed."""
-    inner = query.inputs - lineage.sources
-    return {
-        (topic.name, part): engine.log.end_offset(topic.name, part)
-        for topic in engine.topics.get(query.query_id, ())
-        if topic.name in inner
-        for part in range(topic.partitions)
-    }
+    def hold(self) -> None:
+        """Hold the queries on all instances, one instance after the other."""
+        query_ids = tuple(sorted(self._lineage.query_ids))
+        answers = [part.do(Hold(query_ids, self._left())) for part in self._parts.values()]
+        self._held = {query.query_id: _merged(query, answers) for query in self._lineage.queries}
+        for query_id, reached in self._held.items():
+            check_near(self._engine, query_id, reached)
 
+    def bring_all(self) -> Positions:
+        """Bring each query, in the order of the data, to the cut, which this gives."""
+        lineage = self._lineage
+        sources = [p for q in lineage.queries for p in q.partitions if p[0] in lineage.sources]
+        ends = ends_at_one_moment(self._engine, frozenset(sources), self._until)
+        cut = self._where_they_stand_still(ends)
+        bounds: dict[TopicPartition, int] = dict(cut)
+        for query in lineage.queries:
+            inner = [p for p in query.partitions if p[0] in query.inputs - lineage.sources]
+            bounds |= self._engine.log.end_offsets(inner)
+            bounds |= self.bring(query, bounds)
+        self._check_nobody_went_on(bounds)
+        return cut
 
-def _check_near(engine: Engine, lineage: Lineage) -> None:
-    """UnavailableError (E-NOT-READY) where a query has so much to read that the others would have
-    to stand still for long."""
-    for query in lineage.queries:
-        reached = engine.instance.reached(query.query_id)
-        if reached is None or reached.state in STOPPED:
-            continue
-        if reached.state is not QueryState.RUNNING:
-            raise _not_ready(f"query {query.query_id} is being opened or restored")
-        ends = engine.log.end_offsets(tuple(reached.positions))
-        left = sum(max(0, end - reached.positions[place]) for place, end in ends.items())
-        if left > NEAR:
-            raise _not_ready(f"query {query.query_id} has some {left} records to read yet")
+    def bring(self, query: QueryTopics, bounds: Positions) -> Positions:
+        """Bring one query to the offsets `bounds` of what it reads, one sub-topology after the
+        other; gives these and the offsets of its repartition topics."""
+        own = {p: end for p, end in bounds.items() if p in query.partitions}
+        while True:
+            answers = self._all(Bring(query.query_id, own, self._left()))
+            reached = _merged(query, list(answers.values()))
+            if reached.state in STOPPED:
+                self._check_stopped(query, reached, own)
+                return own
+            moved = moved_up_to(query, own, reached.positions)
+            if not moved:
+                return own
+            own |= self._engine.log.end_offsets(moved)
+
+    def take(self, cut: Positions) -> Snapshot:
+        """Have all instances keep a snapshot of their state, and let the queries go on."""
+        answers = self._all(Take())
+        if self._engine.routing is None:
+            return Snapshot(cut, None, ())
+        for query in self._lineage.queries:
+            _check_covered(query, list(answers.values()))
+        tasks = {
+            address: {query_id: reached.tasks for query_id, reached in answer.items()}
+            for address, answer in answers.items()
+        }
+        elsewhere = [
+            (part, tasks[a]) for a, part in self._parts.items() if isinstance(part, Remote)
+        ]
+        return Snapshot(cut, tasks[""], tuple(elsewhere))
+
+    def end(self) -> None:
+        """Let everything go that is still held or kept."""
+        for part in reversed(self._parts.values()):
+            try:
+                part.do(End())
+            except MillstreamError as error:
+                # It ends by itself there.
+                logging.getLogger("millstream").debug(str(error).replace("\n", " "))
+
+    def _left(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    def _all(self, step: Step) -> dict[str, Answer]:
+        """The answers of all instances to one step, which they do at the same time."""
+        if len(self._parts) == 1:
+            return {address: part.do(step) for address, part in self._parts.items()}
+        with ThreadPoolExecutor(len(self._parts), "millstream-snapshot") as pool:
+            answers = pool.map(lambda part: part.do(step), self._parts.values())
+            return dict(zip(self._parts, answers, strict=True))
+
+    def _where_they_stand_still(self, ends: Positions) -> Positions:
+        """The offsets to read up to. Queries of one source that are paused, or have failed, can be
+        read where they stand if all stand there; everything else ends where its source does."""
+        lineage = self._lineage
+        standing = [
+            {
+                p: at
+                for p, at in self._positions(query, self._held[query.query_id]).items()
+                if p in ends
+            }
+            for query in lineage.queries
+            if lineage.sources & query.inputs
+        ]
+        stopped = any(reached.state in STOPPED for reached in self._held.values())
+        if not stopped or len(lineage.sources) != 1:
+            return ends
+        whole = all(at == standing[0] for at in standing) and standing[0].keys() == ends.keys()
+        return standing[0] if whole else ends
+
+    def _positions(self, query: QueryTopics, reached: Reached) -> Positions:
+        """How far a query has come; for tasks that are not open, what they have committed."""
+        if query.partitions <= reached.positions.keys():
+            return reached.positions
+        return self._engine.log.positions(query.query_id) | dict(reached.positions)
+
+    def _check_stopped(self, query: QueryTopics, reached: Reached, bounds: Positions) -> None:
+        """A query that stands still does no harm where there is nothing that it has not read."""
+        positions = self._positions(query, reached)
+        for (topic, partition), end in bounds.items():
+            at = positions.get((topic, partition))
+            if at != end:
+                why = f" ({reached.error})" if reached.error else ""
+                raise StatementError(
+                    f"The tables cannot be read at one moment: query {query.query_id} is in state"
+                    f" {reached.state.value}{why} and has read {topic}-{partition} up to"
+                    f" {'nothing' if at is None else at}, the others up to {end}",
+                    hint="Resume the query, or ask for one table at a time.",
+                    code=NOT_ALIGNED,
+                )
+
+    def _check_nobody_went_on(self, bounds: Positions) -> None:
+        """UnavailableError (E-NOT-READY) where tasks have moved to an instance that takes no part,
+        and that has committed what lies behind the bounds: what it wrote may have been read."""
+        if self._engine.routing is None:
+            return
+
+        def behind(query: QueryTopics) -> str:
+            committed = self._engine.log.positions(query.query_id, query.partitions)
+            went_on = any(at > bounds.get(p, at) for p, at in committed.items())
+            return query.query_id if went_on else ""
+
+        with ThreadPoolExecutor(CHECKS, "millstream-snapshot") as pool:
+            for query_id in pool.map(behind, self._lineage.queries):
+                if query_id:
+                    raise snapshot_not_ready(f"tasks of {query_id} are being moved")
 
 
 def ends_at_one_moment(
-    engine: Engine, places: Collection[TopicPartition], until: float
+    engine: Engine, partitions: Collection[TopicPartition], until: float
 ) -> dict[TopicPartition, int]:
     """The ends of partitions, all as of one moment: they were the same before and after it."""
-    one_topic = len({topic for topic, _ in places}) < 2
+    one_topic = len({topic for topic, _ in partitions}) < 2
     before: dict[TopicPartition, int] = {}
     while True:
-        ends = engine.log.end_offsets(places)
-        complete = len(ends) == len(places)
+        ends = engine.log.end_offsets(partitions)
+        complete = len(ends) == len(partitions)
         if complete and (one_topic or ends == before):
             return ends
         if time.monotonic() > until:
-            raise _not_ready(
+            raise snapshot_not_ready(
                 "the ends of their sources cannot be read at one moment: records come too fast"
                 if complete
                 else "the ends of their sources cannot be read"
@@ -145,95 +284,30 @@ def ends_at_one_moment(
         before = ends
 
 
-def _where_they_stand_still(engine: Engine, lineage: Lineage, ends: Positions) -> Positions:
-    """The offsets to read up to. Queries of one source that are paused, or have failed, can be read
-    where they stand if all stand there; everything else ends where its source does."""
-    standing = [
-        {place: at for place, at in _positions(engine, query.query_id).items() if place in ends}
-        for query in lineage.queries
-        if lineage.sources & query.inputs
-    ]
-    one_place = bool(standing) and all(at == standing[0] for at in standing)
-    stopped = any(
-        reached is not None and reached.state in STOPPED
-        for reached in (engine.instance.reached(query.query_id) for query in lineage.queries)
-    )
-    whole = one_place and standing[0].keys() == ends.keys()
-    return standing[0] if stopped and whole and len(lineage.sources) == 1 else ends
+def check_near(engine: Engine, query_id: str, reached: Reached) -> None:
+    """UnavailableError (E-NOT-READY) where a query has so much to read that the others would have
+    to stand still for long."""
+    if reached.state in STOPPED:
+        return
+    if reached.state is not QueryState.RUNNING:
+        raise snapshot_not_ready(f"query {query_id} is being opened or restored")
+    ends = engine.log.end_offsets(tuple(reached.positions))
+    left = sum(max(0, end - reached.positions[partition]) for partition, end in ends.items())
+    if left > NEAR:
+        raise snapshot_not_ready(f"query {query_id} has some {left} records to read yet")
 
 
-def _positions(engine: Engine, query_id: str) -> Positions:
-    """How far a query has come; of one without open tasks, what it has committed."""
-    reached = engine.instance.reached(query_id)
-    if reached is not None and reached.positions:
-        return reached.positions
-    return engine.log.positions(query_id)
+def _merged(query: QueryTopics, answers: Sequence[Answer]) -> Reached:
+    parts = [answer[query.query_id] for answer in answers if query.query_id in answer]
+    if len(parts) < len(answers):
+        raise snapshot_not_ready(f"query {query.query_id} is not running on all instances")
+    return merged(parts)
 
 
-def bring(engine: Engine, query: QueryTopics, bounds: Positions, until: float) -> None:
-    """Have a query that the caller holds read up to these offsets, hand on all that comes of it,
-    and commit."""
-    instance, query_id = engine.instance, query.query_id
-    try:
-        instance.end_at(query_id, bounds)
-        while True:
-            reached = instance.reached(query_id)
-            if reached is None:
-                raise _not_ready(f"query {query_id} is not running here")
-            if reached.state in STOPPED:
-                _check_stopped(engine, query, reached, bounds)
-                return
-            if _there(engine, query, reached, bounds):
-                return
-            if time.monotonic() > until:
-                raise _not_ready(f"query {query_id} {_behind(reached, bounds)}")
-            if not engine.driver.process(query_id):
-                time.sleep(_WAIT_S)
-    finally:
-        instance.end_at(query_id, {})
-
-
-def _there(engine: Engine, query: QueryTopics, reached: Reached, bounds: Positions) -> bool:
-    """Whether all of it is read and committed, and nothing is on its way within the query. Tasks
-    that have left this instance meanwhile are not there."""
-    if reached.state is not QueryState.RUNNING or not reached.committed:
-        return False
-    if any(reached.positions.get(place, -1) < end for place, end in _own(query, bounds).items()):
-        return False
-    own = [place for place in reached.positions if place[0] in reached.own]
-    return all(engine.log.end_offset(*place) <= reached.positions[place] for place in own)
-
-
-def _own(query: QueryTopics, bounds: Positions) -> dict[TopicPartition, int]:
-    return {place: end for place, end in bounds.items() if place[0] in query.inputs}
-
-
-def _check_stopped(engine: Engine, query: QueryTopics, reached: Reached, bounds: Positions) -> None:
-    """A query that stands still does no harm where there is nothing that it has not read."""
-    positions = _positions(engine, query.query_id)
-    for place, end in _own(query, bounds).items():
-        at = positions.get(place)
-        if at != end:
-            why = f" ({reached.error})" if reached.error else ""
-            raise StatementError(
-                f"The tables cannot be read at one moment: query {query.query_id} is in state"
-                f" {reached.state.value}{why} and has read {place[0]}-{place[1]} up to"
-                f" {'nothing' if at is None else at}, the others up to {end}",
-                hint="Resume the query, or ask for one table at a time.",
-                code=NOT_ALIGNED,
-            )
-
-
-def _behind(reached: Reached, bounds: Positions) -> str:
-    for place, at in reached.positions.items():
-        if at < bounds.get(place, at):
-            return f"has read {place[0]}-{place[1]} up to {at} of {bounds[place]}"
-    return f"is in state {reached.state.value} and has not committed all that it has read"
-
-
-def _not_ready(why: str) -> UnavailableError:
-    return UnavailableError(
-        f"{NOT_READY} the tables cannot be read at one moment yet: {why}",
-        hint="Ask again, or for one table at a time.",
-        code=NOT_READY,
-    )
+def _check_covered(query: QueryTopics, answers: Sequence[Answer]) -> None:
+    """UnavailableError (E-NOT-READY) unless each partition is read by one instance."""
+    read = [p for answer in answers for p in answer[query.query_id].positions]
+    for partition in sorted(query.partitions):
+        if read.count(partition) != 1:
+            topic, number = partition
+            raise snapshot_not_ready(f"{topic}-{number} is moved, for {query.query_id}")

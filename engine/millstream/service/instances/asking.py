@@ -12,7 +12,7 @@ from millstream.query.conditions import OPERATORS, Condition
 ACTIVE_ONLY = -1
 """The lag of those who may be read where standbys may not."""
 NOT_READY = "E-NOT-READY"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Ask:
 
     `columns`: (name, DuckDB type) of what is expected, under physical names. A copy may be read
     that lags by `lag_max` records at most, ACTIVE_ONLY for none.
+    With the id of a `snapshot` that the instance keeps, the rows are those that it shows.
     """
 
     table: str
@@ -29,6 +30,7 @@ class Ask:
     columns: tuple[tuple[str, str], ...]
     conditions: tuple[Condition, ...] = ()
     lag_max: int = ACTIVE_ONLY
+    snapshot: str = ""
 
 
 def ask_bytes(ask: Ask) -> bytes:
@@ -42,6 +44,7 @@ def ask_bytes(ask: Ask) -> bytes:
         "columns": [list(column) for column in ask.columns],
         "conditions": conditions,
         "lag_max": ask.lag_max,
+        "snapshot": ask.snapshot,
     }
     return json.dumps(entry).encode()
 
@@ -59,6 +62,7 @@ def read_ask(content: bytes) -> Ask:
             tuple((_text(name), _text(kind)) for name, kind in entry["columns"]),
             tuple(_condition(*item) for item in entry["conditions"]),
             _number(entry["lag_max"]),
+            _text(entry["snapshot"]),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StatementError("This is not what an instance asks another for") from error

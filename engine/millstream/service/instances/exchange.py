@@ -1,4 +1,5 @@
-"""The exchange of rows between instances: Arrow Flight, one door that answers an `Ask`.
+"""The exchange between instances: Arrow Flight, one door that gives the rows of an `Ask` and does
+the steps of a snapshot.
 
 Whoever comes in shows the service's token. Errors travel as (class, code, message); whatever else
 goes wrong tells nothing of this process.
@@ -20,13 +21,25 @@ from pyarrow import flight
 from millstream.model.door import Door
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.service.instances.asking import Ask, ask_bytes, read_ask
+from millstream.service.instances.steps import (
+    Answer,
+    Step,
+    answer_bytes,
+    read_answer,
+    read_step,
+    step_bytes,
+)
 
 BYTES_MAX = 1 << 30
 """What the rows of one ask may take in memory."""
 _AUTHORIZATION = "authorization"
 
-Answer = Callable[[Ask], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
+Rows = Callable[[Ask], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
 """The rows that an ask is about; MillstreamError where it cannot be answered."""
+Do = Callable[[str, Step], Answer]
+"""Does a step of the snapshot with this id; MillstreamError where it cannot be done."""
+SNAPSHOT = "snapshot"
+"""The Flight action that is a step of a snapshot."""
 
 
 class _Admission(flight.ServerMiddlewareFactory):  # type: ignore[misc]
@@ -43,15 +56,16 @@ class _Admission(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class _Server(flight.FlightServerBase):  # type: ignore[misc]
-    """Answers `do_get`, and nothing else that Flight knows."""
+    """Answers `do_get`, and `do_action` for steps of snapshots; nothing else that Flight knows."""
 
-    def __init__(self, door: Door, answer: Answer) -> None:
+    def __init__(self, door: Door, rows: Rows, do: Do) -> None:
         encryption: dict[str, Any] = {}
         if door.encrypted:
             own = Path(door.certificate).read_bytes(), Path(door.key).read_bytes()
             encryption = {"tls_certificates": [own], "verify_client": True}
             encryption["root_certificates"] = Path(door.authorities).read_bytes()
-        self._answer = answer
+        self._rows = rows
+        self._do = do
         super().__init__(
             door.location(door.address),
             middleware={_AUTHORIZATION: _Admission(door.token)},
@@ -60,8 +74,15 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_get(self, context: Any, ticket: Any) -> Any:
         with _told():
-            schema, batches = self._answer(read_ask(ticket.ticket))
+            schema, batches = self._rows(read_ask(ticket.ticket))
         return flight.GeneratorStream(schema, _batches(batches))
+
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
+        with _told():
+            if action.type != SNAPSHOT:
+                raise StatementError("This is not what an instance asks another for")
+            answer = self._do(*read_step(action.body.to_pybytes()))
+        return iter([answer_bytes(answer)])
 
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,13 +110,13 @@ def _extra(error: MillstreamError) -> bytes:
 class Exchange:
     """One instance's side of the exchange: it answers others, and asks them."""
 
-    def __init__(self, door: Door, answer: Answer) -> None:
+    def __init__(self, door: Door, rows: Rows, do: Do) -> None:
         """Opens the door at once. StatementError for one that is not safe, UnavailableError where
         its address cannot be listened at."""
         door.check()
         self._door = door
         try:
-            self._server = _Server(door, answer)
+            self._server = _Server(door, rows, do)
         except (OSError, pa.ArrowException) as error:
             raise UnavailableError(
                 f"The instance cannot listen at {door.address}", detail=str(error)
@@ -109,15 +130,31 @@ class Exchange:
     def fetch(self, address: str, ask: Ask, timeout_ms: int) -> pa.Table:
         """The rows that the instance at `address` has; UnavailableError when it does not answer in
         time or cannot, StatementError when it refuses."""
-        options = flight.FlightCallOptions(
-            timeout=timeout_ms / 1000,
+        ticket = flight.Ticket(ask_bytes(ask))
+        with self._translating(address, f"give the rows of {ask.table}"):
+            stream = self._client(address).do_get(ticket, self._options(timeout_ms / 1000))
+            return _received(stream, ask)
+
+    def send(self, address: str, snapshot_id: str, step: Step, seconds: float) -> Answer:
+        """What the instance at `address` answers to a step of a snapshot; UnavailableError when it
+        does not answer in time or cannot do it, StatementError when it refuses."""
+        action = flight.Action(SNAPSHOT, step_bytes(snapshot_id, step))
+        with self._translating(address, "take part in a snapshot"):
+            results = self._client(address).do_action(action, self._options(seconds))
+            return read_answer(next(iter(results)).body.to_pybytes())
+
+    def _options(self, seconds: float) -> Any:
+        return flight.FlightCallOptions(
+            timeout=seconds,
             headers=[(_AUTHORIZATION.encode(), f"Bearer {self._door.token}".encode())],
         )
+
+    @contextmanager
+    def _translating(self, address: str, what: str) -> Iterator[None]:
         try:
-            stream = self._client(address).do_get(flight.Ticket(ask_bytes(ask)), options)
-            return _received(stream, ask)
+            yield
         except (flight.FlightError, pa.ArrowException, OSError) as error:
-            raise self._translated(error, address, ask) from error
+            raise self._translated(error, address, what) from error
 
     def close(self) -> None:
         """Close the door and let go of the others; idempotent."""
@@ -133,7 +170,7 @@ class Exchange:
                 self._clients[address] = _client(self._door, address)
             return self._clients[address]
 
-    def _translated(self, error: Exception, address: str, ask: Ask) -> MillstreamError:
+    def _translated(self, error: Exception, address: str, what: str) -> MillstreamError:
         told: dict[str, str] = {}
         with suppress(ValueError):
             told = json.loads(getattr(error, "extra_info", b"") or b"{}")
@@ -144,7 +181,7 @@ class Exchange:
         with self._lock:
             self._clients.pop(address, None)
         return UnavailableError(
-            f"The instance at {address} did not give the rows of {ask.table}",
+            f"The instance at {address} did not {what}",
             detail=str(error).splitlines()[0],
         )
 

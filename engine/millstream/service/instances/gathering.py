@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import duckdb
@@ -23,8 +24,9 @@ from millstream.service import wordings
 from millstream.service.bounded import collected
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.instances.alignment import aligned, check_whole
+from millstream.service.instances.alignment import Snapshot, aligned
 from millstream.service.instances.asking import ACTIVE_ONLY, NOT_READY, Ask, not_ready
+from millstream.service.instances.participant import Participations
 from millstream.service.instances.placing import partitions_of_keys
 from millstream.service.instances.routing import Routing
 from millstream.service.queries import topology_of
@@ -100,8 +102,9 @@ class Gathering:
         self._aligned = session.flag(SNAPSHOT)
         self._read: list[tuple[str, frozenset[int]]] = []
         self._registered: list[str] = []
-        self._fixed = False
-        """Whether the cursor is in a transaction, which sees one snapshot."""
+        self._kept = ExitStack()
+        self._snapshot: Snapshot | None = None
+        """What the cursor sees, where it sees several tables as of one moment."""
 
     def answered(self, text: Callable[[], str], tables: Collection[Source] = ()) -> pa.Table:
         """The answer to the query whose text is made by `text` (which calls `rows`). What cannot be
@@ -130,10 +133,7 @@ class Gathering:
         query_ids = {kept(source, self.engine).query_id for source in tables}
         if len(query_ids) < 2:
             return
-        check_whole(self.engine, query_ids)
-        with aligned(self.engine, query_ids):
-            self.engine.store.take_snapshot(self.cursor)
-            self._fixed = True
+        self._snapshot = self._kept.enter_context(aligned(self.engine, query_ids, self.cursor))
 
     def rows(self, source: Source, conditions: tuple[Condition, ...] = ()) -> str:
         """A SELECT of the committed rows of a table, those at least that meet the conditions, with
@@ -150,8 +150,11 @@ class Gathering:
             conditions,
             self._lag_max,
         )
-        gathered = routing.gather(ask, self._timeout_ms)
-        self._read.append((table.query_id, gathered.here))
+        if self._snapshot is not None:
+            gathered = self._snapshot.gather(ask, routing.fetch, self._timeout_ms)
+        else:
+            gathered = routing.gather(ask, self._timeout_ms)
+            self._read.append((table.query_id, gathered.here))
         parts = [_of_partitions(table, gathered.here, source)]
         for rows in gathered.rows:
             name = f"$gathered_{len(self._registered)}"
@@ -183,9 +186,8 @@ class Gathering:
                 self.engine.routing.check_here(query_id, here, self._lag_max)
 
     def _forget(self) -> None:
-        if self._fixed:
-            self._fixed = False
-            self.cursor.rollback()
+        self._snapshot = None
+        self._kept.close()
         for name in self._registered:
             self.cursor.unregister(name)
         self._registered.clear()
@@ -211,7 +213,9 @@ def _of_partitions(table: Kept, partitions: frozenset[int], source: Source) -> s
     return f"SELECT {_listed(source)} FROM ({table.view.text}) WHERE {held}"
 
 
-def answer(engine: Engine, ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def answer(
+    engine: Engine, ask: Ask, snapshots: Participations
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The rows that another instance asks for, from the state that is here.
 
     UnavailableError (E-NOT-READY) where it is not, or where this instance has another idea of the
@@ -229,7 +233,20 @@ def answer(engine: Engine, ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch
         raise wordings.ROWS_WITHOUT_COLUMN(table=ask.table)
     tests = [condition_sql(condition, physical) for condition in ask.conditions]
     text = " AND ".join((_of_partitions(table, ask.partitions, source), *tests))
+    if ask.snapshot:
+        return _read_snapshot(ask, text, snapshots)
     return _read_here(engine.store.cursor(), engine.routing, ask, text)
+
+
+def _read_snapshot(
+    ask: Ask, text: str, snapshots: Participations
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    with snapshots.reading(ask.snapshot) as cursor:
+        try:
+            found = cursor.sql(text).to_arrow_table()
+        except duckdb.Error as error:
+            raise wordings.ROWS_UNREADABLE(table=ask.table, detail=reason(error)) from error
+    return found.schema, iter(found.to_batches(BATCH_ROWS))
 
 
 def _read_here(

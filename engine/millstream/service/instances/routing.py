@@ -7,7 +7,7 @@ the query fails. It never leaves a partition out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -17,6 +17,7 @@ import pyarrow as pa
 from millstream.model.errors import UnavailableError
 from millstream.service.instances.asking import NOT_READY, Ask, not_ready
 from millstream.service.instances.presence import Held, Presence, Sighting, followers, owner
+from millstream.service.instances.steps import Answer, Send, Step
 
 Fetch = Callable[[str, Ask, int], pa.Table]
 """Asks the instance at an address, and waits for so many ms; UnavailableError when that fails."""
@@ -37,8 +38,16 @@ class Routing(Protocol):
         """The rows of other instances; UnavailableError (E-NOT-READY) unless all partitions are
         had, here or from there."""
 
-    def alone(self) -> bool:
-        """Whether no other instance is known to live."""
+    def addresses(self, query_ids: Collection[str]) -> Sequence[str]:
+        """The addresses of all instances that have tasks of these queries, "" for this one, which
+        is always among them. Their order is the same wherever it is asked. UnavailableError
+        (E-NOT-READY) where one of them cannot be reached."""
+
+    def send(self, address: str, snapshot_id: str, step: Step, seconds: float) -> Answer:
+        """See `steps.Send`."""
+
+    def fetch(self, address: str, ask: Ask, timeout_ms: int) -> pa.Table:
+        """See `Fetch`."""
 
     def check_here(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
         """UnavailableError (E-NOT-READY) unless these may all be read here now."""
@@ -117,12 +126,16 @@ class Router:
         held: Callable[[str], Held],
         live: Callable[[], Sequence[Sighting]],
         fetch: Fetch,
+        send: Send,
+        incarnation: str,
     ) -> None:
         """`held`: what is on this instance of a query, at this moment; `live`: the other
-        instances, as they last presented themselves."""
+        instances, as they last presented themselves. `incarnation`: of this instance."""
         self._held = held
         self._live = live
-        self._fetch = fetch
+        self.fetch = fetch
+        self.send = send
+        self._incarnation = incarnation
 
     def gather(self, ask: Ask, timeout_ms: int) -> Gathered:
         """See `Routing`. An instance that cannot answer is replaced by who has a copy."""
@@ -156,7 +169,7 @@ class Router:
             address = shares.presences[incarnation].address
             one = replace(ask, partitions=shares.elsewhere[incarnation])
             try:
-                return self._fetch(address, one, timeout_ms)
+                return self.fetch(address, one, timeout_ms)
             except UnavailableError as error:
                 if error.code != NOT_READY:
                     logging.getLogger("millstream").debug(str(error).replace("\n", " "))
@@ -168,9 +181,19 @@ class Router:
         with ThreadPoolExecutor(len(names), "millstream-gather") as pool:
             return dict(zip(names, pool.map(fetched, names), strict=True))
 
-    def alone(self) -> bool:
+    def addresses(self, query_ids: Collection[str]) -> tuple[str, ...]:
         """See `Routing`."""
-        return not self._live()
+        found = {self._incarnation: ""}
+        for presence in (sighting.presence for sighting in self._live()):
+            held = [presence.held(query_id) for query_id in query_ids]
+            if any(one.active or one.restoring for one in held):
+                if not presence.address:
+                    raise UnavailableError(
+                        f"{NOT_READY} instance {presence.instance} cannot be asked",
+                        code=NOT_READY,
+                    )
+                found[presence.incarnation] = presence.address
+        return tuple(found[name] for name in sorted(found))
 
     def check_here(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
         """See `Routing`."""

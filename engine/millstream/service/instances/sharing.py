@@ -15,6 +15,7 @@ from millstream.service.engine import Engine
 from millstream.service.instances.exchange import Exchange
 from millstream.service.instances.gathering import answer
 from millstream.service.instances.neighbours import Neighbour, neighbours
+from millstream.service.instances.participant import Participations
 from millstream.service.instances.peers import SESSION_MS, Peers
 from millstream.service.instances.presence import Held, Presence, Sighting
 from millstream.service.instances.routing import Router
@@ -133,7 +134,8 @@ def share(
     incarnation = incarnation or uuid.uuid4().hex
     prefix = engine.settings.internal_prefix
     peers = Peers(engine.log, prefix, instance, incarnation, session_ms=session_ms)
-    exchange = Exchange(door, lambda ask: answer(engine, ask))
+    snapshots = Participations(engine)
+    exchange = Exchange(door, lambda ask: answer(engine, ask, snapshots), snapshots.do)
 
     def presence() -> Presence:
         queries = {query_id: held(query_id) for query_id in list(engine.catalog.queries)}
@@ -148,7 +150,7 @@ def share(
         )
 
     sharing = Sharing(peers, presence)
-    engine.routing = Router(held, lambda: sharing.live, exchange.fetch)
+    engine.routing = Router(held, lambda: sharing.live, exchange.fetch, exchange.send, incarnation)
     engine.whereabouts.neighbours = lambda: sharing.neighbours(engine.clock())
-    engine.on_close += [sharing.close, exchange.close]
+    engine.on_close += [sharing.close, exchange.close, snapshots.close]
     return sharing
