@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -75,11 +75,25 @@ def _extract(left: float, pattern: str, text: str, group: int = 0) -> str | None
     return found.group(group) if found and 0 <= group <= found.re.groups else None
 
 
+def _matches(left: float, compiled: regex.Pattern[str], text: str) -> Iterator[regex.Match[str]]:
+    """One match behind the other, as Java finds them: behind one of nothing it goes on at the next
+    character, where Python tries for something at the same place first."""
+    deadline = time.perf_counter() + left
+    at = 0
+    while at <= len(text):
+        timeout = max(deadline - time.perf_counter(), 1e-6)
+        found = compiled.search(text, at, timeout=timeout, concurrent=True)
+        if found is None:
+            return
+        yield found
+        at = found.end() + (found.start() == found.end())
+
+
 def _extract_all(left: float, pattern: str, text: str, group: int = 0) -> list[str | None] | None:
     compiled = _compiled(pattern)
     if not 0 <= group <= compiled.groups:
         return None
-    return [found.group(group) for found in compiled.finditer(text, timeout=left, concurrent=True)]
+    return [found.group(group) for found in _matches(left, compiled, text)]
 
 
 def _replace(left: float, text: str, pattern: str, replacement: str) -> str:
@@ -104,7 +118,11 @@ def _replace(left: float, text: str, pattern: str, replacement: str) -> str:
             raise ValueError(f"REGEXP_REPLACE makes at most {TEXT_BYTES_MAX}")
         return text
 
-    return str(_compiled(pattern).sub(filled, text, timeout=left, concurrent=True))
+    parts, end = [], 0
+    for found in _matches(left, _compiled(pattern), text):
+        parts += [text[end : found.start()], filled(found)]
+        end = found.end()
+    return "".join((*parts, text[end:]))
 
 
 def _split(left: float, text: str, pattern: str) -> list[str]:
@@ -137,10 +155,17 @@ _SPLIT = (
 
 _REPLACEMENT = "regexp_replace(replace({2}, '\\', '\\\\'), '\\$(\\d)', '\\\\\\1', 'g')"
 
+# Escapes, names of groups and a lone $, which is an error; groups of two digits.
+_ODD_REPLACEMENT = r"\\|\$([^0-9]|$|[0-9][0-9])"
+
+# Where a match may be of nothing, Java finds one behind each other match, too, and RE2 does not.
 # What may come out too long is left to Python, which sees how long it is.
 _REPLACED = (
     f"CASE WHEN (strlen({{0}}) + 1) * strlen({{2}}) > {TEXT_BYTES_MAX} THEN CAST(CAST("
     "'REGEXP_REPLACE may make too much' AS BIGINT) AS VARCHAR)"
+    f" WHEN regexp_matches({{2}}, '{_ODD_REPLACEMENT}') OR contains({{1}}, '&&')"
+    " OR ({1} <> '' AND regexp_matches('', {1})) THEN CAST(CAST("
+    "'Java replaces otherwise' AS BIGINT) AS VARCHAR)"
     f" ELSE regexp_replace({{0}}, {{1}}, {_REPLACEMENT}, 'g') END"
 )
 
@@ -203,6 +228,9 @@ REGULAR: tuple[ScalarFunction, ...] = (
             ("REGEXP_REPLACE('a1', '(\\w)(\\d)', '$2$1')", "'1a'"),
             ("REGEXP_REPLACE('aa b', '(.)\\1', '$1')", "'a b'"),
             ("REGEXP_REPLACE('abc', '(b)', '$2')", "NULL"),
+            ("REGEXP_REPLACE('abc', 'b*', '-')", "'-a--c-'"),
+            ("REGEXP_REPLACE('abc', 'b', '\\$1')", "'a$1c'"),
+            ("REGEXP_REPLACE('abc', 'b', '$')", "NULL"),
         ),
     ),
     function(
