@@ -105,7 +105,7 @@ def _names(rule: str, here: Place, names: Names) -> Iterator[Candidate]:
             yield from _of_source(names.sources.get(_name_after(here.before, "INTO")))
         case "terminate" | "pause" | "resume" | "explain":
             yield from (Candidate(written(name), "query") for name in names.queries)
-        case "type" | "drop_type":
+        case "single_type" | "drop_type":
             yield from (Candidate(written(name), "type") for name in names.types)
 
 
