@@ -16,6 +16,20 @@ from tests.differential.rules import AMOUNT, INTS, MAP, STRINGS, STRUCT
 
 DAY = 86_400_000
 WORDS = ("a", "b", "aa", "Ab", "", " x ", "12", "-7", "ä", 'b,"c', "it's", "cab", "a\n   b")
+ODD_WORDS = (
+    "😀",
+    "a😀b",
+    "b😀",
+    "b\r\n",
+    "-- b",
+    "/*b",
+    "b*/ ;",
+    "$$a$$",
+    "\0",
+    "a\0b\0",
+    "{0} %s",
+)
+"""Two UTF-16 units in one character, and what would be something else in a program's text."""
 KEY_WORDS = ("a", "b", "c", "dd", "e")
 _SHIFTS = (0, 0, 0, 1, 1, 2, 5, 20)
 
@@ -35,7 +49,7 @@ def present(rng: random.Random, kind: str) -> Any:
         case "DOUBLE":
             return rng.randint(-20, 40) / 4
         case "STRING":
-            return rng.choice(WORDS)
+            return rng.choice(ODD_WORDS if rng.random() < 0.15 else WORDS)
         case "BOOLEAN":
             return rng.random() < 0.5
         case "DATE":

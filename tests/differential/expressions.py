@@ -34,6 +34,22 @@ MACROS = (
     "units(x) AS CAST(length(x) + length(beyond(x)) AS INTEGER)",
     "place(x, y) AS CASE WHEN coalesce(instr(x, y), 0) = 0 THEN 0"
     " ELSE units(left(x, instr(x, y) - 1)) + 1 END",
+    # The UTF-16 units of a text; H and L are the halves of what has two. A half alone is a `?`,
+    # as Java writes it.
+    "halves(x) AS list_transform([x], lambda t: flatten(list_transform(range(1, length(t) + 1),"
+    " lambda i: CASE WHEN unicode(substring(t, i, 1)) > 65535"
+    " THEN ['H' || substring(t, i, 1), 'L' || substring(t, i, 1)]"
+    " ELSE [substring(t, i, 1)] END)))[1]",
+    "whole(l) AS list_transform([l], lambda h: array_to_string(list_transform("
+    "range(1, len(h) + 1), lambda i: CASE WHEN length(h[i]) = 1 THEN h[i]"
+    " WHEN h[i][1] = 'H' AND h[i + 1] = 'L' || h[i][2] THEN h[i][2]"
+    " WHEN h[i][1] = 'L' AND i > 1 AND h[i - 1] = 'H' || h[i][2] THEN '' ELSE '?' END), ''))[1]",
+    "ending(x) AS list_transform([halves(x)], lambda h: h[greatest(len(h) - 1, 1):])[1]",
+    "fill(n, p) AS flatten(list_transform(range(0, n), lambda k: halves(p)))[:greatest(n, 0)]",
+    "padded(x, n, p) AS CASE WHEN x IS NOT NULL THEN list_transform([halves(x)], lambda h:"
+    " list_concat(h[:n], fill(n - len(h), p)))[1] END",
+    "padding(x, n, p) AS CASE WHEN x IS NOT NULL THEN list_transform([halves(x)], lambda h:"
+    " list_concat(fill(n - len(h), p), h[:n]))[1] END",
     "half_up(x) AS sign(x) * floor(abs(x) + 0.5)",
     "counted(l) AS map(distinct_of(seen(l)), list_transform(distinct_of(seen(l)),"
     " lambda x: len(list_filter(l, lambda y: y = x))))",

@@ -173,9 +173,11 @@ def _texts() -> list[Rule]:
         "TRIM({0})|stripped({0})",
     )
     same += ("REPLACE({0}, 'a', 'xy')|replace({0}, 'a', 'xy')", "MD5({0})|md5({0})")
-    same += ("SUBSTRING({0}, 2)|substring({0}, 2)", "SUBSTRING({0}, 1, 2)|substring({0}, 1, 2)")
-    same += ("SUBSTRING({0}, -2)|right({0}, 2)", "LPAD({0}, 4, '*')|lpad({0}, 4, '*')")
-    same += ("RPAD({0}, 3, '.-')|rpad({0}, 3, '.-')",)
+    same += ("SUBSTRING({0}, 2)|whole(halves({0})[2:])",)
+    same += ("SUBSTRING({0}, 1, 2)|whole(halves({0})[:2])", "SUBSTRING({0}, -2)|whole(ending({0}))")
+    same += ("LPAD({0}, 4, '*')|whole(padding({0}, 4, '*'))",)
+    same += ("RPAD({0}, 3, '.-')|whole(padded({0}, 3, '.-'))",)
+    same += ("LPAD({0}, 5, '😀')|whole(padding({0}, 5, '😀'))",)
     same += ("REGEXP_REPLACE({0}, '[ab]', 'x')|regexp_replace({0}, '[ab]', 'x', 'g')",)
     same += (
         "REGEXP_EXTRACT('(.)b', {0}, 1)|CASE WHEN regexp_matches({0}, '(.)b')"
