@@ -31,6 +31,7 @@ CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='J
 CREATE TABLE u (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON');
 """
 WITHIN = "WITHIN 2 MILLISECONDS GRACE PERIOD 1 MILLISECOND"
+SMALL = st.integers(0, 2)
 QUERIES = {
     "stream with table": """
         CREATE STREAM o AS SELECT s.k, s.v a, t.v b FROM s LEFT JOIN t ON s.k=t.k;""",
@@ -75,8 +76,20 @@ class Record:
 
 
 def a_record() -> st.SearchStrategy[Record]:
-    small = st.integers(0, 2)
-    return st.builds(Record, st.sampled_from(TOPICS), small, st.none() | small, st.integers(0, 9))
+    return st.builds(Record, st.sampled_from(TOPICS), SMALL, st.none() | SMALL, st.integers(0, 9))
+
+
+@st.composite
+def runs_of_times(draw: st.DrawFn) -> list[Record]:
+    """Records of several topics at each moment, at moments that mostly run backwards."""
+    moments = sorted(draw(st.lists(st.integers(0, 9), min_size=2, max_size=4)), reverse=True)
+    if draw(st.booleans()):
+        moments = draw(st.permutations(moments))
+    return [
+        Record(topic, draw(SMALL), draw(st.none() | SMALL), moment)
+        for moment in moments
+        for topic in draw(st.lists(st.sampled_from(TOPICS), min_size=1, max_size=4))
+    ]
 
 
 def rows_of(query: str, pieces: Sequence[Sequence[Record]]) -> list[Any]:
@@ -109,7 +122,10 @@ def appended(record: Record) -> Appended[Any]:
 
 @pytest.mark.parametrize("name", QUERIES)
 @settings(max_examples=15, deadline=None)
-@given(records=st.lists(a_record(), max_size=14), cuts=st.sets(st.integers(1, 13), max_size=3))
+@given(
+    records=st.lists(a_record(), max_size=14) | runs_of_times(),
+    cuts=st.sets(st.integers(1, 13), max_size=3),
+)
 def test_it_does_not_matter_how_many_records_are_read_at_once(
     name: str, records: list[Record], cuts: set[int]
 ) -> None:
