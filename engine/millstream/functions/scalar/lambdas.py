@@ -16,6 +16,20 @@ def _over_entry(lambda_at: int, first: int = 0) -> str:
     return f"list_transform([_e.key], lambda {key}: {inner})[1]"
 
 
+_UNDECIDED = "CAST('a lambda of FILTER gave NULL' AS BOOLEAN)"
+_NO_VALUE = "CAST('a map with NULL as a value' AS BOOLEAN)"
+
+
+def _kept(body: str) -> str:
+    """The condition of FILTER: Java unboxes it, which fails for NULL."""
+    return f"coalesce({body}, {_UNDECIDED})"
+
+
+def _with_values(texts: str) -> str:
+    """A list of values, unless one is NULL: Java's `Collectors.toMap` fails for that."""
+    return f"list_filter({texts}, lambda _v: CASE WHEN _v IS NULL THEN {_NO_VALUE} ELSE TRUE END)"
+
+
 _STARTED = "CASE WHEN {1} IS NULL THEN NULL WHEN {0} IS NULL THEN CAST({1} AS {t}) ELSE %s END"
 _ENTRIES = "map_entries({0})"
 
@@ -28,7 +42,7 @@ LAMBDAS: tuple[ScalarFunction, ...] = (
             (
                 "MAP<K, V>, LAMBDA(K, V)->K2, LAMBDA(K, V)->V2 -> MAP<K2, V2>",
                 f"map(list_transform({_ENTRIES}, lambda _e: {_over_entry(1)}),"
-                f" list_transform({_ENTRIES}, lambda _e: {_over_entry(2)}))",
+                f" {_with_values(f'list_transform({_ENTRIES}, lambda _e: {_over_entry(2)})')})",
             ),
         ],
         "The array with each element, or the map with each key and value, replaced by the result "
@@ -43,16 +57,22 @@ LAMBDAS: tuple[ScalarFunction, ...] = (
         "FILTER",
         CATEGORY,
         [
-            ("ARRAY<T>, LAMBDA(T)->BOOLEAN -> ARRAY<T>", "list_filter({0}, {1})"),
+            (
+                "ARRAY<T>, LAMBDA(T)->BOOLEAN -> ARRAY<T>",
+                f"list_filter({{0}}, lambda {{p1_0}}: {_kept('{b1}')})",
+            ),
             (
                 "MAP<K, V>, LAMBDA(K, V)->BOOLEAN -> MAP<K, V>",
-                f"map_from_entries(list_filter({_ENTRIES}, lambda _e: {_over_entry(1)}))",
+                f"map_from_entries(list_filter({_ENTRIES}, lambda _e: CASE WHEN NOT"
+                f" {_kept(_over_entry(1))} THEN FALSE WHEN _e.value IS NULL THEN {_NO_VALUE}"
+                " ELSE TRUE END))",
             ),
         ],
         "The elements, or entries, for which the lambda is true.",
         (
             ("FILTER(ARRAY[1, 5, 9], x => x > 4)", "ARRAY[5, 9]"),
             ("FILTER(MAP('a':=1, 'b':=2), (k, v) => v > 1)", "MAP('b':=2)"),
+            ("FILTER(ARRAY[true, NULL], x => x)", "NULL"),
         ),
         null_propagates=False,
     ),
