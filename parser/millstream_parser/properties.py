@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from .cursor import Cursor, check_integer
 from .durations import read_duration
+from .span import PropertyName
 from .statements import Properties, PropertyValue
 from .tokens import Kind, Token
 
@@ -28,12 +29,13 @@ def properties(cursor: Cursor, *, fold: bool = True) -> Properties:
     found: dict[str, PropertyValue] = {}
 
     def one(cursor: Cursor) -> None:
-        token = cursor.token
+        start, token = cursor.at, cursor.token
         name = _name(cursor, fold=fold)
         if name in found:
             raise cursor.fail(f"The property {name} is set more than once", token)
         cursor.expect("=")
-        found[name] = _value(cursor)
+        value = _value(cursor)
+        found[PropertyName(name, cursor.span_from(start))] = value
 
     cursor.comma_list(one, ")")
     return tuple(found.items())

@@ -45,6 +45,7 @@ def query(cursor: Cursor, *, persistent: bool = False) -> Query:
     having = expression(cursor) if cursor.accept("HAVING") else None
     pull = cursor.extended and not persistent
     order_by = _order_by(cursor) if pull and cursor.accept("ORDER", "BY") else ()
+    ending = cursor.at
     emits = not order_by and cursor.accept("EMIT")
     emit = cursor.expect_one("CHANGES", "FINAL") if emits else None
     limit = _limit(cursor, emit) if cursor.accept("LIMIT") else None
@@ -61,6 +62,7 @@ def query(cursor: Cursor, *, persistent: bool = False) -> Query:
         limit,
         order_by,
         cursor.span_from(start),
+        cursor.span_from(ending) if cursor.at > ending else None,
     )
 
 
@@ -140,10 +142,11 @@ def _join_kind(cursor: Cursor) -> str | None:
 
 
 def _join(cursor: Cursor, kind: str) -> Join:
+    start = cursor.at
     source = _aliased(cursor)
     within = _within(cursor) if cursor.accept("WITHIN") else None
     cursor.expect("ON")
-    return Join(kind, source, expression(cursor), within)
+    return Join(kind, source, expression(cursor), within, cursor.span_from(start))
 
 
 def _within(cursor: Cursor) -> Within:
@@ -174,6 +177,7 @@ def duration(cursor: Cursor) -> Duration:
 
 
 def _window(cursor: Cursor) -> WindowClause:
+    start = cursor.at
     name = None
     if not cursor.looking_at("SESSION", "(") and cursor.is_name():
         name = cursor.name()
@@ -190,7 +194,8 @@ def _window(cursor: Cursor) -> WindowClause:
     grace = duration(cursor) if cursor.accept(",", "GRACE", "PERIOD") else None
     if not cursor.accept(")"):
         raise cursor.unexpected("','", "')'")
-    return WindowClause(kind, size, advance, retention, grace, name)
+    span = cursor.span_from(start)
+    return WindowClause(kind, size, advance, retention, grace, name, span)
 
 
 def _grouping(cursor: Cursor) -> tuple[exp.Expression, ...]:

@@ -13,3 +13,17 @@ class Span:
     column: int
     start: int
     end: int
+
+
+class PropertyName(str):
+    """The name of a property, with the place of its `name = value`; it is equal to its text."""
+
+    __slots__ = ("span",)
+
+    span: Span | None
+
+    def __new__(cls, text: str, span: Span | None = None) -> PropertyName:
+        """The name as text, and where it stands."""
+        made = super().__new__(cls, text)
+        made.span = span
+        return made

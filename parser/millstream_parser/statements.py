@@ -14,13 +14,15 @@ from sqlglot import exp
 
 from .failure import SyntaxFailure
 from .history import Range
+from .span import PropertyName as PropertyName
 from .span import Span as Span
 
 Tree = exp.Expression
 """A tree of an expression."""
 PropertyValue = str | int | float | bool | exp.Expression
 Properties = tuple[tuple[str, PropertyValue], ...]
-"""WITH (…): upper-case names and literal values (a decimal literal stays an exp.Literal)."""
+"""WITH (…): upper-case names (PropertyName where they were parsed) and literal values (a decimal
+literal stays an exp.Literal)."""
 
 
 class ColumnRole(Enum):
@@ -97,6 +99,7 @@ class Join:
     source: AliasedSource
     condition: exp.Expression
     within: Within | None = None
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class WindowClause:
     retention: Duration | None = None
     grace: Duration | None = None
     name: str | None = None
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,8 @@ class Query:
     order_by: tuple[tuple[exp.Expression, bool], ...] = ()
     """Pull queries only (an extension): expression and whether it is descending."""
     span: Span | None = field(default=None, compare=False)
+    end: Span | None = field(default=None, compare=False)
+    """Where EMIT and LIMIT stand."""
 
 
 @dataclass(frozen=True, slots=True)

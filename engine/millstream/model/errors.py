@@ -15,6 +15,7 @@ Library exceptions are translated once, in the library's home room.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -29,7 +30,8 @@ class Span:
 
 
 class MillstreamError(Exception):
-    """What was attempted and failed. `code` is stable API; `hint` says what to do about it."""
+    """What was attempted and failed. `code` is stable API; `hint` says what to do about it;
+    `parameters` are those of the template that words it."""
 
     code = "E-BUG"
 
@@ -47,6 +49,7 @@ class MillstreamError(Exception):
         self.detail = detail
         self.hint = hint
         self.span = span
+        self.parameters: Mapping[str, object] = {}
         if code is not None:
             self.code = code
 
@@ -62,9 +65,11 @@ class StatementError(MillstreamError):
 
 def prefixed(start: str, error: StatementError) -> StatementError:
     """The same error, its message behind words that tell where it arose."""
-    return StatementError(
+    made = StatementError(
         start + error.message, detail=error.detail, hint=error.hint, span=error.span
     )
+    made.parameters = error.parameters
+    return made
 
 
 class ConflictError(MillstreamError):

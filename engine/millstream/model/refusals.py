@@ -41,7 +41,9 @@ class Template(Wording):
     ) -> StatementError:
         """The error; KeyError for a parameter that is missing."""
         message = self.text.format_map(parameters)
-        return StatementError(message, hint=hint, detail=detail, span=span, code=code)
+        error = StatementError(message, hint=hint, detail=detail, span=span, code=code)
+        error.parameters = parameters
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class ConflictTemplate(Wording):
     ) -> ConflictError:
         """The error; KeyError for a parameter that is missing."""
         message = self.text.format_map(parameters)
-        return ConflictError(message, hint=hint, detail=detail, span=span, code=code)
+        error = ConflictError(message, hint=hint, detail=detail, span=span, code=code)
+        error.parameters = parameters
+        return error
 
 
 def templates_in(names: Mapping[str, object]) -> dict[str, Wording]:

@@ -24,6 +24,7 @@ from millstream.plan.nodes import (
     Repartition,
     Window,
 )
+from millstream.plan.places import placed, span_of
 from millstream.plan.projection import Selected, with_expression
 from millstream.plan.rewrite import substitute
 from millstream.plan.sources import Surroundings, functions_in, unique
@@ -83,7 +84,8 @@ def aggregate(
         used = [name for item in query.items for name in functions_in(item.expression, known)]
         raise wordings.GROUP_BY_MISSING(used=", ".join(dict.fromkeys(used)))
     final = query.emit == "FINAL"
-    window = make_window(query.window, final=final)
+    with placed(query.window.span if query.window else None):
+        window = make_window(query.window, final=final)
     if window is not None and surroundings.properties.get(FORGETFUL, "").lower() == "true":
         window = replace(window, forgetful=True)
     keys = _key_names(grouping, node.schema)
@@ -128,11 +130,12 @@ def _grouping(
     result: list[tuple[exp.Expression, Expression]] = []
     for tree in query.group_by:
         expression = surroundings.typed(tree, "GROUP BY")
+        span = span_of(tree, surroundings.script)
         if contains_null(expression.type):
-            raise refusals.UNTYPED_NULL()
+            raise refusals.UNTYPED_NULL(span=span)
         if any(expression == other for _, other in result):
             text = surroundings.text(tree, qualified=True)
-            raise wordings.GROUPED_TWICE(text=text)
+            raise wordings.GROUPED_TWICE(text=text, span=span)
         result.append((tree, expression))
     return tuple(result)
 

@@ -30,6 +30,7 @@ from millstream.plan.nodes import (
     Write,
     inputs,
 )
+from millstream.plan.places import placed, placed_by_name, span_of
 from millstream.plan.projection import Selected, expand, project, project_all, with_expression
 from millstream.plan.prune import prune
 from millstream.plan.rewrite import substitute
@@ -78,30 +79,46 @@ def plan_query(
     refer to, for messages with a place. Raises StatementError (or ConflictError) for whatever is
     wrong with the query; formats are not looked at.
     """
+    with placed_by_name(() if isinstance(target, Client) else target.properties):
+        return _planned(query, catalog, target, properties, functions, script)
+
+
+def _planned(
+    query: statements.Query,
+    catalog: Catalog,
+    target: Target,
+    properties: Mapping[str, str],
+    functions: Catalogue,
+    script: str,
+) -> Planned:
     persistent = not isinstance(target, Client)
     existing = existing_sink(target, catalog) if isinstance(target, ExistingStream) else None
     surroundings = Surroundings(
-        name_sources(query, catalog),
+        name_sources(query, catalog, script),
         functions,
         catalog.types,
         windowed=query.window is not None,
         script=script,
         properties=properties,
     )
-    check_query_features(query, properties)
-    _check_shape(query, target, surroundings)
-    node, selected, key = _relation(query, surroundings, persistent=persistent)
+    with placed(query.span):
+        check_query_features(query, properties)
+        _check_shape(query, target, surroundings)
+        node, selected, key = _relation(query, surroundings, persistent=persistent)
     sources = tuple(item.source for item in surroundings.sources)
     if not persistent:
-        final = project_all(node, selected, key)
+        with placed(query.span):
+            final = project_all(node, selected, key)
         return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
     if isinstance(target, NewSource):
         check_timestamp_selected(target, [item.name for item in selected])
         node = materialised(node)  # so that the new table can be asked for its rows
     name = "" if isinstance(target, Client) else target.name
-    result = project(node, selected, key, properties, name)
+    with placed(query.span):
+        result = project(node, selected, key, properties, name)
+        if existing is not None:
+            result = fitted(result, existing, node.kind, _window_of(node))
     if existing is not None:
-        result = fitted(result, existing, node.kind, _window_of(node))
         sink, topic = existing, None
     else:
         assert isinstance(target, NewSource)
@@ -136,11 +153,12 @@ def _delivered(node: Node) -> Deliver:
 
 
 def _check_shape(query: statements.Query, target: Target, surroundings: Surroundings) -> None:
+    script = surroundings.script
     match target:
         case NewSource(kind):
-            _refuse_limit(query, f"CREATE {kind} AS SELECT")
+            _refuse_limit(query, f"CREATE {kind} AS SELECT", script)
         case ExistingStream():
-            _refuse_limit(query, "INSERT INTO")
+            _refuse_limit(query, "INSERT INTO", script)
     for item in surroundings.sources:
         windowed_table = item.source.kind is SourceKind.TABLE and item.source.window is not None
         if windowed_table and not isinstance(target, Client):
@@ -151,19 +169,19 @@ def _check_shape(query: statements.Query, target: Target, surroundings: Surround
     if query.window is not None and not query.group_by:
         aggregates = surroundings.catalogue.aggregate
         if not any(functions_in(item.expression, aggregates) for item in query.items):
-            raise wordings.WINDOW_WITHOUT_GROUP_BY()
+            raise wordings.WINDOW_WITHOUT_GROUP_BY(span=span_of(query.window.span, script))
     windowed = any(item.source.window is not None for item in surroundings.sources)
     if windowed and query.window is not None:
-        raise wordings.WINDOW_ON_WINDOWED()
+        raise wordings.WINDOW_ON_WINDOWED(span=span_of(query.window.span, script))
     if query.group_by and query.partition_by:
-        raise wordings.PARTITIONED_AND_GROUPED()
+        raise wordings.PARTITIONED_AND_GROUPED(span=span_of(query.partition_by[0], script))
     if query.emit == "FINAL" and (query.window is None or not query.items):
-        raise wordings.FINAL_WITHOUT_WINDOW()
+        raise wordings.FINAL_WITHOUT_WINDOW(span=span_of(query.end, script))
 
 
-def _refuse_limit(query: statements.Query, form: str) -> None:
+def _refuse_limit(query: statements.Query, form: str, script: str) -> None:
     if query.limit is not None:
-        raise wordings.LIMIT_OF_STATEMENT(form=form)
+        raise wordings.LIMIT_OF_STATEMENT(form=form, span=span_of(query.end, script))
 
 
 def _relation(
@@ -186,8 +204,10 @@ def _relation(
         below = replace(start, node=node)
         return _aggregated(query, surroundings, below, selected, persistent=persistent)
     node, selected = _flattened(node, selected, surroundings)
-    key = _partitioned(query, surroundings, node) if query.partition_by else start.key
-    return node, selected, key
+    if not query.partition_by:
+        return node, selected, start.key
+    with placed(query.partition_by[0], surroundings.script):
+        return node, selected, _partitioned(query, surroundings, node)
 
 
 def _filtered(node: Node, predicate: Expression) -> Filter:
@@ -258,7 +278,8 @@ def _partitioned(query: statements.Query, surroundings: Surroundings, node: Node
         expression = surroundings.typed(tree, "PARTITION BY")
         if any(expression == column.value for column in columns):
             text = surroundings.text(tree, qualified=True)
-            raise wordings.PARTITIONED_TWICE(text=text)
+            span = span_of(tree, surroundings.script)
+            raise wordings.PARTITIONED_TWICE(text=text, span=span)
         name = expression.name if isinstance(expression, ColumnRef) else "KSQL_COL_0"
         text = surroundings.text(tree, qualified=True)
         columns.append(KeyColumn(name, expression, ((expression, text),)))

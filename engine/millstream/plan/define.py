@@ -26,6 +26,7 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import SqlType
 from millstream.plan import wordings
 from millstream.plan.features import check_header_columns
+from millstream.plan.places import placed, placed_by_name
 from millstream.plan.types import sql_type
 from millstream_parser import statements
 from millstream_parser.statements import ColumnRole
@@ -45,6 +46,13 @@ def create_source(
     the name is a ConflictError, or with OR REPLACE must be compatible; IF NOT EXISTS is for the
     caller to look at first.
     """
+    with placed_by_name(statement.properties, statement.elements):
+        return _created(statement, catalog, properties, text)
+
+
+def _created(
+    statement: statements.CreateSource, catalog: Catalog, properties: Mapping[str, str], text: str
+) -> Source:
     kind = SourceKind[statement.kind]
     _refuse_replacing_read_only(statement, catalog)
     given = read_properties(statement.properties, Form.CREATE)
@@ -138,10 +146,13 @@ def _refuse_replacing_read_only(statement: statements.CreateSource, catalog: Cat
 
 def declared_schema(elements: Iterable[statements.Element], types: Mapping[str, SqlType]) -> Schema:
     """The columns of a list of elements, keys first; `types` are the custom ones."""
-    return Schema.of(
-        Column(element.name, sql_type(element.type, types), _ROLES[element.role], element.header)
-        for element in elements
-    )
+    return Schema.of(_column(element, types) for element in elements)
+
+
+def _column(element: statements.Element, types: Mapping[str, SqlType]) -> Column:
+    with placed(element.span):
+        kind = sql_type(element.type, types)
+    return Column(element.name, kind, _ROLES[element.role], element.header)
 
 
 _ROLES = {

@@ -6,12 +6,14 @@ from sqlglot import exp
 
 from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model import refusals
+from millstream.model.errors import StatementError
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression, children
 from millstream.model.schema import SourceKind
 from millstream.model.types import BIGINT
 from millstream.plan import wordings
 from millstream.plan.keys import enumerate_words
 from millstream.plan.nodes import Node
+from millstream.plan.places import span_of
 from millstream.plan.projection import Selected
 from millstream.plan.scope import location
 from millstream.plan.sources import Surroundings, columns_in, functions_in
@@ -25,9 +27,9 @@ def is_aggregation(query: statements.Query, surroundings: Surroundings) -> bool:
     having = () if query.having is None else (query.having,)
     aggregates = any(functions_in(tree, known) for tree in (*trees, *having))
     if query.group_by and not aggregates:
-        raise wordings.AGGREGATE_MISSING()
+        raise wordings.AGGREGATE_MISSING(span=span_of(query.group_by[0], surroundings.script))
     if query.having is not None and not query.group_by:
-        raise wordings.HAVING_WITHOUT_GROUP_BY()
+        raise wordings.HAVING_WITHOUT_GROUP_BY(span=span_of(query.having, surroundings.script))
     return aggregates
 
 
@@ -36,7 +38,7 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
     known = surroundings.catalogue.aggregate
     for tree in query.group_by:
         for name in functions_in(tree, known):
-            raise refusals.AGGREGATE_MISPLACED(clause="GROUP BY", function=name)
+            raise _misplaced("GROUP BY", name, tree, surroundings)
     for clause, trees in (
         ("WHERE", () if query.where is None else (query.where,)),
         ("PARTITION BY", query.partition_by),
@@ -44,7 +46,7 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
         for tree in trees:
             _refuse_bounds_in_rows(tree, surroundings)
             for name in functions_in(tree, known):
-                raise refusals.AGGREGATE_MISPLACED(clause=clause, function=name)
+                raise _misplaced(clause, name, tree, surroundings)
     if not surroundings.windowed:
         return
     having = () if query.having is None else (query.having,)
@@ -63,11 +65,21 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
                 )
 
 
+def _misplaced(
+    clause: str, function: str, tree: exp.Expression, surroundings: Surroundings
+) -> StatementError:
+    calls = (node for node in tree.find_all(exp.Anonymous) if node.name.upper() == function)
+    span = span_of(next(calls, tree), surroundings.script)
+    return refusals.AGGREGATE_MISPLACED(clause=clause, function=function, span=span)
+
+
 def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: Surroundings) -> None:
     for column in columns_in(tree):
         bound = column.name in WINDOW_BOUNDS and surroundings.windowed
         if bound and not surroundings.resolve(column, "WHERE").has(column.name):
-            raise wordings.UNKNOWN_BOUND(column=column.name)
+            raise wordings.UNKNOWN_BOUND(
+                column=column.name, span=span_of(column, surroundings.script)
+            )
 
 
 def refuse_ungrouped(
@@ -84,10 +96,12 @@ def refuse_ungrouped(
     bare = [item.tree for item in selected if _is_ungrouped(item.expression, grouped)]
     if bare:
         listed = ", ".join(surroundings.text(tree, qualified=False) for tree in bare)
-        raise wordings.UNGROUPED_SELECT(listed=listed)
+        span = span_of(bare[0], surroundings.script)
+        raise wordings.UNGROUPED_SELECT(listed=listed, span=span)
     if having is not None and query.having is not None and _is_ungrouped(having, grouped):
         text = surroundings.text(query.having, qualified=False)
-        raise wordings.UNGROUPED_HAVING(expression=text)
+        span = span_of(query.having, surroundings.script)
+        raise wordings.UNGROUPED_HAVING(expression=text, span=span)
 
 
 def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:

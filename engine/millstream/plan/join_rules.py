@@ -11,6 +11,7 @@ from millstream.model import refusals
 from millstream.model.expressions import Expression
 from millstream.model.schema import SourceKind, WindowKind
 from millstream.plan import wordings
+from millstream.plan.places import placed
 from millstream.plan.sources import (
     NamedSource,
     Surroundings,
@@ -42,9 +43,10 @@ class Step:
 
 def checked(join: statements.Join, position: int, surroundings: Surroundings) -> Step:
     """A join whose condition and kind are allowed."""
-    condition = _condition(join, surroundings)
     source, earlier = surroundings.sources[position], surroundings.sources[:position]
-    left, right = _sides(condition, source, earlier, surroundings)
+    with placed(join.condition, surroundings.script):
+        condition = _condition(join, surroundings)
+        left, right = _sides(condition, source, earlier, surroundings)
     step = Step(join, left, right, condition, position)
     tables = all(item.source.kind is SourceKind.TABLE for item in earlier)
     match (tables, source.source.kind is SourceKind.TABLE):

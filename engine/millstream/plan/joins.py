@@ -27,6 +27,7 @@ from millstream.plan.nodes import (
     TableTableJoin,
     Within,
 )
+from millstream.plan.places import placed
 from millstream.plan.sources import NamedSource, Surroundings, column_reference, unique
 from millstream_parser import statements
 
@@ -76,12 +77,14 @@ def read_source(source: NamedSource) -> From:
 def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
     """All sources of a query joined from left to right."""
     refuse_value_formats(surroundings, "JOIN")
-    steps = [
-        checked(join, position, surroundings) for position, join in enumerate(query.joins, start=1)
-    ]
+    steps = []
+    for position, join in enumerate(query.joins, start=1):
+        with placed(join.span, surroundings.script):
+            steps.append(checked(join, position, surroundings))
     result = read_source(surroundings.sources[0])
     for step in steps:
-        result = _joined(result, step, surroundings)
+        with placed(step.join.span, surroundings.script):
+            result = _joined(result, step, surroundings)
     return result
 
 

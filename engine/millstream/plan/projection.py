@@ -15,6 +15,7 @@ from millstream.model.types import BIGINT, contains_null
 from millstream.plan import wordings
 from millstream.plan.keys import Key, KeyColumn, missing_key, repeated_key
 from millstream.plan.nodes import Named, Node, Project
+from millstream.plan.places import placed, span_of
 from millstream.plan.select_list import (
     Item,
     output_names,
@@ -45,7 +46,8 @@ def expand(
     """The items of the SELECT list, stars expanded, named and typed."""
     items: list[Item] = []
     for item in query.items:
-        items.extend(_expanded(item, surroundings, partitioning, persistent))
+        with placed(item.span, surroundings.script):
+            items.extend(_expanded(item, surroundings, partitioning, persistent))
     refuse_reserved_aliases(items, surroundings.script)
     named = _named(items, surroundings, refuse_reserved=persistent)
     selected = tuple(
@@ -54,7 +56,10 @@ def expand(
     )
     for column in selected:
         if contains_null(column.expression.type):
-            raise refusals.UNTYPED_NULL(hint=f"The column is `{column.name}`.")
+            raise refusals.UNTYPED_NULL(
+                hint=f"The column is `{column.name}`.",
+                span=span_of(column.tree, surroundings.script),
+            )
     return selected
 
 
@@ -143,7 +148,8 @@ def _named(
     names = output_names(items, source_names, lambda column: _column_name(column, surroundings))
     for item, name in zip(items, names, strict=True):
         if refuse_reserved and name in RESERVED and (item.written or item.name is None):
-            raise wordings.RESERVED_IN_SELECT(name=name)
+            span = span_of(item.tree, surroundings.script)
+            raise wordings.RESERVED_IN_SELECT(name=name, span=span)
     return names
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -88,16 +87,6 @@ def location(tree: exp.Expression, text: str) -> tuple[Span | None, str]:
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
     return Span(line, column, start, end), f"Line: {line}, Col: {column}: "
-
-
-@contextmanager
-def placed(tree: exp.Expression, text: str) -> Iterator[None]:
-    """Errors that do not tell their place are about this tree."""
-    try:
-        yield
-    except StatementError as error:
-        error.span = error.span or location(tree, text)[0]
-        raise
 
 
 def _unknown(

@@ -19,6 +19,7 @@ from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER, SqlType
 from millstream.plan import wordings
 from millstream.plan.nodes import Read
+from millstream.plan.places import placed
 from millstream.plan.scope import Scope, location, why_unresolved
 from millstream.plan.typing import type_expression
 from millstream_parser import print_expression, statements
@@ -224,17 +225,20 @@ def functions_in(tree: exp.Expression, known: Collection[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(name for name in calls if name in known))
 
 
-def name_sources(query: statements.Query, catalog: Catalog) -> tuple[NamedSource, ...]:
+def name_sources(
+    query: statements.Query, catalog: Catalog, script: str = ""
+) -> tuple[NamedSource, ...]:
     """The sources of a query, left to right; refuses unknown and repeated ones."""
     aliased = (query.source, *(join.source for join in query.joins))
     joined = len(aliased) > 1
     result: list[NamedSource] = []
     for item in aliased:
         _refuse_range(item)
-        source = catalog.source(item.name)
         alias = item.alias or item.name
+        with placed(item.span, script):
+            source = catalog.source(item.name)
+            _refuse_repeated(source, alias, tuple(result), len(aliased))
         prefix = f"{alias}_" if joined else ""
-        _refuse_repeated(source, alias, tuple(result), len(aliased))
         result.append(NamedSource(alias, source, prefix))
     return tuple(result)
 

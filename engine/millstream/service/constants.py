@@ -19,7 +19,8 @@ from millstream.operators.expressions import compile_expression
 from millstream.operators.udfs import register_expressions
 from millstream.plan.assignable import assignable, constant_assignable
 from millstream.plan.literals import coerce, text_as_boolean
-from millstream.plan.scope import Scope, placed
+from millstream.plan.places import placed
+from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
 from millstream.service import wordings
 from millstream.service.engine import Engine

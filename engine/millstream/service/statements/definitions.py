@@ -16,6 +16,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
 from millstream.plan import define
+from millstream.plan.places import placed_by_name
 from millstream.service import leftovers, queries, upgrades, wordings
 from millstream.service.command_log.commands import Write
 from millstream.service.context import Context, check_replacing
@@ -106,7 +107,8 @@ def _create_source(statement: s.CreateSource, context: Context) -> tuple[Done, b
     source = define.create_source(
         statement, context.catalog, context.session.properties, text=context.text
     )
-    check_formats(source.schema, source.key_format, source.value_format)
+    with placed_by_name(statement.properties, statement.elements):
+        check_formats(source.schema, source.key_format, source.value_format)
     catalog = context.catalog.with_source(source, replacing=statement.or_replace)
     if not context.replaying:
         source_topic(statement, source, context.engine)
