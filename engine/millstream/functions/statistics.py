@@ -60,9 +60,9 @@ COUNT_DISTINCT = AggregateFunction(
 )
 
 _ONE_SIDE = "CASE WHEN {a0} = 0 THEN {b2} WHEN {b0} = 0 THEN {a2} ELSE "
+_APART = "({a1} / {a0} - {b1} / {b0})"
 _MERGED_SQUARES = (
-    _ONE_SIDE + "{a2} + {b2} + pow({a0} * {b1} - {b0} * {a1}, 2)"
-    " / (CAST({a0} AS DOUBLE) * {b0} * ({a0} + {b0})) END"
+    _ONE_SIDE + f"{{a2}} + {{b2}} + {{a0}} * {{b0}} * {_APART} * {_APART} / ({{a0}} + {{b0}}) END"
 )
 _VARIANCE = "CASE WHEN {s0} < 2 THEN 0e0 ELSE {s2} / ({s0} - 1) END"
 
@@ -86,8 +86,8 @@ def _deviation(name: str, result: str, description: str, example: str) -> Aggreg
 _SPREAD = "({s0} * {s%d} - {s%d} * {s%d})"
 _X, _Y = _SPREAD % (3, 1, 1), _SPREAD % (4, 2, 2)
 _CORRELATION = (
-    f"CASE WHEN {{s0}} < 2 OR {_X} <= 0 OR {_Y} <= 0 THEN 'NaN'::DOUBLE"
-    f" ELSE {_SPREAD % (5, 1, 2)} / (sqrt({_X}) * sqrt({_Y})) END"
+    f"CASE WHEN {{s0}} < 2 OR {_X} * {_Y} <= 0 THEN 'NaN'::DOUBLE"
+    f" ELSE {_SPREAD % (5, 1, 2)} / sqrt({_X} * {_Y}) END"
 )
 
 CORRELATION = AggregateFunction(

@@ -41,16 +41,21 @@ def _before(group: Ints, after: Any, seeds: Any) -> Any:
 def variance_fold(
     group: Ints, diffs: Diffs, args: Sequence[Array], seeds: Sequence[Array], constants: Constants
 ) -> tuple[Array, ...]:
-    """State (count, sum, sum of squared deviations), updated as by Youngs and Cramer (1971)."""
+    """State (count, sum, sum of squared deviations), updated as by Youngs and Cramer (1971).
+
+    For a value that leaves, ksqlDB adds it to count and sum a second time and takes the difference,
+    which rounds otherwise than the difference itself.
+    """
     weight, values = present(diffs, args[0]), numbers(args[0])
     count_seeds, sum_seeds = integers(seeds[0]), numbers(seeds[1])
     count = sequential_count(group, weight, count_seeds)
     total = weighted_sum(group, weight, values, sum_seeds)
     leaving = weight < 0
     n = np.where(leaving, _before(group, count, count_seeds), count).astype(float)
-    s = np.where(leaving, _before(group, total, sum_seeds), total)
+    s = np.where(leaving, _before(group, total, sum_seeds) + values, total)
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(n > 1, (n * values - s) ** 2 / (n * (n - 1)), 0.0)
+        apart = values * (n + leaving) - s
+        terms = np.where(n > 1, apart * apart / (n * (n - 1)), 0.0)
     deviations = weighted_sum(group, weight, terms, numbers(seeds[2]))
     return pa.array(count), pa.array(total), pa.array(deviations)
 

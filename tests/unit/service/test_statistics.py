@@ -3,9 +3,11 @@
 Rules (reference: functions, section 9; RUNNER 11.4): rows are taken one by one, in their order, and
 a row that leaves a table is taken off before the new one is added. NULL is passed over. AVG is sum
 by count. STDDEV_SAMP is the sample variance, whose squared deviations are updated with each value
-as by Youngs and Cramer (1971): (n * v - s)^2 / (n * (n - 1)), n and s with the value; STDDEV_SAMPLE
-is its root. CORRELATION is (n Sxy - Sx Sy) / (sqrt(n Sxx - Sx Sx) * sqrt(n Syy - Sy Sy)). The order
-of these operations decides the last digit, so the models below do the same on Python's floats.
+as by Youngs and Cramer (1971): (v * n - s)^2 / (n * (n - 1)), n and s with the value. For a value
+that leaves, ksqlDB's StandardDeviationSampUdaf takes v * (n + 1) - (s + v) instead, n and s still
+with the value. STDDEV_SAMPLE is its root. CORRELATION is, by ksqlDB's CorrelationUdaf,
+(n Sxy - Sx Sy) / sqrt((n Sxx - Sx Sx) * (n Syy - Sy Sy)). The order of these operations decides the
+last digit, so the models below do the same on Python's floats.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ class Model:
         if x is not None:
             if sign > 0:
                 self.n, self.s = self.n + 1, self.s + x
-                self.m2 += self.term(x)
+                self.m2 += self.term(x * self.n - self.s)
             else:
-                self.m2 -= self.term(x)
+                self.m2 -= self.term(x * (self.n + 1) - (self.s + x))
                 self.n, self.s = self.n - 1, self.s - x
         if x is not None and y is not None:
             self.pairs += sign
@@ -62,8 +64,8 @@ class Model:
             self.syy += sign * (y * y)
             self.sxy += sign * (x * y)
 
-    def term(self, x: float) -> float:
-        return 0.0 if self.n < 2 else (self.n * x - self.s) ** 2 / (self.n * (self.n - 1))
+    def term(self, apart: float) -> float:
+        return 0.0 if self.n < 2 else apart * apart / (self.n * (self.n - 1))
 
     def values(self) -> tuple[float, ...]:
         mean = self.s / self.n if self.n else 0.0
@@ -75,9 +77,9 @@ class Model:
         n = self.pairs
         a = n * self.sxx - self.sx * self.sx
         b = n * self.syy - self.sy * self.sy
-        if n < 2 or a <= 0 or b <= 0:
+        if n < 2 or a * b <= 0:
             return math.nan
-        return (n * self.sxy - self.sx * self.sy) / (math.sqrt(a) * math.sqrt(b))
+        return (n * self.sxy - self.sx * self.sy) / math.sqrt(a * b)
 
 
 def a_value(random: Random) -> Value:
