@@ -7,7 +7,7 @@ from dataclasses import replace
 from millstream.operators.expressions import compile_predicate
 from millstream.operators.guards import guarded_text
 from millstream.operators.relation import PRESENT, Part, Setting, column_lookup, nested, reported
-from millstream.plan.nodes import Filter
+from millstream.plan.nodes import Aggregate, Filter
 
 
 def compile_filter(node: Filter, given: Part, label: str, setting: Setting) -> Part:
@@ -15,7 +15,8 @@ def compile_filter(node: Filter, given: Part, label: str, setting: Setting) -> P
     part = nested(given, setting)
     if PRESENT not in part.where:
         part = replace(part, where=(*part.where, PRESENT))
-    part = reported(part, label, [("WHERE", node.predicate)], setting)
+    clause = "HAVING" if isinstance(node.input, Aggregate) else "WHERE"
+    part = reported(part, label, [(clause, node.predicate)], setting)
     lookup, catalogue = column_lookup(part.schema), setting.catalogue
     if setting.exact:
         text = guarded_text(node.predicate, catalogue, lookup, compiled=compile_predicate)
