@@ -1,27 +1,28 @@
 """Java's date-time patterns (`yyyy-MM-dd'T'HH:mm:ssX`): reading and writing text with them.
 
 The dialect takes its time patterns from `java.time.format.DateTimeFormatter`. A pattern is
-compiled once (`compile_pattern`) into a regular expression for reading and a list of parts for
-writing. Reading ignores case; parts that the pattern lacks default to 1970-01-01T00:00; a day
-beyond the end of its month becomes the last day of the month, as in Java's SMART mode.
+compiled once (`compile_pattern`). Parts that the pattern of a timestamp lacks are those of
+1970-01-01T00:00 in its zone.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from millstream.model.errors import RecordError
-from millstream.model.java_pattern import (
-    DAYS,
-    MONTHS,
-    READABLE,
-    ZONE_LETTERS,
-    Part,
-    TimePattern,
-    compile_pattern,
+from millstream.model.java_days import (
+    civil_from_days,
+    clock_fields,
+    date_fields,
+    days_from_civil,
+    year_length,
 )
-from millstream.model.java_zones import UTC, offset_ms, parse_zone, zone_text
+from millstream.model.java_pattern import TimePattern, compile_pattern
+from millstream.model.java_read import read
+from millstream.model.java_resolve import Resolved, checked, resolve
+from millstream.model.java_write import Moment, write
+from millstream.model.java_zones import UTC, offset_ms, settle
 
 __all__ = [
     "TimePattern",
@@ -32,246 +33,169 @@ __all__ = [
     "format_time",
     "format_timestamp",
     "parse_date",
-    "parse_lenient_date",
     "parse_time",
     "parse_timestamp",
 ]
 
 _DAY_MS = 86_400_000
-
-Fields = dict[str, int]
-"""Values by pattern letter, `y` for every year, `n` for every fraction of a second."""
+_LATEST_MS = 2**63 - 1
+_DATE_LETTERS = frozenset("uyGMdDEF")
 
 
 def parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo = UTC) -> int:
     """Milliseconds since the epoch; `zone` counts where the text names none. RecordError."""
-    fields, own_zone = _fields(pattern, text)
-    local = _epoch_day(fields, text) * _DAY_MS + _nano_of_day(fields, text) // 1_000_000
-    return local - offset_ms(zone if own_zone is None else own_zone, local, is_local=True)
+    found = resolve(read(pattern, text))
+    if found.days is None or found.nanos is None:
+        millis = _filled(found, zone)
+    else:
+        local = found.days * _DAY_MS + found.nanos // 1_000_000
+        if found.zone is not None:
+            millis = local - offset_ms(found.zone, local, is_local=True)
+        elif isinstance(zone, datetime.timezone):
+            millis = local - offset_ms(zone, local, is_local=False)
+        else:
+            millis = _filled(found, zone)
+    if not -_LATEST_MS <= millis <= _LATEST_MS:
+        raise RecordError(f"The time '{text}' is too far away")
+    return millis
 
 
 def parse_date(pattern: TimePattern, text: str) -> int:
-    """Days since the epoch. RecordError where the text does not match."""
-    return _epoch_day(_fields(pattern, text)[0], text)
-
-
-def parse_lenient_date(pattern: TimePattern, text: str) -> int:
-    """Days since the epoch as Java's older SimpleDateFormat reads them: more text may follow, and
-    a month or day beyond the last one counts on. RecordError where the text does not match or
-    shows another time of day than midnight."""
-    fields, _ = _fields(pattern, text, open_end=True)
-    if any(fields.get(letter, 0) for letter in "hKmsnAN") or fields.get("H", 0) % 24:
-        raise RecordError(f"'{text}' is read as a date, but has a time of day")
-    if "D" in fields:
-        return _epoch_day(fields | {"D": 1}, text) + fields["D"] - 1
-    months = fields.get("M", 1) - 1
-    start = fields | {"M": months % 12 + 1, "d": 1, "y": fields.get("y", 1970) + months // 12}
-    return _epoch_day(start, text) + fields.get("d", 1) - 1
+    """Days since the epoch. RecordError where the text does not match or has no whole date."""
+    days = resolve(read(pattern, text)).days
+    if days is None:
+        raise RecordError(f"The text '{text}' has no whole date by the format '{pattern.text}'")
+    return days
 
 
 def parse_time(pattern: TimePattern, text: str) -> int:
-    """Nanoseconds since midnight. RecordError where the text does not match."""
-    return _nano_of_day(_fields(pattern, text)[0], text)
+    """Nanoseconds since midnight. RecordError where the text does not match, has no time of day,
+    or has a part of a date."""
+    found = resolve(read(pattern, text))
+    if found.nanos is None:
+        raise RecordError(f"The text '{text}' has no time of day by the format '{pattern.text}'")
+    if found.days is not None or found.fields.keys() & _DATE_LETTERS:
+        raise RecordError(f"The time format '{pattern.text}' of a time of day has a date")
+    return found.nanos
 
 
 def format_timestamp(pattern: TimePattern, millis: int, zone: datetime.tzinfo = UTC) -> str:
     """The text of an instant, as clocks in `zone` show it."""
-    offset = offset_ms(zone, millis, is_local=False)
-    days, of_day = divmod(millis + offset, _DAY_MS)
-    return _write(pattern.parts, _clock(days, of_day * 1_000_000), zone, millis)
+    days, of_day = divmod(millis + offset_ms(zone, millis, is_local=False), _DAY_MS)
+    fields = date_fields(days) | clock_fields(of_day * 1_000_000)
+    return write(pattern.parts, Moment(fields, zone, millis))
 
 
 def format_date(pattern: TimePattern, days: int) -> str:
     """The text of a date. RecordError when the pattern asks for a time or a zone."""
-    if pattern.has_time or pattern.has_zone:
-        raise RecordError(f"A DATE has no time of day, which the format '{pattern.text}' shows")
-    return _write(pattern.parts, _clock(days, 0), UTC, days * _DAY_MS)
+    return write(pattern.parts, Moment(date_fields(days)))
 
 
 def format_time(pattern: TimePattern, nanos: int) -> str:
     """The text of a time of day. RecordError when the pattern asks for a date or a zone."""
-    if pattern.has_date or pattern.has_zone:
-        raise RecordError(f"A TIME has no date, which the format '{pattern.text}' shows")
-    return _write(pattern.parts, _clock(0, nanos), UTC, nanos // 1_000_000)
+    return write(pattern.parts, Moment(clock_fields(nanos)))
 
 
-def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a date in the proleptic Gregorian calendar, any year."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+def _filled(found: Resolved, zone: datetime.tzinfo) -> int:
+    """The instant at which clocks in the zone show the fields, lacking ones being of 1970-01-01.
+
+    As in ksqlDB one field after the other is set, from the nanosecond up to the era, and each step
+    gives a time that the clocks show: a skipped one moves on, a repeated one keeps the offset of
+    the step before.
+    """
+    zone = found.zone or zone
+    local, offset = settle(zone, 0, 0)
+    fields = dict(found.fields)
+    if found.nanos is not None:
+        local, offset = settle(zone, local + found.nanos // 1_000_000, offset)
+    if found.days is not None:
+        fields |= date_fields(found.days) | {"day": found.days}
+    if fields.get("D") == 366:
+        if "u" not in fields:
+            raise RecordError("The 366th day of a year needs the year")
+        local, offset = settle(zone, _STEPS["u"](local, fields["u"]), offset)
+    for letter, step in _STEPS.items():
+        if letter in fields:
+            local, offset = settle(zone, step(local, fields[letter]), offset)
+    return local - offset
 
 
-def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a number of days since 1970-01-01."""
-    era, of_era = divmod(days + 719_468, 146_097)
-    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month = month + 3 if month < 10 else month - 9
-    return year + era * 400 + (month <= 2), month, day
+def _within(letter: str, unit: int) -> Callable[[int, int], int]:
+    """Set a field of so many milliseconds that counts from 0, in its next larger unit."""
+
+    def step(local: int, value: int) -> int:
+        of_day = local % _DAY_MS
+        known = clock_fields(of_day * 1_000_000)[letter]
+        return local + (checked(letter, value) - known) * unit
+
+    return step
 
 
-def _fields(
-    pattern: TimePattern, text: str, *, open_end: bool = False
-) -> tuple[Fields, datetime.tzinfo | None]:
-    match = (pattern.regex.match if open_end else pattern.regex.fullmatch)(text)
-    if match is None:
-        raise RecordError(f"The text '{text}' does not match the time format '{pattern.text}'")
-    fields: Fields = {}
-    zone: datetime.tzinfo | None = None
-    for part, found in zip(pattern.groups, match.groups(), strict=True):
-        if found is None:
-            continue
-        if part.letter in ZONE_LETTERS:
-            zone = parse_zone(found)
-        elif part.letter not in READABLE:
-            raise RecordError(
-                f"Cannot read '{text}': the letter '{part.letter}' of the time format"
-                f" '{pattern.text}' can be written only"
-            )
-        else:
-            _read(part, found, fields)
-    return fields, zone
+def _nanos(local: int, value: int) -> int:
+    return local // 1000 * 1000 + checked("n", value) // 1_000_000
 
 
-def _read(part: Part, found: str, fields: Fields) -> None:
-    letter = part.letter
-    match letter:
-        case "u" | "y":
-            fields["y"] = int(found) + (2000 if part.count == 2 else 0)
-        case "M" | "L":
-            if part.count == 5:
-                return
-            month = found[:3].title()
-            fields["M"] = (
-                int(found) if found.isdigit() else 1 + [name[:3] for name in MONTHS].index(month)
-            )
-        case "S":
-            fields["n"] = int(found.ljust(9, "0")[:9])
-        case "a":
-            fields["a"] = int(found.upper() == "PM")
-        case "G":
-            fields["G"] = int(found.upper().startswith("A"))
-        case "E":
-            return
-        case "Q" | "q":
-            fields["Q"] = int(next(char for char in found if char.isdigit()))
-        case _:
-            fields[letter] = int(found)
+def _of_day(letter: str) -> Callable[[int, int], int]:
+    """Move by days until a field of the date that counts days has the value."""
+
+    def step(local: int, value: int) -> int:
+        known = date_fields(local // _DAY_MS)[letter]
+        return local + (checked(letter, value) - known) * _DAY_MS
+
+    return step
 
 
-def _in_range(name: str, value: int, low: int, high: int, text: str) -> int:
-    if not low <= value <= high:
-        raise RecordError(f"Invalid {name} {value} in '{text}', it must be {low} to {high}")
-    return value
+def _day_of_month(local: int, value: int) -> int:
+    days = local // _DAY_MS
+    year, month, _ = civil_from_days(days)
+    moved = days_from_civil(year, month, 1) + checked("d", value) - 1
+    if civil_from_days(moved)[1] != month:
+        raise RecordError(f"Invalid day of month {value}")
+    return local + (moved - days) * _DAY_MS
 
 
-def _epoch_day(fields: Mapping[str, int], text: str) -> int:
-    year = fields.get("y", 1970)
-    if fields.get("G") == 0:
-        year = 1 - year
-    if "D" in fields and "M" not in fields:
-        return days_from_civil(year, 1, 1) + _in_range("day", fields["D"], 1, 366, text) - 1
-    month = fields.get("M", 3 * fields["Q"] - 2 if "Q" in fields else 1)
-    _in_range("month", month, 1, 12, text)
-    day = _in_range("day", fields.get("d", 1), 1, 31, text)
-    last = days_from_civil(year + month // 12, month % 12 + 1, 1) - days_from_civil(year, month, 1)
-    # A lone 29 February has no year that could refuse it: count it as in a leap year.
-    if "y" not in fields and month == 2 and day == 29:
-        last, year = 29, 1972
-    end_of_day = fields.get("H") == 24
-    return days_from_civil(year, month, min(day, last)) + end_of_day
+def _day_of_year(local: int, value: int) -> int:
+    year = civil_from_days(local // _DAY_MS)[0]
+    if checked("D", value) > year_length(year):
+        raise RecordError(f"Invalid date: {year} is not a leap year")
+    return _of_day("D")(local, value)
 
 
-def _nano_of_day(fields: Mapping[str, int], text: str) -> int:
-    if "N" in fields:
-        return _in_range("nano of day", fields["N"], 0, _DAY_MS * 1_000_000 - 1, text)
-    if "A" in fields:
-        return _in_range("milli of day", fields["A"], 0, _DAY_MS - 1, text) * 1_000_000
-    afternoon = 12 * fields.get("a", 0)
-    minute = _in_range("minute", fields.get("m", 0), 0, 59, text)
-    second = _in_range("second", fields.get("s", 0), 0, 59, text)
-    if "H" in fields:
-        hour = fields["H"]
-        midnight = hour == 24 and minute == 0 and second == 0 and not fields.get("n")
-        hour = 0 if midnight else _in_range("hour", hour, 0, 23, text)
-    elif "k" in fields:
-        hour = _in_range("hour", fields["k"], 1, 24, text) % 24
-    elif "h" in fields:
-        hour = _in_range("hour", fields["h"], 1, 12, text) % 12 + afternoon
-    else:
-        hour = _in_range("hour", fields.get("K", 0), 0, 11, text) + afternoon
-    return ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fields.get("n", 0)
+def _on(local: int, year: int, month: int) -> int:
+    """The same day in another year and month, or its last one."""
+    days, of_day = divmod(local, _DAY_MS)
+    first = days_from_civil(year, month, 1)
+    last = days_from_civil(year + month // 12, month % 12 + 1, 1) - 1
+    return min(first + civil_from_days(days)[2] - 1, last) * _DAY_MS + of_day
 
 
-def _clock(days: int, nanos: int) -> Fields:
-    year, month, day = civil_from_days(days)
-    seconds, nano = divmod(nanos, 1_000_000_000)
-    hour, rest = divmod(seconds, 3600)
-    first = days_from_civil(year, 1, 1)
-    weekday = (days + 3) % 7
-    fields = {"y": year, "M": month, "d": day, "D": days - first + 1, "E": weekday}
-    # Weeks start on Sunday and the first one of a year holds 1 January, as in the US locale.
-    sunday = days - (weekday + 1) % 7
-    week_year = civil_from_days(sunday + 6)[0]
-    new_year = days_from_civil(week_year, 1, 1)
-    sunday_of_month = days - day + 1 - (days - day + 5) % 7
-    fields |= {"F": (day - 1) % 7 + 1, "W": (days - sunday_of_month) // 7 + 1}
-    fields |= {"Y": week_year, "w": (sunday + 6 - new_year) // 7 + 1, "e": (weekday + 1) % 7 + 1}
-    fields |= {"H": hour, "k": hour or 24, "K": hour % 12, "h": hour % 12 or 12, "a": hour // 12}
-    fields |= {"m": rest // 60, "s": rest % 60, "n": nano, "N": nanos, "A": nanos // 1_000_000}
-    return fields | {"Q": (month + 2) // 3, "G": int(year > 0)}
+def _month(local: int, value: int) -> int:
+    return _on(local, civil_from_days(local // _DAY_MS)[0], checked("M", value))
 
 
-def _write(
-    parts: tuple[Part, ...], clock: Mapping[str, int], zone: datetime.tzinfo, millis: int
-) -> str:
-    found = []
-    for part in parts:
-        if part.optional:
-            found.append(_write(part.optional, clock, zone, millis))
-        elif part.letter in ZONE_LETTERS:
-            found.append(zone_text(part.letter, part.count, zone, millis))
-        elif part.letter:
-            found.append(_write_letter(part, clock))
-        else:
-            found.append(part.text)
-    return "".join(found)
+def _year(local: int, value: int) -> int:
+    return _on(local, checked("u", value), civil_from_days(local // _DAY_MS)[1])
 
 
-def _write_letter(part: Part, clock: Mapping[str, int]) -> str:
-    letter, count = part.letter, part.count
-    match letter:
-        case "u" | "y" | "Y":
-            year = clock["Y" if letter == "Y" else "y"]
-            year = 1 - year if letter == "y" and year <= 0 else year
-            if count == 2:
-                return f"{year % 100:02d}"
-            sign = "-" if year < 0 else "+" if count >= 4 and year >= 10**count else ""
-            return f"{sign}{abs(year):0{count}d}"
-        case "M" | "L" if count >= 3:
-            return _name(MONTHS[clock["M"] - 1], count)
-        case "E":
-            return _name(DAYS[clock["E"]], count)
-        case "e" | "c" if count >= 3:
-            return _name(DAYS[clock["E"]], count)
-        case "Q" | "q" if count >= 3:
-            number = clock["Q"]
-            ordinal = f"{number}{('st', 'nd', 'rd', 'th')[number - 1]} quarter"
-            return {3: f"Q{number}", 4: ordinal}.get(count, str(number))
-        case "a":
-            return ("AM", "PM")[clock["a"]]
-        case "G":
-            names = ("BC", "Before Christ", "B"), ("AD", "Anno Domini", "A")
-            return names[clock["G"]][0 if count < 4 else count - 3]
-        case "S":
-            return f"{clock['n']:09d}"[:count].ljust(count, "0")
-    key = {"L": "M", "q": "Q", "c": "e"}.get(letter, letter)
-    return f"{clock[key]:0{count}d}"
+def _era(local: int, value: int) -> int:
+    year, month, _ = civil_from_days(local // _DAY_MS)
+    return local if int(year > 0) == checked("G", value) else _on(local, 1 - year, month)
 
 
-def _name(name: str, count: int) -> str:
-    return name[:3] if count <= 3 else name if count == 4 else name[0]
+_STEPS: dict[str, Callable[[int, int], int]] = {
+    "n": _nanos,
+    "s": _within("s", 1000),
+    "m": _within("m", 60_000),
+    "K": _within("K", 3_600_000),
+    "H": _within("H", 3_600_000),
+    "a": _within("a", 43_200_000),
+    "E": _of_day("E"),
+    "F": _of_day("F"),
+    "d": _day_of_month,
+    "D": _day_of_year,
+    "day": lambda local, value: value * _DAY_MS + local % _DAY_MS,
+    "M": _month,
+    "u": _year,
+    "G": _era,
+}
+"""How each field is set, in the order in which they are."""

@@ -8,6 +8,7 @@ import re
 import zoneinfo
 
 from millstream.model.errors import RecordError
+from millstream.model.java_pattern import Offset
 
 UTC: datetime.tzinfo = datetime.timezone.utc  # noqa: UP017 - the tzinfo type is wanted here
 
@@ -18,10 +19,25 @@ _NAMES = {
     "America/Chicago": ("Central Standard Time", "Central Daylight Time", "CST", "CDT"),
     "America/New_York": ("Eastern Standard Time", "Eastern Daylight Time", "EST", "EDT"),
     "America/Anchorage": ("Alaska Standard Time", "Alaska Daylight Time", "AKST", "AKDT"),
-    "Pacific/Honolulu": ("Hawaii Standard Time", "Hawaii Daylight Time", "HST", "HDT"),
+    "Pacific/Honolulu": (
+        "Hawaii-Aleutian Standard Time",
+        "Hawaii-Aleutian Daylight Time",
+        "HST",
+        "HDT",
+    ),
     "Europe/London": ("Greenwich Mean Time", "British Summer Time", "GMT", "BST"),
-    "Europe/Paris": ("Central European Time", "Central European Summer Time", "CET", "CEST"),
-    "Europe/Athens": ("Eastern European Time", "Eastern European Summer Time", "EET", "EEST"),
+    "Europe/Paris": (
+        "Central European Standard Time",
+        "Central European Summer Time",
+        "CET",
+        "CEST",
+    ),
+    "Europe/Athens": (
+        "Eastern European Standard Time",
+        "Eastern European Summer Time",
+        "EET",
+        "EEST",
+    ),
     "Europe/Moscow": ("Moscow Standard Time", "Moscow Summer Time", "MSK", "MSD"),
     "Asia/Kolkata": ("India Standard Time", "India Summer Time", "IST", "IST"),
     "Asia/Tokyo": ("Japan Standard Time", "Japan Daylight Time", "JST", "JDT"),
@@ -35,6 +51,26 @@ _NAMES = {
     "UTC": ("Coordinated Universal Time", "Coordinated Universal Time", "UTC", "UTC"),
 }
 _YEAR_400_MS = 146_097 * 86_400_000
+_GENERIC = {
+    "America/Los_Angeles": ("Pacific Time", "PT"),
+    "America/Denver": ("Mountain Time", "MT"),
+    "America/Chicago": ("Central Time", "CT"),
+    "America/New_York": ("Eastern Time", "ET"),
+    "America/Anchorage": ("Alaska Time", "AKT"),
+    "Pacific/Honolulu": ("Hawaii-Aleutian Time", "HST"),
+    "Europe/London": ("British Time", "BT"),
+    "Europe/Paris": ("Central European Time", "CET"),
+    "Europe/Athens": ("Eastern European Time", "EET"),
+    "Europe/Moscow": ("Moscow Time", "MT"),
+    "Asia/Kolkata": ("India Time", "IT"),
+    "Asia/Tokyo": ("Japan Time", "JT"),
+    "Asia/Shanghai": ("China Time", "CT"),
+    "Australia/Sydney": ("Eastern Australia Time", "AET"),
+}
+"""Names of zones that are the same in summer and winter (letter v)."""
+ID_OFFSET = Offset("Z", colon=True, has_seconds=True)
+"""The offset in a zone's id."""
+_ANCIENT_MS = -60_000_000_000_000
 
 
 @functools.lru_cache(maxsize=2048)
@@ -62,87 +98,122 @@ def parse_zone(text: str) -> datetime.tzinfo:
         raise RecordError(f"Unknown time-zone ID: {text}") from error
 
 
-def offset_ms(zone: datetime.tzinfo, millis: int, *, is_local: bool) -> int:
+def fixed_zone(seconds: int) -> datetime.tzinfo:
+    """The zone that is always so far ahead of UTC. RecordError beyond 18 hours."""
+    if abs(seconds) > 18 * 3600:
+        raise RecordError("Zone offset is not within -18:00 and +18:00")
+    return datetime.timezone(datetime.timedelta(seconds=seconds)) if seconds else UTC
+
+
+@functools.cache
+def _known() -> tuple[frozenset[str], frozenset[str]]:
+    """Ids and names of zones in lower case. Java has no zones of these three ids."""
+    ids = frozenset(zoneinfo.available_timezones()) - {"EST", "MST", "HST"}
+    names = {name for several in _NAMES.values() for name in several}
+    return frozenset(map(str.lower, ids)), frozenset(map(str.lower, ids | names))
+
+
+_ZONE_WORD = re.compile(r"[A-Za-z][A-Za-z0-9/_+: -]*")
+
+
+def longest_name(text: str, at: int, *, with_names: bool) -> str:
+    """The longest id of a zone that begins at an index, or a name, as it is known; or ""."""
+    match = _ZONE_WORD.match(text, at)
+    if match is None:
+        return ""
+    known = _known()[with_names]
+    word = match[0].lower()
+    for end in range(len(word), 0, -1):
+        if word[:end] in known:
+            return match[0][:end]
+    return "Z" if word[0] == "z" else ""
+
+
+def _near(millis: int) -> datetime.datetime:
+    """A time that datetime can hold, in UTC, with the offsets of this one: rules repeat every 400
+    years, and there were none long ago."""
+    shifted = max(millis, _ANCIENT_MS) if millis < 2.5e14 else millis % _YEAR_400_MS + _YEAR_400_MS
+    return datetime.datetime(1970, 1, 1, tzinfo=UTC) + datetime.timedelta(milliseconds=shifted)
+
+
+def offset_ms(
+    zone: datetime.tzinfo, millis: int, *, is_local: bool, is_second: bool = False
+) -> int:
     """What to add to UTC to get the local time of `millis`, an instant or a local time.
 
-    A local time that a change of clocks skips or repeats counts with the offset before it.
+    A local time that a change of clocks skips or repeats counts with the offset before it, or with
+    the one behind it where `is_second`.
     """
     if zone is UTC:
         return 0
-    # Rules repeat every 400 years: move what datetime cannot hold into its range.
-    shifted = millis if -6e13 < millis < 2.5e14 else millis % _YEAR_400_MS
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=shifted)
+    moment = _near(millis)
     if is_local:
-        delta = moment.replace(tzinfo=zone).utcoffset()
+        delta = moment.replace(tzinfo=zone, fold=int(is_second)).utcoffset()
     else:
-        delta = moment.replace(tzinfo=UTC).astimezone(zone).utcoffset()
+        delta = moment.astimezone(zone).utcoffset()
     return 0 if delta is None else round(delta.total_seconds() * 1000)
 
 
-def zone_text(letter: str, count: int, zone: datetime.tzinfo, millis: int) -> str:
-    """What a zone letter of a pattern (`V v z O X x Z`) shows for an instant."""
-    offset = offset_ms(zone, millis, is_local=False) // 1000
-    match letter:
-        case "V":
-            return _zone_id(zone)
-        case "v" | "z":
-            return _zone_name(zone, millis, full=count == 4)
-        case "O":
-            return _gmt(offset, full=count == 4)
-        case "Z" if count == 4:
-            return _gmt(offset, full=True)
-        case "Z":
-            return _offset(offset, colon=count == 5, seconds=count == 5, zero="Z" * (count == 5))
-    return _offset(
-        offset,
-        colon=count in (3, 5),
-        seconds=count > 3,
-        zero="Z" if letter == "X" else "",
-        short=count == 1,
-    )
+def settle(zone: datetime.tzinfo, local: int, preferred: int) -> tuple[int, int]:
+    """The local time that clocks show and its offset: a skipped time moves on by what is skipped,
+    a repeated one has the preferred offset where it is one of the two."""
+    first = offset_ms(zone, local, is_local=True)
+    second = offset_ms(zone, local, is_local=True, is_second=True)
+    if second > first:
+        return local + second - first, second
+    return local, second if preferred == second else first
 
 
-def _offset(offset: int, *, colon: bool, seconds: bool, zero: str = "", short: bool = False) -> str:
-    if offset == 0 and zero:
-        return zero
-    minutes, second = divmod(abs(offset), 60)
+def offset_text(ahead: int, part: Offset) -> str:
+    """An offset in seconds as a part of a pattern shows it."""
+    minutes, second = divmod(abs(ahead), 60)
     hour, minute = divmod(minutes, 60)
-    between = ":" if colon else ""
-    text = f"{'-' if offset < 0 else '+'}{hour:02d}"
-    if minute or not short:
+    between = ":" if part.colon else ""
+    text = f"{'-' if ahead < 0 else '+'}{hour:02d}"
+    shown = hour
+    if minute or not part.optional_minutes:
         text += f"{between}{minute:02d}"
-    return text + (f"{between}{second:02d}" if second and seconds else "")
+        shown += minute
+    if second and part.has_seconds:
+        text += f"{between}{second:02d}"
+        shown += second
+    return text if shown else part.zero
 
 
-def _gmt(offset: int, *, full: bool) -> str:
-    if offset == 0:
+def gmt_text(ahead: int, *, is_full: bool) -> str:
+    """An offset in seconds such as GMT+1, or GMT+01:00 where it is full."""
+    if ahead == 0:
         return "GMT"
-    hour, minute = divmod(abs(offset) // 60, 60)
-    text = f"GMT{'-' if offset < 0 else '+'}"
-    if full:
-        return f"{text}{hour:02d}:{minute:02d}"
-    return f"{text}{hour}" + (f":{minute:02d}" if minute else "")
+    minutes, second = divmod(abs(ahead), 60)
+    hour, minute = divmod(minutes, 60)
+    sign = "-" if ahead < 0 else "+"
+    text = f"GMT{sign}{hour:02d}" if is_full else f"GMT{sign}{hour}"
+    if is_full or minute or second:
+        text += f":{minute:02d}"
+    return text + (f":{second:02d}" if second else "")
 
 
-def _zone_id(zone: datetime.tzinfo) -> str:
+def zone_id(zone: datetime.tzinfo) -> str:
+    """The id of a zone."""
     if isinstance(zone, zoneinfo.ZoneInfo):
         return zone.key
     return (
-        "UTC"
-        if zone is UTC
-        else _offset(offset_ms(zone, 0, is_local=False) // 1000, colon=True, seconds=True, zero="Z")
+        "UTC" if zone is UTC else offset_text(offset_ms(zone, 0, is_local=False) // 1000, ID_OFFSET)
     )
 
 
-def _zone_name(zone: datetime.tzinfo, millis: int, *, full: bool) -> str:
-    zone_id = _zone_id(zone)
-    if zone_id in _NAMES:
-        moment = datetime.datetime.fromtimestamp(millis / 1000, UTC).astimezone(zone)
-        return _NAMES[zone_id][bool(moment.dst()) + (0 if full else 2)]
+def zone_name(zone: datetime.tzinfo, millis: int, *, full: bool, generic: bool) -> str:
+    """The name of a zone at an instant, in winter or summer; or the one for both."""
+    name = zone_id(zone)
+    if generic and name in _GENERIC:
+        return _GENERIC[name][not full]
+    if name in _NAMES:
+        moment = _near(millis).astimezone(zone)
+        return _NAMES[name][bool(moment.dst()) + (0 if full else 2)]
     if not isinstance(zone, zoneinfo.ZoneInfo):
-        return zone_id
-    short = datetime.datetime.fromtimestamp(millis / 1000, UTC).astimezone(zone).tzname() or zone_id
+        return name
+    short = _near(millis).astimezone(zone).tzname() or name
     for names in _NAMES.values():
         if full and short in names[2:]:
             return names[names.index(short) - 2]
-    return short if short[0].isalpha() else zone_id
+    return short if short[0].isalpha() else name
