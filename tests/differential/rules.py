@@ -49,7 +49,7 @@ def _integers() -> list[Rule]:
                     kind,
                     kind + other,
                     f"({{0}} {sign} {{1}})",
-                    f"{wrap}({{0}}::HUGEINT {sign} {{1}})",
+                    f"{wrap}(beside({{0}}, {{1}})::HUGEINT {sign} {{1}})",
                 )
             )
         rules += [
