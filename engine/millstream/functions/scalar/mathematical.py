@@ -69,7 +69,8 @@ MATHEMATICAL: tuple[ScalarFunction, ...] = (
         [
             Variant(
                 "INTEGER -> INTEGER",
-                "abs({0})",
+                # DuckDB takes the constant -2147483648 for a BIGINT.
+                "abs(CAST({0} AS INTEGER))",
                 "CASE WHEN {0} > -2147483648 THEN abs({0}) ELSE {0} END",
             ),
             Variant(
