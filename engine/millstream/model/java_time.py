@@ -19,6 +19,7 @@ from millstream.model.java_days import (
     year_length,
 )
 from millstream.model.java_pattern import TimePattern, compile_pattern
+from millstream.model.java_plain import plain_reader
 from millstream.model.java_read import read
 from millstream.model.java_resolve import Resolved, checked, resolve
 from millstream.model.java_write import Moment, write
@@ -44,6 +45,16 @@ _DATE_LETTERS = frozenset("uyGMdDEF")
 
 def parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo = UTC) -> int:
     """Milliseconds since the epoch; `zone` counts where the text names none. RecordError."""
+    plain = plain_reader(pattern.text)
+    known = None if plain is None else plain(text)
+    if known is not None and known.offset is not None:
+        return known.local - known.offset * 1000
+    if known is not None and isinstance(zone, datetime.timezone):
+        return known.local - offset_ms(zone, known.local, is_local=False)
+    return _parse_timestamp(pattern, text, zone)
+
+
+def _parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo) -> int:
     found = resolve(read(pattern, text))
     if found.days is None or found.nanos is None:
         millis = _filled(found, zone)
