@@ -18,9 +18,9 @@ MACROS = (
     "wrap64(x) AS CAST(((x::HUGEINT + 9223372036854775808) % 18446744073709551616"
     " + 18446744073709551616) % 18446744073709551616 - 9223372036854775808 AS BIGINT)",
     "nonzero(x) AS CASE WHEN x = 0 THEN CAST('zero' || x AS INTEGER) ELSE x END",
-    # The right side is computed in any case, and may fail: DuckDB passes over it where TRY looks at
-    # rows one by one and the left side is NULL.
-    "beside(x, y) AS CASE WHEN y IS NOT NULL THEN x END",
+    # Both sides are computed in any case, and may fail: DuckDB passes over the right one where TRY
+    # looks at rows one by one and the left one is NULL.
+    "beside(x, y) AS CASE WHEN (x IS NULL)::INTEGER + (y IS NULL)::INTEGER = 0 THEN x END",
     "divisor(x, y) AS CASE WHEN y IS NULL THEN NULL WHEN x IS NOT NULL THEN nonzero(y) END",
     "divided(x, y) AS x::HUGEINT // divisor(x, y)",
     "remainder(x, y) AS x::HUGEINT % divisor(x, y)",

@@ -25,6 +25,7 @@ ENGINE = {
     "spark_master": ("spark.master", "local[1]", "local[1]"),
     "spark_options": ("spark.ui.enabled", "false", {"spark.ui.enabled": "false"}),
     "push_buffer_bytes": ("millstream.push.buffer.max.bytes", "2MiB", 2 << 20),
+    "processing_rows": ("ksql.logging.processing.rows.include", "true", True),
     "snapshot_commands": ("millstream.snapshot.statements", "7", 7),
 }
 NOT_SET = {"commit_interval_ms", "command_topic", "internal_prefix"}
@@ -46,7 +47,7 @@ def test_each_setting_of_the_library_has_one_of_the_server() -> None:
 @pytest.mark.parametrize("field", ENGINE)
 def test_settings_reach_the_engine(field: str, prefix: str) -> None:
     name, text, value = ENGINE[field]
-    given = name if name.startswith(("millstream.", "spark.")) else prefix + name
+    given = name if name.startswith(("millstream.", "spark.", "ksql.")) else prefix + name
     with open_database(load_config(flags={given: text})) as database:
         assert getattr(database.engine.settings, field) == value
 
