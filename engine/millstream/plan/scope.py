@@ -95,7 +95,7 @@ def _unknown(
     if name in scope.hidden and not qualifier:
         return wordings.UNKNOWN_COLUMN(name=name, span=span)
     if qualifier and all(alias != qualifier for alias, _ in scope.sources):
-        # Of what reads no source no place is told.
+        # A query without a source names no clause in the message.
         place = place if scope.sources else "Failed to prepare statement: "
         return refusals.UNKNOWN_ALIAS(place=place, alias=qualifier, span=span)
     shown = f"{qualifier}.{name}" if qualifier else name

@@ -30,7 +30,7 @@ ROUNDS = 200
 
 
 class Groups:
-    """A coordinator for each group, which gives out tasks when it is told to."""
+    """A coordinator for each group; tests decide when it assigns tasks."""
 
     def __init__(self) -> None:
         self.by_group: dict[str, Coordinator[Any]] = {}
