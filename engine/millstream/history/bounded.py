@@ -120,6 +120,10 @@ class BoundedLog:
         """See `Log`; of a changelog, which ends where its state is to go on."""
         return self._splits[topic, partition].end
 
+    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `written_end`."""
+        return {place: self.written_end(*place) for place in places}
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Nothing is kept that was read."""
 

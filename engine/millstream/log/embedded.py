@@ -213,6 +213,10 @@ class EmbeddedLog:
         """See `Log`; what is written is committed."""
         return self.end_offset(topic, partition)
 
+    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log`."""
+        return {place: self.written_end(*place) for place in places}
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`. Space is given back by `maintain`, a segment at a time."""
         with self._lock:

@@ -245,6 +245,10 @@ class Log(Protocol[Batch]):
         """The offset after the last record of all, those of open transactions included: who has
         read up to it has seen everything that was committed by now."""
 
+    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """`written_end` of many partitions at once. What another process has committed lies below
+        these; below `end_offsets` it lies a moment later."""
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before` (consumed repartition records)."""
 

@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 0.05
 def await_settled(log: Log[Any], places: Iterable[TopicPartition]) -> None:
     """Until all that has been written to these partitions by now is committed or aborted.
     UnavailableError when that takes longer than SETTLE_SECONDS."""
-    ends = {place: log.written_end(*place) for place in places}
+    ends = log.written_ends(frozenset(places))
     deadline = time.monotonic() + SETTLE_SECONDS
     for place, end in ends.items():
         while log.end_offset(*place) < end:

@@ -156,6 +156,10 @@ class SimulatedLog(Generic[Batch]):
         """See `Log`."""
         return self._partition(topic, partition).next
 
+    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """See `Log`."""
+        return {place: self.written_end(*place) for place in places}
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`."""
         self._request("truncate")

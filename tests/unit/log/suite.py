@@ -220,8 +220,12 @@ def check_written_end(subject: Subject, log: Log[Any]) -> None:
     readable = log.end_offset("t", 0)
     assert log.written_end("t", 0) >= readable >= 2
     assert log.written_end("t", 1) == 0
-    with pytest.raises(StatementError, match="no topic 'u'"):
-        log.written_end("u", 0)
+    both = {("t", partition): log.written_end("t", partition) for partition in range(2)}
+    assert log.written_ends(both.keys()) == both
+    assert log.written_ends(()) == {}
+    for ask in (lambda: log.written_end("u", 0), lambda: log.written_ends([("t", 0), ("u", 0)])):
+        with pytest.raises(StatementError, match="no topic 'u'"):
+            ask()
 
 
 def check_joining_alone(subject: Subject, log: Log[Any]) -> None:

@@ -3,7 +3,7 @@ same offsets, wherever their tasks are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from random import Random
 
@@ -135,6 +135,29 @@ def test_an_instance_that_is_left_behind_would_be_found(
     monkeypatch.setattr(routing, "send", lying)
     write(both, 1, 60)
     assert not FIRST.holds(*figures(databases[0], FIRST.text))
+
+
+@pytest.mark.parametrize("told", ["late", "not at all"])
+def test_ends_of_what_queries_write_are_those_of_what_is_written(
+    plain: tuple[Sharing, list[Database]], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that another instance has committed is readable a moment later on Kafka, and a
+    broker may not tell the readable end at all: neither may leave records out."""
+    both, databases = plain
+    log = databases[0].engine.log
+    right = log.end_offsets
+
+    def behind(places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        ends = right(places)
+        made = {place: end for place, end in ends.items() if place[0] != "transfers"}
+        if told == "late":
+            return ends | {place: max(0, end - 2) for place, end in made.items()}
+        return {place: end for place, end in ends.items() if place not in made}
+
+    write(both, 1, 60)
+    monkeypatch.setattr(log, "end_offsets", behind)
+    left, right_hand = figures(databases[0], FIRST.text)
+    assert left == right_hand > 0
 
 
 def test_the_queries_go_on_behind_the_snapshot(plain: tuple[Sharing, list[Database]]) -> None:

@@ -144,6 +144,10 @@ class KafkaLog:
         """The offset after the last record of all, open transactions included."""
         return self._topics.offset((topic, partition), end=True, committed=False)
 
+    def written_ends(self, places: Collection[Place]) -> dict[Place, int]:
+        """The same of many partitions, in one request."""
+        return self._topics.written(places)
+
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before`: soon, and at once for those who ask this
         log where the partition starts, or read here and there."""

@@ -228,6 +228,24 @@ class Topics:
         }
         return {place: end for place, end in ends.items() if end >= 0}
 
+    def written(self, places: Collection[Place]) -> dict[Place, int]:
+        """The offsets after the last records of all; waits for the answers of all brokers."""
+        asked = self._list_offsets(
+            {TopicPartition(*place): OffsetSpec.latest() for place in places}, committed=False
+        )
+        wait(asked.values(), REQUEST_SECONDS)
+        ends = {
+            (item.topic, item.partition): answer.result().offset
+            for item, answer in asked.items()
+            if answer.done() and answer.exception() is None
+        }
+        return {
+            place: ends[place]
+            if ends.get(place, -1) >= 0
+            else self.offset(place, end=True, committed=False)
+            for place in places
+        }
+
     def look(
         self,
         places: Collection[Place],

@@ -151,7 +151,8 @@ class Alignment:
         bounds: dict[TopicPartition, int] = dict(cut)
         for query in lineage.queries:
             inner = [p for p in query.partitions if p[0] in query.inputs - lineage.sources]
-            bounds |= self._engine.log.end_offsets(inner)
+            # What another instance has committed may not be readable yet, but it is written.
+            bounds |= self._engine.log.written_ends(inner)
             bounds |= self.bring(query, bounds)
         self._check_nobody_went_on(bounds)
         return cut
@@ -169,7 +170,7 @@ class Alignment:
             moved = moved_up_to(query, own, reached.positions)
             if not moved:
                 return own
-            own |= self._engine.log.end_offsets(moved)
+            own |= self._engine.log.written_ends(moved)
 
     def take(self, cut: Positions) -> Snapshot:
         """Have all instances keep a snapshot of their state, and let the queries go on."""
