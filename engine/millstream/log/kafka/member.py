@@ -19,6 +19,7 @@ All calls into the consumer come from one thread: each makes the others wait (2.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -161,6 +162,10 @@ class KafkaMember:
                 self._fail(error.args[0])
             except StatementError as error:
                 self._fault = error
+            except SystemError:
+                # The client (2.16) raises it for an error that comes while a callback of its own
+                # fails. The assignment is lost already; a new consumer joins the group.
+                logging.getLogger("millstream").debug("a consumer broke down", exc_info=True)
             with self._news:
                 self._news.wait_for(lambda: self._closing, _AGAIN_SECONDS)
 

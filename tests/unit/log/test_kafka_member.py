@@ -1,0 +1,60 @@
+"""The thread of a member outlives what its client does wrong. No broker is needed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from millstream.log.kafka import member as module
+from millstream.log.kafka.member import KafkaMember
+
+
+class Broken:
+    """A consumer whose first life ends with the client's own error; the second one is healthy."""
+
+    lives = 0
+    again = threading.Event()
+
+    def __init__(self, config: object) -> None:
+        Broken.lives += 1
+        self.life = Broken.lives
+
+    def subscribe(self, topics: list[str], **callbacks: object) -> None:
+        if self.life == 2:
+            Broken.again.set()
+
+    def poll(self, seconds: float) -> None:
+        if self.life == 1:
+            raise SystemError("exception <class 'str'> is not a BaseException subclass")
+
+    def consumer_group_metadata(self) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        if self.life == 1:
+            raise SystemError("exception <class 'str'> is not a BaseException subclass")
+
+
+class NoLag:
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_client_that_breaks_down_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Consumer", Broken)
+    monkeypatch.setattr(module, "member_of", lambda shown: "")
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.0)
+    member = KafkaMember(
+        "g",
+        "leases",
+        {},
+        lambda seat, size: pytest.fail("nothing is written"),
+        lambda: None,
+        lambda: False,
+        NoLag(),  # type: ignore[arg-type]
+    )
+    assert Broken.again.wait(60)
+    assert member.claim().partitions == frozenset()
+    member.close()
+    assert Broken.lives == 2
