@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from millstream.model.types import BOOLEAN, STRING, SqlType
+from millstream.model.types import BOOLEAN, SqlType
 
 Value = (
     bool
@@ -289,11 +289,6 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def column_names(expression: Expression) -> tuple[str, ...]:
     """The columns an expression reads, each once, in order of appearance."""
     return tuple(dict.fromkeys(e.name for e in walk(expression) if isinstance(e, ColumnRef)))
-
-
-def text_literal(value: str) -> Literal:
-    """A STRING constant."""
-    return Literal(value, STRING)
 
 
 def _expressions_in(item: Any) -> Iterator[Expression]:

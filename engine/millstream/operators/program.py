@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from millstream.model.types import SqlType
-
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
@@ -113,11 +111,3 @@ class ActiveProgram:
     cached: bool = False
     headers: bool = False
     exact: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OutputColumn:
-    """A column of `out`: physical name and logical type."""
-
-    name: str
-    type: SqlType

@@ -48,12 +48,10 @@ class Pull:
     limit: int | None
     conditions: tuple[Condition, ...] = ()
 
-    def sql(self, relation: str, *, paged: bool = True) -> str:
-        """The text; without ORDER BY and LIMIT when not `paged`."""
-        text = f"SELECT {self.select} FROM {relation}{self.where}"
-        if not paged:
-            return text
-        return text + self.order + ("" if self.limit is None else f" LIMIT {self.limit}")
+    def sql(self, relation: str) -> str:
+        """The text of the query over a relation."""
+        limit = "" if self.limit is None else f" LIMIT {self.limit}"
+        return f"SELECT {self.select} FROM {relation}{self.where}{self.order}{limit}"
 
 
 def plan_pull(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from millstream.catalog.source import Format, Source
+from millstream.catalog.source import Source
 from millstream.model.schema import Schema
 from millstream.plan.nodes import Node, Read, Repartition
 
@@ -119,15 +119,3 @@ class Topology:
             subtopologies=tuple(replace(sub, changelog=None) for sub in self.subtopologies),
             internal_topics=tuple(t for t in self.internal_topics if t.kind != "changelog"),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class SinkTopic:
-    """The topic a query writes to, and how it is made when it does not exist."""
-
-    name: str
-    partitions: int
-    replicas: int
-    key_format: Format
-    value_format: Format
-    retention_ms: int | None = None

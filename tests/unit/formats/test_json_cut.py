@@ -238,8 +238,8 @@ def test_broken_records_are_never_cut(rows: list[bytes], wanted: tuple[int, ...]
         assert shapes is not None
         assert not (exact.bad or bad)
         assert pc.all(pc.match_substring_regex(text, shapes.compact)).as_py()
-        for index, column in enumerate(layout.picked):
-            assert exact.columns[index].equals(found.get(column.name, exact.columns[index]))
+        expected = dict(zip((c.name for c in layout.picked), exact.columns, strict=True))
+        assert all(expected[name].equals(column) for name, column in found.items())
 
 
 @settings(max_examples=50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -173,8 +174,11 @@ def test_a_query_that_cannot_be_looked_at_leaves_the_samples_as_they_were(stand:
     assert len(sampler.now(())) == 2
 
 
-def test_the_thread_ends_when_it_is_told_to(stand: Stand) -> None:
+def test_stopping_ends_the_thread(stand: Stand) -> None:
+    before = set(threading.enumerate())
     sampler = stand.sampler()
     sampler.start()
+    (started,) = set(threading.enumerate()) - before
     sampler.stop()
+    assert not started.is_alive()
     sampler.stop()

@@ -12,7 +12,6 @@ from millstream.service.instances.gathering import kept
 from millstream_parser import statements as s
 
 POSITIONS = "POSITIONS"
-PULL_STAGES = ("STATEMENT", POSITIONS)
 _ONE = "One table: as of the last commit of its query."
 _SEVERAL = (
     "Several tables: all as of the same offsets. Every query reads its sources up to where they"
