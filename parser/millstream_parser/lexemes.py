@@ -42,6 +42,14 @@ class Lexeme:
         """The text of a word or symbol in upper case, "" for every other piece."""
         return self.text.upper() if self.piece in (Piece.WORD, Piece.SYMBOL) else ""
 
+    @property
+    def decoded(self) -> str:
+        """What a string or a quoted name that is closed stands for; the text of other pieces."""
+        if self.piece not in (Piece.STRING, Piece.QUOTED):
+            return self.text
+        mark = self.text[0]
+        return self.text[1:-1].replace(mark * 2, mark)
+
 
 _OPENINGS = {"'": Piece.STRING, "`": Piece.QUOTED, '"': Piece.QUOTED, "/*": Piece.COMMENT}
 

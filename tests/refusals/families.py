@@ -31,6 +31,7 @@ _PARSER = {
     "P_DECIMAL": "Invalid decimal literal: {text}",
     "P_KEY_MARKER": "Line: {line}, Col: {column}: Column `{name}` is a '{marker}' column: please "
     "use '{proper}' for {sources}.",
+    "P_OVERFLOW": "Number overflows DOUBLE: {text}",
     "P_ESCAPE": "Expected exactly one character in ESCAPE clause, got: {text}",
 }
 """What the parser alone says."""
@@ -43,6 +44,9 @@ _KINDS = {
     _COUNT: ("count", "number", "line", "place_number", "ms", "size", "grace", "retention"),
     "[A-Z_]+": ("property",),
     "(?:stream|table)": ("noun",),
+    "(?:insert values into|copy into|create|delete|write to)": ("action",),
+    "(?:the letter . may not stand [0-9]+ times|a number follows a padded one"
+    "|the letter p must be followed by a letter to pad)": ("flaw",),
     "(?:streams|tables)": ("sources_of",),
     "(?:Stream|Table)": ("titled",),
     "(?:PRIMARY )?KEY": ("marker", "proper"),

@@ -18,23 +18,10 @@ from tests.conformance.cases import Case, load
 from tests.conformance.engine_case import execute, in_memory, prepare
 from tests.conformance.judge import StopError
 from tests.refusals.live import wrong_statements
+from tests.refusals.sources import OWN, TOPICS
 from tests.refusals.test_refusals import CASES, doubts
 
 SAMPLE = 8
-OWN = """
-CREATE TYPE address AS STRUCT<street STRING, town STRING>;
-CREATE STREAM orders (id INT KEY, who STRING, amount DECIMAL(6, 2), lives address, raw BYTES,
-    day DATE, made TIMESTAMP, t TIME, l ARRAY<INT>, m MAP<STRING, BIGINT>, yes BOOLEAN)
-  WITH (KAFKA_TOPIC = 'orders', VALUE_FORMAT = 'JSON');
-CREATE SOURCE TABLE users (id STRING PRIMARY KEY, name STRING)
-  WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'JSON');
-CREATE STREAM heads (k INT KEY, v INT, h BYTES HEADER('h'))
-  WITH (KAFKA_TOPIC = 'heads', VALUE_FORMAT = 'JSON');
-CREATE STREAM large AS SELECT * FROM orders WHERE amount > 10;
-CREATE TABLE spent AS SELECT who, SUM(amount) AS total FROM orders GROUP BY who;
-CREATE TABLE hourly WITH (KEY_FORMAT = 'JSON') AS SELECT who, yes, COUNT(*) AS n FROM orders
-  WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY who, yes;
-"""
 
 
 def cases() -> list[Case]:
@@ -82,7 +69,7 @@ def _wrong(engine: Engine, session: Session) -> Iterator[str]:
 def test_wrong_statements_about_our_own_sources() -> None:
     engine, session = in_memory(), Session({"auto.offset.reset": "earliest"})
     try:
-        for topic in ("orders", "users", "heads"):
+        for topic in TOPICS:
             engine.log.create_topic(Topic(topic, 1))
         for piece in parse_text(OWN):
             execute_piece(engine, piece, session)

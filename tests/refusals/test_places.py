@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from millstream import Database
 from millstream.model.errors import ConflictError, StatementError
-from millstream.service.engine import Engine
 from millstream.service.execution import execute_piece
 from millstream.service.session import Session
 from millstream.service.text import parse_text
-from tests.refusals.test_own import WITH, engine  # noqa: F401
+from tests.refusals.sources import opened
 
+WITH = "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON')"
 JOINED = "CREATE STREAM x AS SELECT * FROM orders o "
 PLACES = [
     ("CREATE STREAM x AS SELECT id FROM orders GROUP BY id + 1, who;", "id + 1"),
@@ -45,21 +48,27 @@ PLACES = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    with opened() as database:
+        yield database
+
+
 @pytest.mark.parametrize(("text", "part"), PLACES, ids=[part for _, part in PLACES])
 def test_a_refusal_points_at_the_part_that_is_wrong(
-    engine: Engine,  # noqa: F811
+    database: Database,
     text: str,
     part: str,
 ) -> None:
     with pytest.raises((StatementError, ConflictError)) as caught:
         for piece in parse_text(text):
-            execute_piece(engine, piece, Session())
+            execute_piece(database.engine, piece, Session())
     span = caught.value.span
     assert span is not None and text[span.start : span.end] == part
 
 
-def test_a_refusal_of_what_is_missing_points_at_nothing(engine: Engine) -> None:  # noqa: F811
+def test_a_refusal_of_what_is_missing_points_at_nothing(database: Database) -> None:
     (piece,) = parse_text("CREATE STREAM x (a INT) WITH (VALUE_FORMAT='JSON');")
     with pytest.raises(StatementError) as caught:
-        execute_piece(engine, piece, Session())
+        execute_piece(database.engine, piece, Session())
     assert caught.value.span is None

@@ -15,7 +15,7 @@ from millstream.model.errors import ConflictError, MillstreamError, StatementErr
 from millstream.operators.compile import compile_subtopology
 from millstream.plan.build import plan_query
 from millstream.plan.define import check_new, create_source, create_type
-from millstream.plan.places import placed_by_name
+from millstream.plan.places import placed, placed_by_name
 from millstream.plan.sinks import Client, ExistingStream, NewSource
 from millstream.service.text import Piece, parse_text
 from millstream.topology.split import split
@@ -67,9 +67,6 @@ PLACELESS = {
     "plan.COLUMNS_MISSING": "there are no columns",
     "model.NO_PRIMARY_KEY": "no column is marked",
     "catalog.WINDOWED_WITHOUT_KEY": "no column is marked",
-    "plan.RESULT_KIND": "all of the query makes what it makes",
-    "catalog.FORMAT_AND_SCHEMA": "of CREATE … AS the message shows the whole statement",
-    "model.MAP_IN_KEY": "of CREATE … AS the message shows the whole statement",
     "catalog.NAME_TAKEN": "the statement contradicts one before it as a whole",
     "catalog.REPLACED_READ_ONLY": "the statement contradicts its kind of source as a whole",
 }.keys()
@@ -109,7 +106,8 @@ def apply(
         script=piece.script,
     )
     if isinstance(statement, s.CreateAs) and planned.sink is not None:
-        check_formats(planned.sink.schema, planned.sink.key_format, planned.sink.value_format)
+        with placed(query.span), placed_by_name(given):
+            check_formats(planned.sink.schema, planned.sink.key_format, planned.sink.value_format)
         check_new(planned.sink, catalog, replacing=statement.or_replace)
         catalog = catalog.with_source(planned.sink, replacing=statement.or_replace)
     if compiled:

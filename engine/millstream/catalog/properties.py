@@ -91,7 +91,7 @@ class Properties:
 
 def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Properties:
     """The WITH clause of a statement; StatementError names the property that is wrong."""
-    items = _distinct(given)
+    items = dict(given)
     unknown = sorted(set(items) - form.value)
     if unknown:
         raise wordings.UNKNOWN_PROPERTIES(unknown=",".join(unknown))
@@ -161,15 +161,6 @@ def wrapping(
     if default is None or value_columns != 1 or len(CAPABILITIES[format_name].wraps) < 2:
         return None
     return default.strip().lower() == "true"
-
-
-def _distinct(given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    items: dict[str, Any] = {}
-    for name, value in given:
-        if name in items:
-            raise wordings.PROPERTY_TWICE(name=name)
-        items[name] = value
-    return items
 
 
 def _refuse_format_with_parts(items: Mapping[str, Any]) -> None:
@@ -268,7 +259,7 @@ def _settings(items: Mapping[str, Any], part: str) -> Mapping[str, str]:
     if "delimiter" in settings:
         settings["delimiter"] = _delimiter(settings["delimiter"], f"{part}_DELIMITER")
     if not settings.get("fullSchemaName", "x").strip():
-        raise wordings.EMPTY_SCHEMA_NAME()
+        raise wordings.EMPTY_SCHEMA_NAME(hint=f"Leave {part}_SCHEMA_FULL_NAME out, or fill it in.")
     return settings
 
 

@@ -10,6 +10,7 @@ from millstream.catalog import wordings
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Format, Source, TimestampColumn
 from millstream.model import refusals
+from millstream.model.java_time import compile_pattern
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import (
     BIGINT,
@@ -79,8 +80,15 @@ def check_timestamp(timestamp: TimestampColumn, schema: Schema) -> None:
     column = schema.find(timestamp.name)
     if column is None or column.role is Role.HEADERS:
         raise refusals.TIMESTAMP_MISSING(column=timestamp.name)
-    fits = column.type == STRING if timestamp.format else column.type in (BIGINT, TIMESTAMP)
-    if not fits:
+    if column.type == STRING:
+        if not timestamp.format:
+            raise wordings.TIMESTAMP_FORMAT_MISSING(
+                hint="Say how the column's texts are read, as with TIMESTAMP_FORMAT='yyyy-MM-dd'."
+            )
+        compile_pattern(timestamp.format)
+    elif timestamp.format:
+        raise wordings.TIMESTAMP_FORMAT_MISPLACED()
+    elif column.type not in (BIGINT, TIMESTAMP):
         raise wordings.TIMESTAMP_TYPE(column=column.name)
 
 

@@ -26,7 +26,6 @@ WINDOW_SIZE_MISSING = Template(
 )
 QUERY_ID_CHARACTERS = Template("Query IDs may contain only letters, digits and '_': {text}")
 QUERY_ID_RESERVED = Template("Query IDs must not start with a reserved prefix: {text}")
-PROPERTY_TWICE = Template("The property {name} is given twice in the WITH clause.")
 FORMAT_TWICE = Template(
     "Cannot supply both '{part}' and 'FORMAT' properties, as 'FORMAT' sets both key and "
     "value formats. Either use just 'FORMAT', or use 'KEY_FORMAT' and 'VALUE_FORMAT'."
@@ -46,6 +45,13 @@ HEADER_TWICE = Template("Schema already contains a HEADER('{key}') column.")
 TIMESTAMP_TYPE = Template(
     "Timestamp column, `{column}`, should be LONG(INT64), TIMESTAMP, or a String with a "
     "timestamp_format specified"
+)
+TIMESTAMP_FORMAT_MISSING = Template(
+    "A String timestamp field has been specified without also specifying the timestamp_format"
+)
+TIMESTAMP_FORMAT_MISPLACED = Template(
+    "'TIMESTAMP_FORMAT' set in the WITH clause can only be used when the timestamp column in of "
+    "type STRING."
 )
 REPLACED_READ_ONLY = Template(
     "Cannot add {noun} '{name}': CREATE OR REPLACE is not supported on source {noun}s."
@@ -71,7 +77,9 @@ DROPPED_NEEDED = ConflictTemplate(
     "[{made}].\nYou need to drop them before dropping {name}."
 )
 TOPIC_OF_READ_ONLY = Template("Cannot delete topic for read-only source: {source}")
-TOPIC_SHARED = ConflictTemplate("Refusing to delete topic {topic}: it is used by {others} too.")
+TOPIC_SHARED = ConflictTemplate(
+    "Refusing to delete topic. Found other data sources ({others}) using topic {topic}"
+)
 RESERVED_NAME = Template(
     "'{column}' is a reserved column name. You cannot use it as a name for a column."
 )
@@ -84,7 +92,6 @@ REPLACED_DIFFERENT = Template(
 COLUMN_EXISTS = Template(
     "Cannot add column `{column}` to schema. A column with the same name already exists."
 )
-TIMESTAMP_NO_COLUMN = Template("The TIMESTAMP column {timestamp} is not a column of the source")
 FORMAT_AND_SCHEMA = Template(
     "{side} format does not support schema.\nformat: {name}\nschema: "
     "Persistence{{columns={listed}, features=[{features}]}}\nreason: {reason}"

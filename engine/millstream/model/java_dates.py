@@ -50,7 +50,7 @@ def _pieces(text: str) -> _Pieces:
             count = len(match[0])
             if letter == "X" and count > 3:
                 raise refusals.TIME_FORMAT_COUNT(
-                    text=text, reason=f"the letter X may not stand {count} times"
+                    text=text, flaw=f"the letter X may not stand {count} times"
                 )
             found.append((letter, count))
         at = match.end()

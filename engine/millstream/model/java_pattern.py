@@ -157,7 +157,7 @@ def compile_pattern(text: str) -> TimePattern:
     try:
         return TimePattern(text, _compile(text))
     except ValueError as error:
-        raise refusals.TIME_FORMAT_COUNT(text=text, reason=str(error)) from error
+        raise refusals.TIME_FORMAT_COUNT(text=text, flaw=str(error)) from error
 
 
 def _compile(text: str) -> tuple[Part, ...]:

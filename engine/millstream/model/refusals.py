@@ -168,7 +168,7 @@ SETTING_PROHIBITED = Template(
 )
 TIME_FORMAT_QUOTE = Template("Invalid time format '{text}': a quote is not closed")
 TIME_FORMAT_CLOSED = Template("Invalid time format '{text}': ']' without a '[' before it")
-TIME_FORMAT_COUNT = Template("Invalid time format '{text}': {reason}")
+TIME_FORMAT_COUNT = Template("Invalid time format '{text}': {flaw}")
 TIME_FORMAT_RESERVED = Template("Invalid time format '{text}': '{char}' is reserved, quote it")
 TIME_FORMAT_LETTER = Template("Unknown pattern letter: {char} in time format '{text}'")
 TEMPLATES = templates_in(globals())

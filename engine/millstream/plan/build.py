@@ -102,7 +102,7 @@ def _planned(
         properties=properties,
     )
     with placed(query.span):
-        check_query_features(query, properties)
+        check_query_features(query, properties, script)
         _check_shape(query, target, surroundings)
         node, selected, key = _relation(query, surroundings, persistent=persistent)
     sources = tuple(item.source for item in surroundings.sources)
@@ -123,7 +123,8 @@ def _planned(
     else:
         assert isinstance(target, NewSource)
         window = _window_of(node)
-        made = new_sink(target, result.schema, node.kind, window, sources[0], properties)
+        with placed(query.span), placed_by_name(target.properties):
+            made = new_sink(target, result.schema, node.kind, window, sources[0], properties)
         sink, topic = made.source, made.topic
     written = replace(_write(result, sink, existing), null_parts=len(query.partition_by) > 1)
     return Planned(_written(prune(written)), sources, sink, topic)

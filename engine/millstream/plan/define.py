@@ -65,7 +65,7 @@ def _created(
             hint=f"Either provide one or set a default via the '{DEFAULT_VALUE_FORMAT}' config."
         )
     schema = declared_schema(statement.elements, catalog.types)
-    check_header_columns(schema, properties)
+    check_header_columns(statement.elements, properties)
     _check_schema_ids(schema, given, key_format, value_format)
     written_key = make_format(key_format, given.key_settings)
     written_value = make_format(value_format, given.value_settings)
@@ -86,7 +86,7 @@ def _created(
     check_source(source)
     check_retention(given, kind, given.window)
     if source.read_only and source.kind is SourceKind.TABLE and source.window is not None:
-        raise wordings.WINDOWED_SOURCE_TABLE()
+        raise wordings.WINDOWED_SOURCE_TABLE(hint="Leave WINDOW_TYPE out.")
     _check_name(source, catalog, replacing=statement.or_replace)
     return source
 

@@ -18,6 +18,7 @@ from millstream.model.types import NULL, Array, Field, Map, SqlType, Struct, is_
 from millstream.plan import wordings
 from millstream.plan.coercion import Item, unify
 from millstream.plan.literals import is_null
+from millstream.plan.types import struct_of
 
 
 def make_array(items: Sequence[Item]) -> MakeArray:
@@ -40,12 +41,9 @@ def make_map(keys: Sequence[Item], values: Sequence[Item]) -> MakeMap:
     return MakeMap(tuple(zip(some_keys, some_values, strict=True)), Map(key, value))
 
 
-def make_struct(fields: Sequence[tuple[str, Expression]], source: str) -> MakeStruct:
+def make_struct(fields: Sequence[tuple[str, Expression]]) -> MakeStruct:
     """`STRUCT(f := v, …)`; raises StatementError for a name that occurs twice."""
-    names = [name for name, _ in fields]
-    if len(set(names)) != len(names):
-        raise wordings.STRUCT_FIELDS_TWICE(source=source)
-    kind = Struct(tuple(Field(name, expression.type) for name, expression in fields))
+    kind = struct_of([Field(name, expression.type) for name, expression in fields])
     return MakeStruct(tuple(fields), kind)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 from sqlglot import exp
 
@@ -43,13 +44,20 @@ def placed_by_name(
     elements: Sequence[statements.Element] = (),
 ) -> Iterator[None]:
     """Errors without a place are about the first of these that they name: a property, a column,
-    the value of a property. Parameters of their template count, and properties in its text."""
+    the value of a property. Parameters of their template count, and properties in its text and
+    hint. A header is named once more than it may be: the last one is meant."""
     try:
         yield
     except (StatementError, ConflictError) as error:
-        named = {str(value) for value in error.parameters.values()}
-        named |= {word for word in _WORD.findall(error.message) if "_" in word}
-        found = next(_matching(named, properties, elements), None)
+        given = error.parameters
+        named = {str(value) for value in given.values()}
+        # The name of a stream or table may be that of its topic.
+        values = named - {str(given["name"])} if {"noun", "name"} <= given.keys() else named
+        # Such as "value format", which VALUE_FORMAT sets.
+        named |= {value.upper().replace(" ", "_") for value in named if " " in value}
+        named |= {word for word in _WORD.findall(f"{error.message} {error.hint}") if "_" in word}
+        headers = [one.span for one in elements if one.span and _header(one) in error.message]
+        found = next(chain(headers[-1:], _matching(named, values, properties, elements)), None)
         if error.span is None and found is not None:
             error.span = Span(found.line, found.column, found.start, found.end)
         raise
@@ -57,6 +65,7 @@ def placed_by_name(
 
 def _matching(
     named: set[str],
+    values: set[str],
     properties: statements.Properties,
     elements: Iterable[statements.Element],
 ) -> Iterator[statements.Span]:
@@ -64,13 +73,20 @@ def _matching(
         if name in named and isinstance(name, PropertyName) and name.span is not None:
             yield name.span
     for element in elements:
-        shown = {element.name}
-        if element.role in (ColumnRole.HEADERS, ColumnRole.HEADER):
-            shown.add("HEADERS" if element.header is None else f"HEADER('{element.header}')")
         listed = any(f"`{element.name}`" in value for value in named)
-        if (listed or named & shown) and element.span is not None:
+        if (listed or element.name in named) and element.span is not None:
             yield element.span
     for name, value in properties:
         given = {str(value), str(value).upper()}
-        if named & given and isinstance(name, PropertyName) and name.span is not None:
+        if values & given and isinstance(name, PropertyName) and name.span is not None:
             yield name.span
+
+
+def _header(element: statements.Element) -> str:
+    """How messages show the mark of a header column; of others, what is in no message."""
+    match element.role:
+        case ColumnRole.HEADERS:
+            return " HEADERS column"
+        case ColumnRole.HEADER:
+            return f" HEADER('{element.header}') column"
+    return "\0"

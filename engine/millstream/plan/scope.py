@@ -14,7 +14,6 @@ from millstream.model.expressions import ColumnRef, LambdaRef
 from millstream.model.nearest import did_you_mean
 from millstream.model.schema import Schema
 from millstream.model.types import SqlType
-from millstream.plan import wordings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +23,8 @@ class Scope:
     `sources` are (alias, schema) pairs, pseudo columns in use included in the schemas. `physical`
     maps (alias, column) to the name of the column in the relation that the expression is
     evaluated over, where that differs. `clause` is named in messages. `aggregates` and `tables`:
-    whether aggregate and table functions may be called here. `hidden` are columns that exist but
-    not here (window bounds before the aggregation). `text` is the script, for line numbers.
+    whether aggregate and table functions may be called here. `text` is the script, for line
+    numbers.
     """
 
     sources: tuple[tuple[str, Schema], ...]
@@ -35,7 +34,6 @@ class Scope:
     clause: str = "SELECT"
     aggregates: bool = False
     tables: bool = False
-    hidden: frozenset[str] = frozenset()
     text: str = ""
     parameters: tuple[LambdaRef, ...] = ()
 
@@ -92,8 +90,6 @@ def location(tree: exp.Expression, text: str) -> tuple[Span | None, str]:
 def _unknown(
     name: str, qualifier: str, place: str, span: Span | None, scope: Scope
 ) -> StatementError:
-    if name in scope.hidden and not qualifier:
-        return wordings.UNKNOWN_COLUMN(name=name, span=span)
     if qualifier and all(alias != qualifier for alias, _ in scope.sources):
         # A query without a source names no clause in the message.
         place = place if scope.sources else "Failed to prepare statement: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -60,7 +60,7 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
     if kind == _Type.MAP:
         return Map(sql_type(parts[0], custom_types), sql_type(parts[1], custom_types))
     if kind == _Type.STRUCT:
-        return _struct([_field(part, custom_types) for part in parts])
+        return struct_of([_field(part, custom_types) for part in parts])
     if kind == _Type.DECIMAL:
         return _decimal([int(part.name) for part in parts])
     name = str(tree.args.get("kind") or tree)
@@ -71,13 +71,18 @@ def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType
     )
 
 
-def _struct(fields: list[Field]) -> Struct:
-    made = Struct(tuple(fields))
-    names = [field.name for field in fields]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise wordings.FIELDS_TWICE(made=made, twice=", ".join(twice))
-    return made
+def struct_of(fields: Sequence[Field]) -> Struct:
+    """The struct of these fields; StatementError for a name that occurs twice."""
+    by_name: dict[str, Field] = {}
+    for field in fields:
+        first = by_name.setdefault(field.name, field)
+        if first is not field:
+            raise wordings.FIELDS_TWICE(field=_shown(first), again=_shown(field))
+    return Struct(tuple(fields))
+
+
+def _shown(field: Field) -> str:
+    return f"`{field.name}` {field.type}"
 
 
 def _field(tree: exp.Expression, custom_types: Mapping[str, SqlType]) -> Field:

@@ -121,7 +121,7 @@ def _typed(tree: exp.Expression, scope: Scope) -> Expression:
         case exp.Dot():
             return field_of(_item(tree.this, scope), tree.expression.name)
         case _:
-            raise _unsupported(tree, scope)
+            raise TypeError(f"the parser makes no {type(tree).__name__} here")
 
 
 def _item(tree: exp.Expression, scope: Scope) -> Item:
@@ -206,8 +206,6 @@ def _like(tree: exp.Expression, scope: Scope) -> Expression:
     if isinstance(tree, exp.Escape):
         escape = str(tree.expression.this)
         tree = tree.this
-        if len(escape) != 1:
-            raise wordings.ESCAPE_LENGTH(escape=escape)
     sides = [_item(side, scope) for side in (tree.this, tree.expression)]
     pattern = sides[1].expression
     text = pattern.value if isinstance(pattern, Literal) else None
@@ -280,8 +278,4 @@ def _constructor(tree: exp.Expression, scope: Scope) -> Expression:
                 (pair.this.name, type_expression(pair.expression, scope))
                 for pair in tree.expressions
             ]
-            return make_struct(fields, quoted(tree, scope))
-
-
-def _unsupported(tree: exp.Expression, scope: Scope) -> StatementError:
-    return wordings.UNSUPPORTED_EXPRESSION(expression=quoted(tree, scope))
+            return make_struct(fields)

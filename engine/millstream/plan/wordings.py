@@ -165,7 +165,6 @@ PRIMARY_KEY_NOT_SELECTED = Template(
 KEY_SELECTED_TWICE = Template("The projection contains a key column more than once: {listed}.")
 INVALID_INPUT = Template('invalid input syntax for type {wanted}: "{text}".')
 INVALID_NUMBER = Template("Invalid numeric literal: {text}")
-DOUBLE_OVERFLOW = Template("Number overflows DOUBLE: {text}")
 NEGATED_LITERAL = Template("Unary minus needs a number, not {literal}.")
 EMPTY_ARRAY = Template(
     "Array constructor cannot be empty. Please supply at least one element (see "
@@ -175,7 +174,6 @@ EMPTY_MAP = Template(
     "Map constructor cannot be empty. Please supply at least one key value pair (see "
     "https://github.com/confluentinc/ksql/issues/4239)."
 )
-STRUCT_FIELDS_TWICE = Template("Duplicate field names found in STRUCT: {source}")
 STRUCT_NEEDED = Template("Expected STRUCT type, got: {struct} ({source}->{name}).")
 FIELD_MISSING = Template("Could not find field '{name}' in '{source}'.")
 ELEMENTS_OF_NULL = Template(
@@ -207,7 +205,6 @@ RESERVED_IN_SELECT = Template(
     "Reserved column name in select: `{name}`. Please remove or alias the column."
 )
 EXPANDED_NO_STRUCT = Template("Cannot expand {text}->*: it is {struct}, not a STRUCT.")
-UNKNOWN_COLUMN = Template("Unknown column {name}.")
 RESULT_KIND = Template(
     "Invalid result type. Your SELECT query produces a {kind}. Please use CREATE {kind} AS "
     "SELECT statement instead."
@@ -237,10 +234,9 @@ SOURCE_JOINED_TWICE = Template(
 ALIAS_TWICE = Template("The alias {alias} is used for two sources of the query.")
 SELF_JOIN = Template("Can not join '{source}' to '{source}': self joins are not yet supported.")
 UNKNOWN_TYPE = Template("Cannot resolve unknown type: {name}")
-FIELDS_TWICE = Template("Duplicate field names found in STRUCT: '{made}'. Duplicate names: {twice}")
+FIELDS_TWICE = Template("Duplicate field names found in STRUCT: '{field}' and '{again}'")
 DECIMAL_PRECISION = Template("DECIMAL precision must be >= 1: DECIMAL({precision},{scale})")
 DECIMAL_SCALE = Template("DECIMAL precision must be >= scale: DECIMAL({precision},{scale})")
-UNSUPPORTED_EXPRESSION = Template("Expression is not supported here: {expression}")
 NEGATED_TYPE = Template(
     "Error processing expression: {expression}. Unary minus needs a number, not {type}."
 )
@@ -252,7 +248,6 @@ CASE_TYPES = Template(
 )
 WHEN_TYPE = Template("WHEN operand type should be boolean.\nType for '{source}' is {type}")
 CASE_OF_NULL = Template("Invalid Case expression. All case branches have NULL type")
-ESCAPE_LENGTH = Template("Expected exactly one character in ESCAPE clause, got: {escape}")
 LIKE_TYPE = Template(
     "The column type for Like condition must be VARCHAR. The column type is {type}: {expression}"
 )

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
+from millstream.operators.sql import identifier
 from millstream.query import wordings
 from millstream.query.allowed import FUNCTIONS, NODES
 from millstream.query.growth import bounded_growth
 from millstream_parser.history import Range
+from millstream_parser.lexemes import Piece, lexemes
 from millstream_parser.statements import AliasedSource, Query, SelectStatement, Span
 
 UNREADABLE = "E-SYNTAX"
@@ -45,10 +47,19 @@ class Written:
         bound = [part for part in statement.bound if not any(_within(part[0], c) for c in cut)]
         marks = [(span, f"{_MARK} {number}") for number, span in enumerate(cut)]
         marks += [(span, f"${number}") for number, (span, _) in enumerate(bound, 1)]
+        marks += list(_requoted(text, begins))
         for span, mark in sorted(marks, key=lambda item: item[0].start, reverse=True):
             text = f"{text[: span.start - begins]}{mark}{text[span.end - begins :]}"
         values = tuple(value for _, value in bound)
         return Written(text, tuple(part for _, part in ranges), values)
+
+
+def _requoted(text: str, begins: int) -> Iterator[tuple[Span, str]]:
+    """Names between backquotes, and how DuckDB reads them."""
+    for lexeme in lexemes(text):
+        if lexeme.piece is Piece.QUOTED and lexeme.text[0] == "`":
+            place = Span(1, 1, begins + lexeme.start, begins + lexeme.end)
+            yield place, identifier(lexeme.decoded)
 
 
 def _within(span: Span, other: Span) -> bool:
@@ -156,16 +167,16 @@ def _parsed(text: str) -> exp.Expr:
 
 def _with_values(tree: exp.Expr, values: Sequence[exp.Expression]) -> exp.Expr:
     for place in list(tree.find_all(exp.Placeholder)):
-        number = str(place.this)
-        if not number.isdecimal() or not 0 < int(number) <= len(values):
-            raise wordings.PARAMETER_WITHOUT_VALUE()
-        place.replace(values[int(number) - 1].copy())
+        place.replace(values[int(str(place.this)) - 1].copy())
     return tree
 
 
 def _check(node: exp.Expr) -> None:
     if isinstance(node, exp.With) and node.recursive:
         raise wordings.RECURSION()
+    if isinstance(node, exp.Limit | exp.Offset) and node.expression.is_string:
+        # DuckDB looks at it when there is a first row.
+        raise wordings.UNREADABLE(first="LIMIT takes a number", code=UNREADABLE)
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
         name = str(node.this).upper()
     elif isinstance(node, NODES):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from millstream.model.refusals import Template, templates_in
 
-KEY_TYPE = Template(
-    "{expression} can not be converted to the type of the key column: {column} {type} KEY"
-)
 KEY_IS_NULL = Template("Primary key columns can not be NULL: {expression}")
 KEY_BOUND = Template("Bound on key columns '[{listed}]' must currently be '='. ")
 KEY_NOT_IN_WHERE = Template("WHERE clause missing key column for disjunct: {shown}")
@@ -25,7 +22,6 @@ NESTED_TOO_DEEP = Template("The pull query is nested too deep.")
 NOT_QUERIED = Template("Only streams and tables can be queried, not {sql}")
 FOR_VERSION = Template("FOR VERSION is not allowed in a pull query")
 UNREADABLE = Template("Cannot read the pull query: {first}")
-PARAMETER_WITHOUT_VALUE = Template("A parameter has no value in this query")
 NOT_ALLOWED = Template("{name} is not allowed in a pull query")
 WHERE_OF_PULL_QUERY = Template("Error in WHERE expression: {message}\nStatement: {expression}")
 COLUMN_OF_LOG = Template(

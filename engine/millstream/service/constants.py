@@ -113,12 +113,13 @@ def _fitting(expression: Expression, column: Column, engine: Engine) -> Expressi
             return text_as_boolean(str(expression.value))
     elif isinstance(expression, _CONSTRUCTORS) and constant_assignable(expression.type, target):
         return Cast(expression, target, implicit=True)
-    raise _unfit(expression, column, _shown(expression, engine))
+    shown = _shown(expression, engine)
+    if shown is None:
+        raise wordings.VALUE_FAILED(column=column.name, type=expression.type)
+    raise _unfit(expression, column, shown)
 
 
-def _unfit(
-    expression: Expression, column: Column, shown: str | None, why: str = ""
-) -> StatementError:
+def _unfit(expression: Expression, column: Column, shown: str, why: str = "") -> StatementError:
     """The refusal of a value that its column does not take."""
     return wordings.VALUE_TYPE(
         target=column.type,
@@ -131,4 +132,4 @@ def _unfit(
 
 
 def _no_columns(name: str) -> str:
-    raise wordings.COLUMN_IN_VALUES(name=name)
+    raise TypeError(f"no column is in sight where {name} was typed")

@@ -43,6 +43,7 @@ from millstream.service.text import (
     locate,
     parameters_for,
     parse_text,
+    point,
     read_script,
     show_statement,
     split_text,
@@ -138,6 +139,7 @@ def execute_piece(engine: Engine, piece: Piece, session: Session) -> Result:
         result = _dispatch(engine, piece, session)
     except MillstreamError as error:
         locate(error, piece.script)
+        point(error, piece)
         raise
     if isinstance(result, History):
         result.explain = partial(show_statement, piece=piece)

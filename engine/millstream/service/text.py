@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from millstream.model.errors import MillstreamError, Span, StatementError
+from millstream_grammar.keywords import HARD
 from millstream_parser import (
     Parameters,
     SyntaxFailure,
@@ -18,7 +20,10 @@ from millstream_parser import (
     without_continuations,
 )
 from millstream_parser import statements as s
+from millstream_parser.lexemes import Lexeme, lexemes
+from millstream_parser.lexemes import Piece as LexemeKind
 
+_QUOTED = re.compile("`([^`]+)`")
 _SHOWN = 100
 """Characters of a statement that an error shows."""
 
@@ -121,6 +126,30 @@ def translated(failure: SyntaxFailure) -> StatementError:
 def _text_of(statement: s.Statement, script: str) -> str:
     where = statement.span
     return script[where.start : where.end] if where else script
+
+
+def point(error: MillstreamError, piece: Piece) -> None:
+    """Have a refusal without a place point at the first name or text in its statement that its
+    template was given: what there is besides the expressions has no place of its own."""
+    where, named = piece.statement.span, {str(value) for value in error.parameters.values()}
+    named |= {name for value in named for name in _QUOTED.findall(value)}
+    if error.span is not None or where is None or not named:
+        return
+    for lexeme in lexemes(piece.text):
+        meant = _meant(lexeme)
+        if meant is not None and not named.isdisjoint((meant, meant.upper())):
+            start = where.start + lexeme.start
+            line = piece.script.count("\n", 0, start) + 1
+            column = start - piece.script.rfind("\n", 0, start)
+            error.span = Span(line, column, start, start + lexeme.end - lexeme.start)
+            return
+
+
+def _meant(lexeme: Lexeme) -> str | None:
+    """The name or text that a word of a statement stands for; None for keywords and numbers."""
+    if lexeme.piece in (LexemeKind.QUOTED, LexemeKind.STRING):
+        return lexeme.decoded
+    return lexeme.text if lexeme.piece is LexemeKind.WORD and lexeme.upper not in HARD else None
 
 
 def locate(error: MillstreamError, script: str) -> None:

@@ -11,11 +11,9 @@ STREAM_MADE_ANEW = Template(
     "can be taken back"
 )
 TABLE_OUT_OF_ITSELF = Template("Table {name} cannot be made anew out of itself")
-NO_SETTING = Template("not a setting")
 QUERY_OF_SOURCE_TABLE = Template("{wanted} belongs to a SOURCE TABLE: DROP TABLE ends it")
 ALTER_SYSTEM = Template("ALTER SYSTEM is not supported: settings are per session")
 NOT_SET = Template("Cannot unset {name}: it was not set in this session")
-NOT_EXECUTED_HERE = Template("{name} cannot be executed here")
 EXPLAINED_QUERY_MISSING = Template(
     "Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of queries."
 )
@@ -34,7 +32,7 @@ INSERT_INTO_COMPUTED = Template(
     "Cannot {action} {noun} {source}: {query_id} computes its rows and would not know of others."
 )
 INSERT_INTO_READ_ONLY = Template("Cannot {action} read-only {noun}: {source}")
-INSERT_INTO_WINDOWED = Template("Cannot {action} windowed {noun}: {source}")
+INSERT_INTO_WINDOWED = Template("Cannot {action} windowed stream/table!")
 INSERTED_TWICE = Template("{statement} names a column twice")
 INSERTED_PSEUDO_COLUMN = Template("Inserting into column `{name}` is not allowed.")
 INSERTED_HEADER = Template("Cannot insert into HEADER columns: {names}")
@@ -58,13 +56,10 @@ LIMIT_DISABLED = Template(
     "{limits}=true. See https://cnfl.io/queries for more info."
 )
 PULL_ON_STREAM = Template("Pull queries on streams are disabled.")
-ROW_VALUE_TYPE = Template("Failed to insert into {source}: the value of {column} is no {type}")
 ROWS_INTO_UNKNOWN = Template("Cannot insert values into an unknown stream: {name}")
-ROWS_INTO_TABLE = Template("Cannot insert values into a table: {source}")
-ROWS_WITH_HEADERS = Template("Cannot insert into HEADER columns: {source} has some")
+ROWS_INTO_TABLE = Template("Cannot insert into a table")
 ROW_REFUSED = Template("Failed to insert into {source}: {bad}")
 VALUE_TYPE = Template("Expected type {target} for field `{column}` but got {type}({value})")
-COLUMN_IN_VALUES = Template("Column '{name}' cannot be used in VALUES")
 VALUE_FAILED = Template("Cannot compute the value of `{column}` as {type}.")
 RUN_SCRIPT = Template("RUN SCRIPT reads a local file; send the statements instead")
 SPOOL = Template("SPOOL is a command of the shell, not of the engine")
@@ -95,7 +90,6 @@ NOT_QUERYABLE = Template(
     "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "
     "https://cnfl.io/queries for more info."
 )
-KEEPS_NO_ROWS = Template("The `{source}` table isn't queryable: its query keeps no rows.")
 ROWS_WITHOUT_COLUMN = Template("{table} has no column that is asked for")
 ROWS_UNREADABLE = Template("{table} cannot be read")
 TEMPLATES = templates_in(globals())

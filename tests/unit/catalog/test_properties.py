@@ -120,7 +120,6 @@ def test_refused(name: str, value: object, message: str) -> None:
             (("WINDOW_TYPE", "TUMBLING"), ("WINDOW_SIZE", "3 moons")),
             "Invalid duration: '3 moons'. Unknown time unit: 'MOONS'",
         ),
-        ((("PARTITIONS", 1), ("PARTITIONS", 2)), "given twice"),
     ],
 )
 def test_refused_together(properties: tuple[tuple[str, object], ...], message: str) -> None:

@@ -175,5 +175,5 @@ def test_topics_that_are_not_deleted() -> None:
     with pytest.raises(StatementError, match="Cannot delete topic for read-only source: S"):
         drop_source(read_only, STREAM, "S", if_exists=False, delete_topic=True)
     shared = Catalog().with_source(source()).with_source(replace(source("B"), topic="S_topic"))
-    with pytest.raises(ConflictError, match="used by B"):
+    with pytest.raises(ConflictError, match="Found other data sources \\(B\\) using topic"):
         drop_source(shared, STREAM, "S", if_exists=False, delete_topic=True)

@@ -42,3 +42,10 @@ def test_nothing_is_lost_and_nothing_fails(text: str) -> None:
         assert text[at : piece.start].strip() == ""
         at = piece.end
     assert text[at:].strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("'it''s'", "it's"), ("`a``b`", "a`b"), ('"a""b"', 'a"b'), ("a", "a")]
+)
+def test_what_quotes_stand_for(text: str, wanted: str) -> None:
+    assert [lexeme.decoded for lexeme in lexemes(text)] == [wanted]

@@ -50,6 +50,8 @@ ANSWERS: list[tuple[str, list[tuple[object, ...]]]] = [
     ("SELECT SUM(n) FILTER (WHERE customer <> 'ann') FROM hourly GROUP BY ()", [(2,)]),
     ("SELECT x FROM (SELECT n AS x FROM spending) q WHERE x BETWEEN 2 AND 3", [(2,)]),
     ("SELECT MAX(ROWTIME) FROM spending GROUP BY ALL", [(3700000,)]),
+    ("SELECT SUM(s.`N`) AS `a``b\"c`, MAX('`') FROM `SPENDING` s JOIN homes h"
+     " ON s.`CUSTOMER` = h.\"NAME\"", [(4, "`")]),
 ]  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def test_drop_ends_the_own_query_and_deletes_the_topic_if_asked(shop: Database) 
 
 def test_delete_topic_spares_what_others_read(db: Database) -> None:
     db.execute(f"CREATE STREAM s (v INT) {WITH}; CREATE STREAM s2 (v INT) {WITH};")
-    refused(db, "DROP STREAM s DELETE TOPIC;", "used by S2")
+    refused(db, "DROP STREAM s DELETE TOPIC;", "Found other data sources (S2)")
     db.execute("DROP STREAM s2; DROP STREAM s DELETE TOPIC;")
     assert rows(db, "SHOW TOPICS;") == []
 

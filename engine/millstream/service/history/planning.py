@@ -19,6 +19,7 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.nodes import Deliver, Project
+from millstream.plan.places import span_of
 from millstream.plan.sinks import Client
 from millstream.query.extended import sources_in
 from millstream.query.past import is_key, key_items, running, sorting
@@ -104,7 +105,9 @@ def ranges_of(query: s.Query, engine: Engine) -> dict[str, Range | None]:
         topic = engine.catalog.source(item.name).topic
         if found.setdefault(topic, item.range) != item.range:
             raise wordings.TOPIC_IN_TWO_RANGES(
-                topic=topic, hint="Ask for one range, and filter by ROWTIME."
+                topic=topic,
+                hint="Ask for one range, and filter by ROWTIME.",
+                span=span_of(item.span),
             )
     return found
 

@@ -83,7 +83,7 @@ def kept(source: Source, engine: Engine) -> Kept:
         last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
     )
     if view is None:
-        raise wordings.KEEPS_NO_ROWS(source=source.name)
+        raise wordings.NOT_QUERYABLE(source=source.name, hint="Its query keeps no rows.")
     return Kept(query_id, last, view)
 
 

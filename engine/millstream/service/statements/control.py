@@ -33,7 +33,7 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
         case DefineVariable(name, str(value)):
             session.variables[name] = value
             return Done(f"Variable {name} defined")
-    raise wordings.NO_SETTING()
+    raise AssertionError(statement)
 
 
 def control_query(

@@ -17,7 +17,7 @@ from millstream.model.nearest import topic_hint
 from millstream.model.schema import SourceKind
 from millstream.plan import define
 from millstream.plan.places import placed_by_name
-from millstream.service import leftovers, queries, upgrades, wordings
+from millstream.service import leftovers, queries, upgrades
 from millstream.service.command_log.commands import Write
 from millstream.service.context import Context, check_replacing
 from millstream.service.engine import Engine
@@ -67,7 +67,7 @@ def apply(
         case s.ControlQuery():
             done = control.control_query(statement, engine, replaying=replaying, write=write)
             return done, False
-    raise wordings.NOT_EXECUTED_HERE(name=type(statement).__name__)
+    raise TypeError(f"{type(statement).__name__} is no definition")
 
 
 def undo(engine: Engine, before: Catalog, *, written: bool = False) -> None:

@@ -22,6 +22,7 @@ from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT
+from millstream.plan.places import placed
 from millstream.service import wordings
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
@@ -75,7 +76,9 @@ def row_of(statement: InsertValues, script: str, engine: Engine, session: Sessio
     time = given.pop("ROWTIME", None)
     rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
     if not 0 <= rowtime <= LATEST:
-        raise wrong_time(rowtime)
+        written = zip(columns, statement.values, strict=True)
+        with placed(next((tree for column, tree in written if column is _ROWTIME), None), script):
+            raise wrong_time(rowtime)
     return Row(source, given, rowtime)
 
 
@@ -208,7 +211,9 @@ def refuse_insert(source: Source, action: str, engine: Engine) -> None:
     if source.read_only:
         raise wordings.INSERT_INTO_READ_ONLY(action=action, noun=noun, source=source.name)
     if source.window is not None:
-        raise wordings.INSERT_INTO_WINDOWED(action=action, noun=noun, source=source.name)
+        raise wordings.INSERT_INTO_WINDOWED(
+            action=action, hint=f"The keys of {source.name} carry windows."
+        )
     refuse_internal(engine, source.topic, action)
 
 

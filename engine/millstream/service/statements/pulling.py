@@ -14,6 +14,7 @@ from millstream.model.physical import physical_names
 from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
+from millstream.plan.places import Place, placed, span_of
 from millstream.plan.sources import functions_in
 from millstream.query.access import Allowed, check_access
 from millstream.query.extended import UNREADABLE, Written, extended_sql, sources_in, sources_of
@@ -57,14 +58,15 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
     if further and session.flag(EXTENDED) and unsupported not in _OF_PERSISTENT:
         return _further(statement, query, piece, engine, session)
     if unsupported is not None:
-        raise _refused(unsupported)
+        with placed(_clause(query, unsupported), piece.script):
+            raise _refused(unsupported)
     if query.limit is not None and not session.flag(LIMITS):
-        raise wordings.LIMIT_DISABLED(limits=LIMITS, hint=_PUSH_INSTEAD)
+        raise wordings.LIMIT_DISABLED(limits=LIMITS, hint=_PUSH_INSTEAD, span=span_of(query.end))
     source = engine.catalog.source(query.source.name)
     if query.source.range is None:
         plan = planned_pull(query, source, engine, piece.script)
         if source.kind is SourceKind.TABLE:
-            return _of_table(query, source, plan, engine, session)
+            return _of_table(query, source, plan, piece.script, engine, session)
     if source.kind is SourceKind.TABLE:
         return historical.of_table(query, piece.script, engine, session)
     if not session.flag("ksql.query.pull.stream.enabled"):
@@ -79,10 +81,13 @@ def planned_pull(query: s.Query, source: Source, engine: Engine, script: str) ->
     return plan_pull(query, pull_schema(source), alias, engine.functions, types, script)
 
 
-def _of_table(query: s.Query, source: Source, plan: Pull, engine: Engine, session: Session) -> Rows:
+def _of_table(
+    query: s.Query, source: Source, plan: Pull, script: str, engine: Engine, session: Session
+) -> Rows:
     allowed = Allowed(session.flag(SCANS), session.flag(RANGES))
     windowed = source.window is not None
-    check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
+    with placed(query.where, script):
+        check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
     # Rows that come from other instances do not tell their partitions.
     plan = steady(plan, pull_schema(source), [PART] if engine.routing is None else [])
     cursor = engine.store.cursor()
@@ -141,6 +146,18 @@ def beyond_pull(query: s.Query) -> str | None:
     return next((name for name, given in clauses.items() if given), None)
 
 
+def _clause(query: s.Query, name: str) -> Place:
+    """Where such a clause begins."""
+    match name:
+        case "WINDOW":
+            return query.window.span if query.window else None
+        case "JOIN":
+            return query.joins[0].span
+        case "HAVING":
+            return query.having
+    return (query.partition_by or query.group_by)[0]
+
+
 def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Answer:
     """A query that the dialect cannot read. Where nobody can, the dialect says what is wrong."""
     try:
@@ -148,7 +165,9 @@ def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session:
     except StatementError as error:
         why, places = statement.beyond, [span for span, _ in statement.bound]
         unreadable = error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException)
-        if why is not None and (unreadable or why.span in places):
+        # What the dialect can read and refuses is refused in its words.
+        refused = why is not None and "Syntax Error" not in why.message
+        if why is not None and (unreadable or refused or why.span in places):
             raise translated(why) from error
         raise
 

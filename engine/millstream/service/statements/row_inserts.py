@@ -108,9 +108,12 @@ def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
     if source is None:
         raise wordings.ROWS_INTO_UNKNOWN(name=target, hint=engine.catalog.spelling_hint(target))
     if source.kind is SourceKind.TABLE:
-        raise wordings.ROWS_INTO_TABLE(source=source.name)
+        raise wordings.ROWS_INTO_TABLE(
+            hint=f"{source.name} is a table: INSERT INTO … VALUES writes rows into tables."
+        )
     if source.schema.headers:
-        raise wordings.ROWS_WITH_HEADERS(source=source.name)
+        names = ", ".join(column.name for column in source.schema.headers)
+        raise wordings.INSERTED_HEADER(names=names)
     refuse_insert(source, "insert values into", engine)
     return RowInserts(source, engine)
 
@@ -142,6 +145,5 @@ def _as(values: pa.Array, column: Column) -> pa.Array:
 
 
 def _unfit(column: Column, source: Source, failure: Exception) -> StatementError:
-    return wordings.ROW_VALUE_TYPE(
-        source=source.name, column=column.name, type=column.type, detail=str(failure)
-    )
+    bad = f"the value of {column.name} is no {column.type}"
+    return wordings.ROW_REFUSED(source=source.name, bad=bad, detail=str(failure))

@@ -1,0 +1,68 @@
+"""Streams, tables and queries of our own that wrong statements are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import millstream
+from millstream import Database
+from millstream.log.log import Topic
+
+OWN = """
+CREATE TYPE address AS STRUCT<street STRING, town STRING>;
+CREATE STREAM orders (id INT KEY, who STRING, amount DECIMAL(6, 2), lives address, raw BYTES,
+    day DATE, made TIMESTAMP, t TIME, l ARRAY<INT>, m MAP<STRING, BIGINT>, yes BOOLEAN)
+  WITH (KAFKA_TOPIC = 'orders', VALUE_FORMAT = 'JSON');
+CREATE SOURCE TABLE users (id STRING PRIMARY KEY, name STRING)
+  WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'JSON');
+CREATE STREAM heads (k INT KEY, v INT, h BYTES HEADER('h'))
+  WITH (KAFKA_TOPIC = 'heads', VALUE_FORMAT = 'JSON');
+CREATE STREAM large AS SELECT * FROM orders WHERE amount > 10;
+CREATE TABLE spent AS SELECT who, SUM(amount) AS total FROM orders GROUP BY who;
+CREATE TABLE hourly WITH (KEY_FORMAT = 'JSON') AS SELECT who, yes, COUNT(*) AS n FROM orders
+  WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY who, yes;
+"""
+TOPICS = ("orders", "users", "heads")
+"""Those that `OWN` expects."""
+MORE = """
+CREATE STREAM again (id INT KEY, who STRING) WITH (KAFKA_TOPIC = 'orders', VALUE_FORMAT = 'JSON');
+CREATE STREAM hops (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 'hops', PARTITIONS = 1,
+  VALUE_FORMAT = 'JSON', WINDOW_TYPE = 'HOPPING', WINDOW_SIZE = '1 HOUR');
+CREATE STREAM sess (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 'sess', PARTITIONS = 1,
+  VALUE_FORMAT = 'JSON', WINDOW_TYPE = 'SESSION');
+CREATE TABLE hour (who STRING PRIMARY KEY, n INT) WITH (KAFKA_TOPIC = 'hour', PARTITIONS = 1,
+  VALUE_FORMAT = 'JSON', WINDOW_TYPE = 'TUMBLING', WINDOW_SIZE = '1 HOUR');
+CREATE STREAM wide (k INT KEY, v INT)
+  WITH (KAFKA_TOPIC = 'wide', PARTITIONS = 2, VALUE_FORMAT = 'JSON');
+CREATE STREAM csv (k STRING KEY, v INT)
+  WITH (KAFKA_TOPIC = 'csv', PARTITIONS = 1, VALUE_FORMAT = 'DELIMITED');
+CREATE STREAM plain (k STRING KEY, v INT)
+  WITH (KAFKA_TOPIC = 'plain', PARTITIONS = 1, VALUE_FORMAT = 'KAFKA');
+CREATE SOURCE STREAM fixed (k STRING KEY, v INT)
+  WITH (KAFKA_TOPIC = 'fixed', PARTITIONS = 1, VALUE_FORMAT = 'JSON');
+CREATE TABLE people (id STRING PRIMARY KEY, name STRING, boss STRING)
+  WITH (KAFKA_TOPIC = 'people', PARTITIONS = 1, VALUE_FORMAT = 'JSON');
+CREATE TABLE pets (id STRING PRIMARY KEY, name STRING)
+  WITH (KAFKA_TOPIC = 'people', VALUE_FORMAT = 'JSON');
+CREATE STREAM both AS SELECT id, who FROM orders;
+INSERT INTO both WITH (QUERY_ID = 'other') SELECT id, who FROM orders;
+CREATE STREAM base (k INT KEY, v INT)
+  WITH (KAFKA_TOPIC = 'base', PARTITIONS = 1, VALUE_FORMAT = 'JSON');
+CREATE STREAM derived AS SELECT * FROM base;
+INSERT INTO orders (id, who) VALUES (1, 'not a number');
+"""
+
+
+@contextmanager
+def opened() -> Iterator[Database]:
+    """A database in memory with all of these; `derived` has no query any more."""
+    unmerged = millstream.udaf("unmerged", "INTEGER -> INTEGER", initial=lambda: 0, add=max)
+    earliest = {"auto.offset.reset": "earliest"}
+    with millstream.connect(functions=[unmerged], properties=earliest) as database:
+        for topic in TOPICS:
+            database.engine.log.create_topic(Topic(topic, 1))
+        database.execute(OWN + MORE)
+        database.execute(f"TERMINATE {database.engine.catalog.source('DERIVED').query_id};")
+        database.wait()
+        yield database

@@ -1,0 +1,1 @@
+"""Statements that are refused, by the room whose template words the refusal."""
