@@ -22,6 +22,7 @@ CREATE STREAM large AS SELECT * FROM orders WHERE amount > 10;
 CREATE TABLE spent AS SELECT who, SUM(amount) AS total FROM orders GROUP BY who;
 CREATE TABLE hourly WITH (KEY_FORMAT = 'JSON') AS SELECT who, yes, COUNT(*) AS n FROM orders
   WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY who, yes;
+CREATE TABLE counted AS SELECT k, COUNT(*) AS n FROM heads GROUP BY k;
 """
 TOPICS = ("orders", "users", "heads")
 """Those that `OWN` expects."""

@@ -15,13 +15,14 @@ from sqlglot import exp
 from millstream.catalog.rules import WINDOW_BOUNDS
 from millstream.model.errors import StatementError
 from millstream.model.schema import Column
-from millstream.model.types import BYTES, STRING
+from millstream.model.types import BIGINT, BOOLEAN, BYTES, DOUBLE, INTEGER, STRING
 from millstream.query import wordings
 from millstream_parser import print_expression
 
 DISJUNCTS_MAX = 1_000
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _RANGES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NO_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,10 @@ def _refuse_impossible(tree: exp.Expr, key: Sequence[Column]) -> None:
     found = _sides(tree, key) if isinstance(tree, exp.EQ) else None
     if found is None:
         return
-    if isinstance(found[1], exp.Null):
+    column, other = found
+    if isinstance(other, exp.Literal) and other.is_string and column.type in _NO_TEXT:
+        raise wordings.KEY_TYPE(expression=_text(other), column=column.name, type=column.type)
+    if isinstance(other, exp.Null):
         raise wordings.KEY_IS_NULL(expression=_text(tree))
 
 

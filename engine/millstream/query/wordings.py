@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from millstream.model.refusals import Template, templates_in
 
+KEY_TYPE = Template(
+    "{expression} can not be converted to the type of the key column: {column} {type} KEY"
+)
 KEY_IS_NULL = Template("Primary key columns can not be NULL: {expression}")
 KEY_BOUND = Template("Bound on key columns '[{listed}]' must currently be '='. ")
 KEY_NOT_IN_WHERE = Template("WHERE clause missing key column for disjunct: {shown}")

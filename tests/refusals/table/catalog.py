@@ -10,7 +10,7 @@ ROWS = (
         "catalog.DROPPED_READ",
         {
             "name": "ORDERS",
-            "readers": "CSAS_BOTH_17, CSAS_LARGE_4, CTAS_HOURLY_6, CTAS_SPENT_5, OTHER",
+            "readers": "CSAS_BOTH_18, CSAS_LARGE_4, CTAS_HOURLY_6, CTAS_SPENT_5, OTHER",
             "writers": "",
         },
     ),

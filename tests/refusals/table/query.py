@@ -100,6 +100,12 @@ ROWS = (
         given=NO_SCANS,
     ),
     Refused(
+        "SELECT * FROM counted WHERE «k IN ('10', 8)»;",
+        "query.KEY_TYPE",
+        {"expression": "'10'", "column": "K", "type": "INTEGER"},
+        given=NO_SCANS,
+    ),
+    Refused(
         "SELECT * FROM spent WHERE «who IN (NULL)»;",
         "query.KEY_IS_NULL",
         {"expression": "(WHO = null)"},
