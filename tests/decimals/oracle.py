@@ -68,7 +68,8 @@ def kind_of(tree: Tree) -> Kind:
         case Literal(text) if "." in text:
             digits = Decimal(text).as_tuple().digits
             scale = len(text.partition(".")[2])
-            return (max(len(digits), scale, 1), scale)
+            # A number below 1 has a digit before its point (reference: statements, literals).
+            return (scale + 1 if abs(Decimal(text)) < 1 else len(digits), scale)
         case Literal(text):
             return "INTEGER" if int(text) < 2**31 else "BIGINT"
         case Operation(operator, left, right):

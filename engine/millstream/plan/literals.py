@@ -32,11 +32,19 @@ def number_literal(text: str) -> Literal:
         return Literal(float(text), DOUBLE)  # the parser has refused infinity
     if "." in text:
         exact = decimal.Decimal(text)
-        return Literal(exact, decimal_type(exact))
+        return Literal(exact, literal_type(exact))
     number = int(text)
     if not -_LONG_MAX - 1 <= number <= _LONG_MAX:
         raise wordings.INVALID_NUMBER(text=text)
     return Literal(number, INTEGER if -_INT_MAX - 1 <= number <= _INT_MAX else BIGINT)
+
+
+def literal_type(value: decimal.Decimal) -> Decimal:
+    """The DECIMAL of a literal: a number below 1 has a digit before its point, as in ksqlDB."""
+    narrowest = decimal_type(value)
+    if abs(value) >= 1:
+        return narrowest
+    return Decimal(narrowest.scale + 1, narrowest.scale)
 
 
 def decimal_type(value: decimal.Decimal) -> Decimal:
@@ -107,7 +115,7 @@ def text_as_number(text: str, wanted: SqlType) -> Literal:
     if re.fullmatch(r"[+-]?\d+", text.strip()) and abs(value) <= _LONG_MAX:
         return number_literal(str(int(value)))
     plain = decimal.Decimal(format(value, "f"))
-    return Literal(plain, decimal_type(plain))
+    return Literal(plain, literal_type(plain))
 
 
 def text_as_boolean(text: str) -> Literal:
