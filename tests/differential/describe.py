@@ -6,9 +6,16 @@ TIMESTAMP in milliseconds, DECIMAL as `Decimal`, structs as dicts by field, maps
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+_CAST = re.compile(r"CAST\(\{0\} AS .*\)")
+_ITEMS = re.compile(r"ARRAY\[|MAP\(|STRUCT\(")
+_CALL = re.compile(r"(?!CAST\b|MAP\b|STRUCT\b|CASE\b)[A-Z_0-9]+\(.*\)")
+_CALLED = re.compile(r"[A-Z_0-9]+\([A-Z_]+\([^()]*\)[,)]")
+"""Spellings by what of them is NULL where it fails, as `ksql.nested.error.set.null` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,19 @@ class Expr:
         """In DuckDB's SQL."""
         if self.column is not None:
             return (names or {}).get(self.column, f'"{self.column}"')
-        return self.oracle.format(*(argument.plain(names) for argument in self.arguments))
+        made = self.oracle.format(*(self._given(argument, names) for argument in self.arguments))
+        return f"TRY({made})" if _CAST.fullmatch(self.sql) else made
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call of a function, or a field."""
+        return self.sql.endswith("->A") or bool(_CALL.fullmatch(self.sql))
+
+    def _given(self, argument: Expr, names: Mapping[str, str] | None) -> str:
+        """An argument, NULL where it fails by itself: an item, and a call within a call."""
+        text = argument.plain(names)
+        within = _CALL.fullmatch(self.sql) and (argument.is_call or _CALLED.match(self.sql))
+        return f"TRY({text})" if within or _ITEMS.match(self.sql) else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,12 @@ MACROS = (
     " + 18446744073709551616) % 18446744073709551616 - 9223372036854775808 AS BIGINT)",
     "nonzero(x) AS CASE WHEN x = 0 THEN CAST('zero' || x AS INTEGER) ELSE x END",
     # Both sides are computed in any case, and may fail: DuckDB passes over the right one where TRY
-    # looks at rows one by one and the left one is NULL.
-    "beside(x, y) AS CASE WHEN (x IS NULL)::INTEGER + (y IS NULL)::INTEGER = 0 THEN x END",
+    # looks at rows one by one and the left one is NULL. It computes all of a list.
+    "beside(x, y) AS list_transform([struct_pack(l := x, r := y)],"
+    " lambda v: CASE WHEN v.r IS NOT NULL THEN v.l END)[1]",
     "divisor(x, y) AS CASE WHEN y IS NULL THEN NULL WHEN x IS NOT NULL THEN nonzero(y) END",
-    "divided(x, y) AS x::HUGEINT // divisor(x, y)",
-    "remainder(x, y) AS x::HUGEINT % divisor(x, y)",
+    "divided(x, y) AS beside(x, y)::HUGEINT // divisor(x, y)",
+    "remainder(x, y) AS beside(x, y)::HUGEINT % divisor(x, y)",
     "within(x, low, high) AS CASE WHEN x IS NOT NULL THEN greatest(least(x, high), low) END",
     "seen(l) AS list_filter(l, lambda x: x IS NOT NULL)",
     "distinct_of(l) AS list_transform(list_filter(range(1, len(l) + 1), lambda i:"

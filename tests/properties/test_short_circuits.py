@@ -6,6 +6,9 @@ CASE look at what they need. A comparison is `left == null || right == null ? fa
 the right side is not looked at where the left one is NULL; BETWEEN is two comparisons joined by
 AND. All else takes its arguments as a call does: every one is computed. A NULL is a failure
 where Java unboxes it: as an operand of AND, OR and NOT.
+
+Some parts fail by themselves and are NULL then (`ksql.nested.error.set.null`, `SqlToJavaVisitor`):
+a cast, an item of ARRAY, MAP or STRUCT, and an argument of a function that is a call itself.
 """
 
 from __future__ import annotations
@@ -51,6 +54,12 @@ class Drawn:
 
     sql: str
     of: Callable[[Row], Value]
+    call: bool = False
+    """Whether it is a call of a function."""
+
+    def argument(self, row: Row) -> Value:
+        """What a function receives of it."""
+        return value(self, row) if self.call else self.of(row)
 
 
 def wrapped(value: int) -> int:
@@ -147,31 +156,38 @@ def chosen(when: Drawn, then: Drawn, otherwise: Drawn | None) -> Drawn:
 
 def first(items: list[Drawn]) -> Drawn:
     def of(row: Row) -> Value:
-        values = [item.of(row) for item in items]
+        values = [item.argument(row) for item in items]
         return next((value for value in values if value is not None), None)
 
-    return Drawn(f"COALESCE({', '.join(item.sql for item in items)})", of)
+    return Drawn(f"COALESCE({', '.join(item.sql for item in items)})", of, call=True)
 
 
 def unless_equal(a: Drawn, b: Drawn) -> Drawn:
     def of(row: Row) -> Value:
-        left, right = a.of(row), b.of(row)
+        left, right = a.argument(row), b.argument(row)
         return None if left == right else left
 
-    return Drawn(f"NULLIF({a.sql}, {b.sql})", of)
+    return Drawn(f"NULLIF({a.sql}, {b.sql})", of, call=True)
 
 
 def highest(a: Drawn, b: Drawn) -> Drawn:
     def of(row: Row) -> Value:
-        return max((v for v in (a.of(row), b.of(row)) if v is not None), default=None)
+        return max((v for v in (a.argument(row), b.argument(row)) if v is not None), default=None)
 
-    return Drawn(f"GREATEST({a.sql}, {b.sql})", of)
+    return Drawn(f"GREATEST({a.sql}, {b.sql})", of, call=True)
+
+
+def whole(a: Drawn) -> Drawn:
+    return Drawn(f"CAST({a.sql} AS INT)", lambda row: value(a, row))
+
+
+def element(items: list[Drawn]) -> Drawn:
+    sql = f"ARRAY[{', '.join(item.sql for item in items)}][1]"
+    return Drawn(sql, lambda row: value(items[0], row))
 
 
 def parsed(row: Row) -> Value:
-    if row[2] == "x":
-        raise OperandError
-    return None if row[2] is None else int(row[2])
+    return None if row[2] in (None, "x") else int(row[2])
 
 
 def number(value: int) -> Drawn:
@@ -196,6 +212,8 @@ def numbers(inner: st.SearchStrategy[Drawn]) -> st.SearchStrategy[Drawn]:
         several.map(first),
         st.builds(unless_equal, inner, inner),
         st.builds(highest, inner, inner),
+        inner.map(whole),
+        several.map(element),
     )
 
 

@@ -52,7 +52,7 @@ from millstream.model.types import (
 )
 from millstream.operators.arithmetic import arithmetic, negate
 from millstream.operators.casts import convert
-from millstream.operators.scalar import bound, call_text, with_bound
+from millstream.operators.scalar import bound, call_text, is_volatile, with_bound
 from millstream.operators.sql import array, call, cast, literal, struct, typed_literal
 from millstream.operators.unordered import unordered
 
@@ -70,6 +70,8 @@ class _Setting:
     """How many lambdas are around; keeps their names apart."""
     absorbed: bool = False
     """Whether something around gives a value for NULL, so that NULL and a failure differ."""
+    contained: bool = True
+    """Whether exact text has NULL for the parts that may fail by themselves; see `_contained`."""
 
 
 def compile_expression(
@@ -78,13 +80,15 @@ def compile_expression(
     *,
     exact: bool,
     columns: Callable[[str], str],
+    contained: bool = True,
 ) -> str:
     """The value of an expression as DuckDB text, without a guard around it.
 
-    `columns` gives the SQL of a column. The connection needs `udfs.register_builtin` and the
-    functions of `scalar.python_functions`.
+    `columns` gives the SQL of a column. Unless `contained`, the failure of any part is one of the
+    whole. The connection needs `udfs.register_builtin` and the functions of
+    `scalar.python_functions`.
     """
-    return _text(expression, _Setting(catalogue, exact, columns))
+    return _text(expression, _Setting(catalogue, exact, columns, contained=contained))
 
 
 def compile_predicate(
@@ -98,6 +102,25 @@ def compile_predicate(
     return _condition(expression, _Setting(catalogue, exact, columns))
 
 
+def _contained(expression: Expression, setting: _Setting) -> str:
+    """The text of a part whose failure makes this part NULL instead of the whole expression. As in
+    ksqlDB (`ksql.nested.error.set.null`) these are casts, the items of ARRAY, MAP and STRUCT, and
+    the arguments of functions that are calls or fields themselves, or have another type than the
+    function takes."""
+    text = _text(expression, setting)
+    attempted = isinstance(expression, Cast) and not expression.implicit
+    return text if attempted else _attempted(text, expression, setting)
+
+
+def _attempted(text: str, expression: Expression, setting: _Setting) -> str:
+    """`text` with NULL where it raises."""
+    if not (setting.exact and setting.contained) or cannot_raise(expression):
+        return text
+    if is_volatile(expression, setting.catalogue):
+        return text  # DuckDB has no TRY for it.
+    return f"TRY({text})"
+
+
 def _text(expression: Expression, setting: _Setting) -> str:
     match expression:
         case ColumnRef(name):
@@ -106,14 +129,15 @@ def _text(expression: Expression, setting: _Setting) -> str:
             return setting.parameters[name]
         case Literal():
             return typed_literal(expression)
-        case Cast(operand, kind):
-            return convert(
+        case Cast(operand, kind, implicit):
+            converted = convert(
                 _text(operand, setting),
                 operand.type,
                 kind,
                 exact=setting.exact,
                 depth=setting.depth,
             )
+            return converted if implicit else _attempted(converted, expression, setting)
         case Arithmetic():
             return _arithmetic(expression, setting)
         case Negate(operand, kind):
@@ -128,12 +152,12 @@ def _text(expression: Expression, setting: _Setting) -> str:
             otherwise = cast("NULL", kind) if default is None else _text(default, setting)
             return f"CASE {' '.join(whens)} ELSE {otherwise} END"
         case MakeArray(items):
-            return array([_text(item, setting) for item in items])
+            return array([_contained(item, setting) for item in items])
         case MakeMap():
             return _map(expression, setting)
         case MakeStruct(fields):
             names = physical_names(name for name, _ in fields)
-            texts = (_text(item, setting) for _, item in fields)
+            texts = (_contained(item, setting) for _, item in fields)
             return struct(list(zip(names, texts, strict=True)))
         case Subscript():
             return _subscript(expression, setting)
@@ -345,11 +369,11 @@ def _map(expression: MakeMap, setting: _Setting) -> str:
     assert isinstance(expression.type, Map)
     keys, values = [], []
     for key, value in expression.entries:
-        text = _text(key, setting)
+        text = _contained(key, setting)
         if key.type == STRING and not (isinstance(key, Literal) and key.value is not None):
             text = f"coalesce({text}, 'null')"
         keys.append(text)
-        values.append(_text(value, setting))
+        values.append(_contained(value, setting))
     if not setting.exact:
         return call("map", array(keys), array(values))
     item, place = f"_k{setting.depth}", f"_i{setting.depth}"
@@ -378,7 +402,8 @@ def _call(expression: Call, setting: _Setting) -> str:
             arguments.append(text)
             parts.update(named)
         else:
-            arguments.append(_text(argument, inside))
+            nested = isinstance(argument, Call | FieldOf | Cast)
+            arguments.append((_contained if nested else _text)(argument, inside))
     return call_text(
         expression,
         setting.catalogue,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from millstream.catalog.rules import PSEUDO_COLUMNS
 from millstream.functions.function import Catalogue
@@ -168,7 +169,8 @@ def reported(
     part: Part, label: str, expressions: Iterable[tuple[str, Expression]], setting: Setting
 ) -> Part:
     """In exact programs: adds a step that lists the rows in which one of the expressions, which
-    are over the columns of `part` as they stand, fails (`$part`, `$seq`, `message`)."""
+    are over the columns of `part` as they stand, or a part of one fails (`$part`, `$seq`,
+    `message`)."""
     checks = [(what, e) for what, e in expressions if not cannot_fail(e)]
     if not setting.exact or not checks:
         return part
@@ -176,7 +178,13 @@ def reported(
     seq = identifier(SEQ) if part.traced else part.origin or "-1::BIGINT"
     selects = []
     for what, expression in checks:
-        known = guarded_text(expression, setting.catalogue, lookup, shape="(%s) IS NULL")
+        known = guarded_text(
+            expression,
+            setting.catalogue,
+            lookup,
+            compiled=partial(compile_expression, contained=False),
+            shape="(%s) IS NULL",
+        )
         where = " AND ".join((*part.where, f"{known} IS NULL"))
         message = literal(f"the expression of {what} failed")
         selects.append(

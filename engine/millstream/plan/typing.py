@@ -13,9 +13,11 @@ from millstream.model.expressions import (
     Between,
     Case,
     Cast,
+    ColumnRef,
     Expression,
     In,
     IsNull,
+    LambdaRef,
     Like,
     Literal,
     Logical,
@@ -147,7 +149,10 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expression:
         raise _invalid(scope, error) from error
     if is_null(operand):
         return Literal(None, target)
-    return operand if operand.type == target else Cast(operand, target)
+    if operand.type == target and isinstance(operand, ColumnRef | LambdaRef | Literal):
+        return operand
+    # Also of the same type: a cast is NULL where its operand fails.
+    return Cast(operand, target)
 
 
 def _negate(tree: exp.Neg, scope: Scope) -> Expression:
