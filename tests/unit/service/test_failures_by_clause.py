@@ -3,7 +3,8 @@
 The rule (the reference of types and formats, section 12, and of the cases, 11.2 to 11.4): in SELECT
 the value is NULL; WHERE, HAVING and GROUP BY leave the row out; PARTITION BY and the ON of a LEFT
 JOIN have a key that is NULL; an aggregate has NULL as its argument; a table function whose argument
-fails drops the row. Each failure has an entry in the processing log, the query goes on, and
+fails drops the row. A part that fails by itself (a cast, say) is NULL, and the rest of the
+expression goes on. Each failure has an entry in the processing log, the query goes on, and
 neither batches nor a query over history change what comes out.
 """
 
@@ -33,6 +34,16 @@ CLAUSES: dict[str, tuple[str, list[tuple[object, ...]], bool]] = {
     "SELECT": (
         "STREAM o AS SELECT k, 4 / n AS q FROM s",
         [("a", 1), ("a", 4), ("b", None), ("c", None)],
+        True,
+    ),
+    "a part in SELECT": (
+        "STREAM o AS SELECT k, COALESCE(ABS(4 / n), -1) AS q FROM s",
+        [("a", 1), ("a", 4), ("b", -1), ("c", -1)],
+        True,
+    ),
+    "a part in WHERE": (
+        "STREAM o AS SELECT k, n FROM s WHERE CAST(4 / n AS BIGINT) IS NULL",
+        [("b", 0), ("c", None)],
         True,
     ),
     "WHERE": ("STREAM o AS SELECT k, n FROM s WHERE 4 / n > 0", [("a", 1), ("a", 4)], True),
