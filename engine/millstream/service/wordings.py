@@ -48,12 +48,14 @@ REPLACED_WITHOUT_QUERY = Template(
     "Cannot add {noun} '{existing}': it was made without a query, so that none can take over."
 )
 TOPIC_NOT_FOUND = Template("Could not find topic '{topic}'")
-CLAUSE_OF_PULL_QUERY = Template(
-    "Pull queries don't support {clause} clauses. See https://cnfl.io/queries for more info."
+_PUSH_INSTEAD = (
+    " See https://cnfl.io/queries for more info."
+    "\nAdd EMIT CHANGES if you intended to issue a push query."
 )
+CLAUSE_OF_PULL_QUERY = Template("Pull queries don't support {clause} clauses." + _PUSH_INSTEAD)
 LIMIT_DISABLED = Template(
     "LIMIT clause in pull queries is currently disabled. You can enable them by setting "
-    "{limits}=true. See https://cnfl.io/queries for more info."
+    "{limits}=true." + _PUSH_INSTEAD
 )
 PULL_ON_STREAM = Template("Pull queries on streams are disabled.")
 ROWS_INTO_UNKNOWN = Template("Cannot insert values into an unknown stream: {name}")

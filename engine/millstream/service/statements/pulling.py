@@ -40,7 +40,6 @@ _OF_STREAMS = ("WINDOW",)
 """Clauses that only a stream can have."""
 _OF_PERSISTENT = ("PARTITION BY",)
 """Clauses that only a query that keeps running can have."""
-_PUSH_INSTEAD = "Add EMIT CHANGES if you intended to issue a push query."
 CATCH_UP_MS_MAX = 1_000
 """How long a pull query waits for the tables to reflect what its own session inserted."""
 
@@ -61,7 +60,7 @@ def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Se
         with placed(_clause(query, unsupported), piece.script):
             raise _refused(unsupported)
     if query.limit is not None and not session.flag(LIMITS):
-        raise wordings.LIMIT_DISABLED(limits=LIMITS, hint=_PUSH_INSTEAD, span=span_of(query.end))
+        raise wordings.LIMIT_DISABLED(limits=LIMITS, span=span_of(query.end))
     source = engine.catalog.source(query.source.name)
     if query.source.range is None:
         plan = planned_pull(query, source, engine, piece.script)
@@ -106,7 +105,7 @@ def _of_table(
 
 
 def _refused(clause: str) -> StatementError:
-    return wordings.CLAUSE_OF_PULL_QUERY(clause=clause, hint=_PUSH_INSTEAD)
+    return wordings.CLAUSE_OF_PULL_QUERY(clause=clause)
 
 
 def _aggregates(query: s.Query, engine: Engine) -> bool:
