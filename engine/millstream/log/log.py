@@ -246,8 +246,8 @@ class Log(Protocol[Batch]):
         read up to it has seen everything that was committed by now."""
 
     def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """`written_end` of many partitions at once. What another process has committed lies below
-        these; below `end_offsets` it lies a moment later."""
+        """`written_end` of many partitions at once, all of them. They include what another process
+        has committed and nobody can read yet; `end_offsets` may lie before it for a moment."""
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before` (consumed repartition records)."""

@@ -220,31 +220,16 @@ class Topics:
         self._ends = self._list_offsets(
             {TopicPartition(*place): OffsetSpec.latest() for place in places}
         )
-        done, _ = wait(self._ends.values(), _SOON_SECONDS)
-        ends = {
-            (wanted.topic, wanted.partition): answer.result().offset
-            for wanted, answer in self._ends.items()
-            if answer in done and answer.exception() is None
-        }
-        return {place: end for place, end in ends.items() if end >= 0}
+        return _offsets_told(self._ends, _SOON_SECONDS)
 
     def written(self, places: Collection[Place]) -> dict[Place, int]:
         """The offsets after the last records of all; waits for the answers of all brokers."""
-        asked = self._list_offsets(
-            {TopicPartition(*place): OffsetSpec.latest() for place in places}, committed=False
-        )
-        wait(asked.values(), REQUEST_SECONDS)
-        ends = {
-            (item.topic, item.partition): answer.result().offset
-            for item, answer in asked.items()
-            if answer.done() and answer.exception() is None
-        }
-        return {
-            place: ends[place]
-            if ends.get(place, -1) >= 0
-            else self.offset(place, end=True, committed=False)
-            for place in places
-        }
+        asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        ends = _offsets_told(self._list_offsets(asked, committed=False), REQUEST_SECONDS)
+        for place in places:
+            if place not in ends:
+                ends[place] = self.offset(place, end=True, committed=False)
+        return ends
 
     def look(
         self,
@@ -304,3 +289,16 @@ class Topics:
             return call()
         except KafkaException as error:
             raise translated(error, "ask the Kafka cluster for its topics") from error
+
+
+def _offsets_told(
+    asked: Mapping[TopicPartition, Future[ListOffsetsResultInfo]], seconds: float
+) -> dict[Place, int]:
+    """The offsets of the partitions whose answers come in this time and are valid."""
+    done, _ = wait(asked.values(), seconds)
+    found = {
+        (wanted.topic, wanted.partition): answer.result().offset
+        for wanted, answer in asked.items()
+        if answer in done and answer.exception() is None
+    }
+    return {place: offset for place, offset in found.items() if offset >= 0}
