@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.differential.describe import Case, Column, Group, Join, Project, Source, moved
 from tests.differential.drive import Written
+from tests.differential.rules import NEARLY
 
 EPOCH = datetime(1970, 1, 1)
 Row = tuple[Any, ...]
@@ -181,7 +182,7 @@ def typed(value: Any, kind: str) -> Any:
     """A JSON value as a value of the type."""
     if value is None:
         return None
-    if kind == "DOUBLE":
+    if kind in ("DOUBLE", NEARLY):
         return float(value)
     if kind.startswith("DECIMAL"):
         return Decimal(value)

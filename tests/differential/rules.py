@@ -11,6 +11,8 @@ AMOUNT = "DECIMAL(8, 2)"
 STRUCT = "STRUCT<A INT, B STRING>"
 INTS, STRINGS, MAP = "ARRAY<INT>", "ARRAY<STRING>", "MAP<STRING, INT>"
 NUMBERS = ("INT", "BIGINT", "DOUBLE", AMOUNT)
+NEARLY = "NEARLY"
+"""A DOUBLE whose last digit depends on how it was computed: nothing is computed from it."""
 SCALARS = (*NUMBERS, "STRING", "DATE", "TIMESTAMP")
 TYPES = (*SCALARS, "BOOLEAN", "TIME", INTS, STRINGS, MAP, STRUCT)
 
