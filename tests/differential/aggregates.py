@@ -35,7 +35,9 @@ TOTALS = {
     AMOUNT: "CAST(coalesce(list_sum({0}), 0) AS DECIMAL(8, 2))",
 }
 _FLOATS = "list_transform(seen({0}), lambda x: x::DOUBLE)"
-_SPREAD = f"CASE WHEN len(seen({{0}})) < 2 THEN 0.0 ELSE list_var_samp({_FLOATS}) END"
+# Distances from the first value have the digits that large values near each other lack.
+_APART = "list_transform(seen({0}), lambda x: x::DOUBLE - seen({0})[1])"
+_SPREAD = f"CASE WHEN len(seen({{0}})) < 2 THEN 0.0 ELSE list_var_samp({_APART}) END"
 KINDS: tuple[Kind, ...] = (
     Kind("COUNT({0})", "len(seen({0}))", SCALARS, "BIGINT", undo=True),
     *(Kind("SUM({0})", text, (kind,), kind, undo=True) for kind, text in TOTALS.items()),
