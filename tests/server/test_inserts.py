@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,28 @@ def test_the_first_error_is_the_end(door: Door, bad: Any) -> None:
     assert good == ok(2)
     assert (error["status"], error["seq"], error["error_code"]) == ("error", 2, 40001)
     assert len(door.query("SELECT id FROM kinds;").splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"ID": 1.5},
+        {"id": 1e0},
+        {"ID": 2**31},
+        {"ROWTIME": 1.0},
+        {"L": [1, 1.5]},
+        {"M": {"a": -(2**31) - 1}},
+        {"S": {"b": 0.5}},
+        {"S": {"C": [2**63]}},
+    ],
+)
+def test_numbers_that_would_be_cut_are_refused(door: Door, bad: Any) -> None:
+    door.ksql(KINDS.replace("`small`", "s STRUCT<b INT, c ARRAY<BIGINT>>, `small`"))
+    fitting = {"ID": -(2**31), "D": 1.5, "S": {"C": [2**63 - 1]}, "small": "1.5", "OTHER": 1.5}
+    *good, error = sent(door, "kinds", fitting, bad, {"ID": 3})
+    assert good == ok(1)
+    assert (error["status"], error["seq"], error["error_code"]) == ("error", 1, 40001)
+    assert re.search("does not fit into (INTEGER|BIGINT)", error["message"])
 
 
 @pytest.mark.parametrize("time", [-1, 2**62 + 1, 2**63 - 1])

@@ -28,6 +28,7 @@ from millstream.service.statements.inserting import (
     refuse_insert,
     wrong_time,
 )
+from millstream.service.statements.row_values import cut_fractions
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _TEMPORAL = (DATE, TIME, TIMESTAMP)
@@ -64,7 +65,8 @@ class RowInserts:
         cursor = self._engine.store.cursor()
         try:
             read = read_json(cursor, pa.array(rows, pa.binary()), self._layout)
-            bad = {**_continued(cursor, rows), **read.bad}
+            cut = cut_fractions(rows, self._columns)
+            bad = {**cut, **_continued(cursor, rows), **read.bad}
         finally:
             cursor.close()
         first = min(bad, default=len(rows))
