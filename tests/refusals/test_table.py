@@ -49,6 +49,7 @@ WHOLE = {
     "service.RUN_SCRIPT": "there is no such statement over a network",
     "service.COPY_OVER_NETWORK": "there is no such statement over a network",
     "service.INSERTS_DISABLED": "the statement is switched off",
+    "service.PULL_DISABLED": "the statement is switched off",
     "service.PULL_ON_STREAM": "the statement is switched off",
     "service.INSERTED_TWICE": "a list of names keeps no places",
     "service.INSERT_INTO_WINDOWED": "the message names nothing, as ksqlDB's does not",

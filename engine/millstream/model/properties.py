@@ -158,6 +158,7 @@ PROPERTIES: tuple[Property, ...] = (
         "true",
         "Allow header columns in new streams and tables.",
     ),
+    Property("ksql.pull.queries.enable", "bool", "true", "Allow pull queries."),
     Property(
         "ksql.query.pull.table.scan.enabled",
         "bool",
@@ -252,6 +253,25 @@ PROPERTIES: tuple[Property, ...] = (
     ),
     Property(
         "topology.optimization", "string", "all", "Accepted for compatibility; has no effect."
+    ),
+    Property(
+        "buffered.records.per.partition",
+        "int",
+        "1000",
+        "Accepted for compatibility; what is read at once is bounded by `max_batch_records`.",
+    ),
+    Property("task.timeout.ms", "int", "300000", "Accepted for compatibility; has no effect."),
+    Property(
+        "ksql.query.retry.backoff.max.ms",
+        "int",
+        "900000",
+        "Accepted for compatibility; has no effect.",
+    ),
+    Property(
+        "ksql.query.pull.interpreter.enabled",
+        "bool",
+        "true",
+        "Accepted for compatibility; has no effect.",
     ),
     Property(
         "ksql.windowed.session.key.legacy",

@@ -57,6 +57,11 @@ LIMIT_DISABLED = Template(
     "LIMIT clause in pull queries is currently disabled. You can enable them by setting "
     "{limits}=true." + _PUSH_INSTEAD
 )
+PULL_DISABLED = Template(
+    "Pull queries are disabled."
+    + _PUSH_INSTEAD
+    + "\nPlease set {name}=true to enable this feature."
+)
 PULL_ON_STREAM = Template("Pull queries on streams are disabled.")
 ROWS_INTO_UNKNOWN = Template("Cannot insert values into an unknown stream: {name}")
 ROWS_INTO_TABLE = Template("Cannot insert into a table")

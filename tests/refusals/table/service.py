@@ -236,6 +236,12 @@ ROWS = (
         given=without("ksql.query.pull.limit.clause.enabled"),
     ),
     Refused(
+        "SELECT * FROM spent;",
+        "service.PULL_DISABLED",
+        {"name": "ksql.pull.queries.enable"},
+        given=without("ksql.pull.queries.enable"),
+    ),
+    Refused(
         "SELECT * FROM orders;",
         "service.PULL_ON_STREAM",
         {},

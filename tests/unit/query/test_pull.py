@@ -107,6 +107,14 @@ def test_refused(db: Database, sql: str, words: str) -> None:
     assert words in str(caught.value)
 
 
+def test_all_may_be_closed_to_pull_queries(db: Database) -> None:
+    db.execute("SET 'ksql.pull.queries.enable' = 'false';")
+    for sql in ("SELECT * FROM spending;", "SELECT * FROM orders;", "SELECT 1 AS one;"):
+        with pytest.raises(StatementError, match=r"Please set ksql\.pull\.queries\.enable=true"):
+            db.execute(sql)
+    db.execute("UNSET 'ksql.pull.queries.enable';")
+
+
 def test_streams_may_be_closed_to_pull_queries(db: Database) -> None:
     db.execute("SET 'ksql.query.pull.stream.enabled' = 'false';")
     with pytest.raises(StatementError, match="disabled"):

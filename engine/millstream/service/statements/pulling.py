@@ -32,6 +32,7 @@ from millstream_parser import statements as s
 from millstream_parser.history import Range
 
 EXTENDED = "millstream.query.pull.extended.enabled"
+PULLS = "ksql.pull.queries.enable"
 LIMITS = "ksql.query.pull.limit.clause.enabled"
 SCANS = "ksql.query.pull.table.scan.enabled"
 RANGES = "ksql.query.pull.range.scan.enabled"
@@ -46,6 +47,8 @@ CATCH_UP_MS_MAX = 1_000
 
 def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Answer:
     """Answer from what is committed now, or from what was logged until now."""
+    if not session.flag(PULLS):
+        raise wordings.PULL_DISABLED(name=PULLS)
     if session.inserted:
         engine.driver.catch_up(CATCH_UP_MS_MAX)
         session.inserted = False
