@@ -190,7 +190,7 @@ class Cursor:
         )
         if not hint:
             hint = token.about or _nearest_hint(token, expected) or _quoting_hint(token, expected)
-        return self.lines.failure(reason, token.start, token.end, hint)
+        return self.lines.failure(reason, token.start, token.end, hint, unexpected=True)
 
     def shown(self, token: Token) -> str:
         """A token as it was written, shortened."""

@@ -250,4 +250,4 @@ def _unknown(cursor: Cursor) -> SyntaxFailure:
         f"Syntax error at or near '{shown}' at line {span.line}:{span.column}"
     )
     hint = f"Did you mean {', '.join(near[:3])}?" if near else _ALL_WORDS
-    return cursor.lines.failure(reason, token.start, token.end, hint)
+    return cursor.lines.failure(reason, token.start, token.end, hint, unexpected=True)

@@ -124,11 +124,13 @@ class Lines:
         width = max(1, min(span.end, left + len(shown)) - span.start)
         return f"{shown}\n{indent.ljust(span.start - left)}{'^' * width}"
 
-    def failure(self, reason: str, start: int, end: int, hint: str = "") -> SyntaxFailure:
+    def failure(
+        self, reason: str, start: int, end: int, hint: str = "", *, unexpected: bool = False
+    ) -> SyntaxFailure:
         """An error at a character range: `line L:C: reason`."""
         span = self.span(start, end)
         message = f"line {span.line}:{span.column}: {reason}"
-        return SyntaxFailure(message, span, hint, self.caret(span))
+        return SyntaxFailure(message, span, hint, self.caret(span), unexpected=unexpected)
 
 
 def tokenize(text: str, lines: Lines) -> list[Token]:

@@ -168,8 +168,7 @@ def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session:
         why, places = statement.beyond, [span for span, _ in statement.bound]
         unreadable = error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException)
         # What the dialect can read and refuses is refused in its words.
-        refused = why is not None and "Syntax Error" not in why.message
-        if why is not None and (unreadable or refused or why.span in places):
+        if why is not None and (unreadable or not why.unexpected or why.span in places):
             raise translated(why) from error
         raise
 
