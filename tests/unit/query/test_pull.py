@@ -99,6 +99,9 @@ def test_shapes(db: Database) -> None:
         ("SELECT ROWOFFSET FROM orders;", "ROWOFFSET"),
         ("SELECT * FROM orders WINDOW TUMBLING (SIZE 1 HOUR);", "WINDOW"),
         ("SELECT * FROM orders PARTITION BY item;", "PARTITION BY"),
+        ("SELECT 9223372036854775808 AS a FROM spending;", "Invalid numeric literal"),
+        ("SELECT 9223372036854775808 AS a FROM orders ORDER BY a;", "Invalid numeric literal"),
+        ("SELECT 1e999 AS a;", "overflows DOUBLE"),
     ],
 )
 def test_refused(db: Database, sql: str, words: str) -> None:

@@ -161,14 +161,16 @@ def _clause(query: s.Query, name: str) -> Place:
 
 
 def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Answer:
-    """A query that the dialect cannot read. Where nobody can, the dialect says what is wrong."""
+    """A query that the dialect cannot read. What it reads and refuses is refused in any case; where
+    nobody can read it, the dialect says what is wrong."""
+    why, places = statement.beyond, [span for span, _ in statement.bound]
+    if why is not None and not why.unexpected:
+        raise translated(why)
     try:
         return _extended(statement, piece, engine, session)
     except StatementError as error:
-        why, places = statement.beyond, [span for span, _ in statement.bound]
         unreadable = error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException)
-        # What the dialect can read and refuses is refused in its words.
-        if why is not None and (unreadable or not why.unexpected or why.span in places):
+        if why is not None and (unreadable or why.span in places):
             raise translated(why) from error
         raise
 
