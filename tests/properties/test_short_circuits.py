@@ -32,6 +32,7 @@ from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_builtin
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
+from millstream.state.store import KEEP_FAILURES
 from millstream_parser import parse_expression
 
 CATALOGUE = builtin_catalogue()
@@ -250,6 +251,7 @@ ROWS = st.lists(
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute(KEEP_FAILURES)
         register_builtin(connection)
         connection.execute(f"CREATE TABLE rows (n INTEGER, {COLUMNS})")
         yield connection

@@ -52,6 +52,11 @@ _SECURE: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+KEEP_FAILURES = "SET disabled_optimizers = 'statistics_propagation'"
+"""What a database needs in which programs run. That optimizer drops what decides nothing, and with
+it the failure of it: `CASE WHEN 1 / a = 1 THEN 'x' ELSE 'y' END <> 'z'` was true where `a` is 0."""
+
+
 class Store:
     """A state database, attached to a DuckDB connection that also runs the programs.
 
@@ -65,6 +70,7 @@ class Store:
         self.database = database
         self.functions: set[str] = set()
         """Names of the Python functions registered with the instance."""
+        root.execute(KEEP_FAILURES)
         root.execute(
             f"CREATE TABLE IF NOT EXISTS {quoted(database)}.main.{_POSITIONS} (query VARCHAR, "
             "subtopology INTEGER, part INTEGER, position BIGINT, "
@@ -93,13 +99,14 @@ class Store:
             if str(path) != ":memory:":
                 root.execute(f"SET temp_directory = '{literal}.tmp'")
             root.execute(f"ATTACH '{literal}' AS state")
+            store = Store(root, "state")
             # In this order: afterwards neither files nor settings can be reached any more.
             root.execute("SET enable_external_access = false")
             root.execute("SET lock_configuration = true")
         except duckdb.Error as error:
             root.close()
             raise _not_opened(path, memory_limit, error) from error
-        return Store(root, "state")
+        return store
 
     def claim(self, identity: str) -> bool:
         """Whether the state was made for the log of this identity; a new state is from now on."""
