@@ -32,8 +32,8 @@ class Variant:
     {t1}, … for those of the arguments; it may raise, then `exact` (or TRY(sql)) is used for the
     batch. A lambda argument i is {i} as a DuckDB lambda, and in parts {b<i>} its body and {p<i>_0},
     {p<i>_1}, … its parameters. Braces stand in templates for placeholders only.
-    `python` computes on Arrow arrays; it never raises for a row: failing rows are NULL. Beside
-    `sql` it is the exact form.
+    `python` computes on Arrow arrays; it raises where one of the rows fails (see
+    `functions.attempts`). Beside `sql` it is the exact form.
     """
 
     signature: str

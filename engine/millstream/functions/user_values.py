@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from millstream.functions.attempts import RowFunction
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.types import Array, Map, SqlType, Struct
 
@@ -16,13 +17,14 @@ def by_row(
 ) -> Callable[..., pa.Array]:
     """An Arrow function that calls a Python one for each row."""
 
-    def run(*columns: Any) -> pa.Array:
+    def compute(*row: Any) -> Any:
         # Without parameters there is a column nonetheless: it tells the number of rows.
-        given = [_values(column) for column in columns] if parameters else []
-        rows = zip(*given, strict=True) if parameters else [()] * len(columns[0])
-        return pa.array([kept_by_arrow(function(*row), result) for row in rows], arrow_type(result))
+        return kept_by_arrow(function(*row) if parameters else function(), result)
 
-    return run
+    def array(results: list[Any], _: Sequence[Any]) -> pa.Array:
+        return pa.array(results, arrow_type(result))
+
+    return RowFunction(lambda rows: compute, array, given=_values, nulls=True, once=False)
 
 
 def by_batch(

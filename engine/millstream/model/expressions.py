@@ -246,6 +246,15 @@ class FieldOf:
     type: SqlType
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A call that a program has computed before, by the name it gave it: the call's value, or its
+    failure."""
+
+    name: str
+    type: SqlType
+
+
 Expression = (
     ColumnRef
     | LambdaRef
@@ -270,6 +279,7 @@ Expression = (
     | MakeStruct
     | Subscript
     | FieldOf
+    | Attempt
 )
 
 

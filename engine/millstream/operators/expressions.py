@@ -7,13 +7,14 @@ dialect refuses; around it goes `sql.guarded`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from millstream.functions.function import Catalogue
 from millstream.model.expressions import (
     AggregateCall,
     Arithmetic,
+    Attempt,
     Between,
     Call,
     Case,
@@ -36,14 +37,10 @@ from millstream.model.expressions import (
     Not,
     Subscript,
     TableCall,
-    children,
 )
 from millstream.model.physical import physical_name, physical_names
 from millstream.model.types import (
-    BIGINT,
     BOOLEAN,
-    DOUBLE,
-    INTEGER,
     STRING,
     Array,
     Map,
@@ -52,11 +49,16 @@ from millstream.model.types import (
 )
 from millstream.operators.arithmetic import arithmetic, negate
 from millstream.operators.casts import convert
+from millstream.operators.failures import (
+    NULL_SAFE,
+    cannot_raise,
+    contained_as_argument,
+    failing,
+    never_null,
+)
 from millstream.operators.scalar import bound, call_text, is_volatile, with_bound
 from millstream.operators.sql import array, call, cast, literal, struct, typed_literal
 from millstream.operators.unordered import unordered
-
-_NULL_SAFE = ("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,19 @@ def compile_expression(
     return _text(expression, _Setting(catalogue, exact, columns, contained=contained))
 
 
+def compile_argument(
+    expression: Expression,
+    catalogue: Catalogue,
+    *,
+    columns: Callable[[str], str],
+    contained: bool,
+) -> str:
+    """As `compile_expression`, exact and as an argument of a function, where NULL and a failure
+    differ."""
+    setting = _Setting(catalogue, True, columns, absorbed=True, contained=contained)
+    return _argument(expression, setting)
+
+
 def compile_predicate(
     expression: Expression,
     catalogue: Catalogue,
@@ -103,10 +118,8 @@ def compile_predicate(
 
 
 def _contained(expression: Expression, setting: _Setting) -> str:
-    """The text of a part whose failure makes this part NULL instead of the whole expression. As in
-    ksqlDB (`ksql.nested.error.set.null`) these are casts, the items of ARRAY, MAP and STRUCT, and
-    the arguments of functions that are calls or fields themselves, or have another type than the
-    function takes."""
+    """The text of a part whose failure makes this part NULL instead of the whole expression; see
+    `failures.contained_parts`."""
     text = _text(expression, setting)
     attempted = isinstance(expression, Cast) and not expression.implicit
     return text if attempted else _attempted(text, expression, setting)
@@ -123,7 +136,7 @@ def _attempted(text: str, expression: Expression, setting: _Setting) -> str:
 
 def _text(expression: Expression, setting: _Setting) -> str:
     match expression:
-        case ColumnRef(name):
+        case ColumnRef(name) | Attempt(name):
             return setting.columns(name)
         case LambdaRef(name):
             return setting.parameters[name]
@@ -203,7 +216,7 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
         case IsNull(operand, negated):
             text = _text(operand, absorbing(setting))
             return f"({text} IS {'NOT ' if negated else ''}NULL)"
-        case Compare(operator) if operator in _NULL_SAFE:
+        case Compare(operator) if operator in NULL_SAFE:
             return _condition(expression, setting)
         case Between(negated=True) | In(negated=True) | Like(negated=True):
             plain = _boolean(replace(expression, negated=False), setting)
@@ -214,7 +227,7 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
             return f"(NOT {_unboxed(operand, setting)})"
         case Logical(operator, left, right):
             a, b = _unboxed(left, setting), _unboxed(right, setting)
-            if not setting.absorbed and not (_never_null(left) and _never_null(right)):
+            if not setting.absorbed and not (never_null(left) and never_null(right)):
                 # A NULL operand is an error unless the other one is not looked at.
                 first = (a, "TRUE") if operator == "OR" else (f"NOT {a}", "FALSE")
                 second = f"NOT {a}" if operator == "OR" else a
@@ -228,7 +241,7 @@ def _unboxed(expression: Expression, setting: _Setting) -> str:
     """An operand of AND, OR and NOT: NULL is a failure. Where nothing around tells these apart,
     NULL stands for it."""
     text = _text(expression, setting)
-    if not setting.absorbed or _never_null(expression):
+    if not setting.absorbed or never_null(expression):
         return text
     refused = cast("'no condition'", BOOLEAN)
     return f"CASE WHEN {text} IS NULL THEN {refused} ELSE {text} END"
@@ -270,7 +283,7 @@ def _condition(expression: Expression, setting: _Setting) -> str:
             made = f"({texts[0]} LIKE {texts[1]}{suffix})"
             return with_bound(made, given, setting.depth)
         case Logical(operator, left, right) if not setting.absorbed and (
-            operator == "AND" or _never_null(left)
+            operator == "AND" or never_null(left)
         ):
             a, b = _condition(left, setting), _condition(right, setting)
             return _connected(operator, a, b, cannot_raise(left) and cannot_raise(right))
@@ -285,7 +298,7 @@ def _compared(expression: Compare, setting: _Setting) -> str:
     texts = [_comparable(side, setting) for side in (left, right)]
     if not setting.exact or cannot_raise(right) or isinstance(left, Literal):
         return f"({texts[0]} {expression.operator} {texts[1]})"
-    if expression.operator in _NULL_SAFE:
+    if expression.operator in NULL_SAFE:
         given, texts = bound(texts, [0, 1], setting.depth)
         return with_bound(f"({texts[0]} {expression.operator} {texts[1]})", given, setting.depth)
     given, texts = bound(texts, [] if isinstance(left, ColumnRef) else [0], setting.depth)
@@ -302,62 +315,6 @@ def _connected(operator: str, a: str, b: str, free: bool) -> str:
     return f"CASE WHEN {a} THEN {b if operator == 'AND' else 'TRUE'} ELSE " + (
         "FALSE END" if operator == "AND" else f"{b} END"
     )
-
-
-def cannot_raise(expression: Expression) -> bool:
-    """Whether the text of an expression has a value for every row."""
-    match expression:
-        case ColumnRef() | LambdaRef() | Literal():
-            return True
-        case Arithmetic(_, _, _, kind) if kind != DOUBLE:
-            return False
-        case Negate(Literal(int() as value), _):
-            return value >= 0
-        case Logical(_, left, right) if not (_never_null(left) and _never_null(right)):
-            return False
-        case Not(operand) if not _never_null(operand):
-            return False
-        case Negate(_, kind) if kind != DOUBLE:
-            return False
-        case Cast(operand, kind):
-            widens = (kind == BIGINT and operand.type == INTEGER) or (
-                kind == DOUBLE and operand.type in (INTEGER, BIGINT)
-            )
-            return widens and cannot_raise(operand)
-        case (
-            Like(escape=str())
-            | Call()
-            | MakeMap()
-            | LambdaExpression()
-            | AggregateCall()
-            | TableCall()
-        ):
-            return False
-        case _:
-            return all(map(cannot_raise, children(expression)))
-
-
-def failing(expressions: Sequence[Expression]) -> list[int]:
-    """The places of those that may raise by themselves."""
-    return [
-        place
-        for place, item in enumerate(expressions)
-        if not (isinstance(item, LambdaExpression) or cannot_raise(item))
-    ]
-
-
-def _never_null(expression: Expression) -> bool:
-    match expression:
-        case Compare() | Between() | In() | Like() | IsNull():
-            return True
-        case Logical(_, left, right):
-            return _never_null(left) and _never_null(right)
-        case Not(operand):
-            return _never_null(operand)
-        case Literal(value):
-            return value is not None
-        case _:
-            return False
 
 
 def _comparable(expression: Expression, setting: _Setting) -> str:
@@ -402,8 +359,7 @@ def _call(expression: Call, setting: _Setting) -> str:
             arguments.append(text)
             parts.update(named)
         else:
-            nested = isinstance(argument, Call | FieldOf | Cast)
-            arguments.append((_contained if nested else _text)(argument, inside))
+            arguments.append(_argument(argument, inside))
     return call_text(
         expression,
         setting.catalogue,
@@ -414,6 +370,10 @@ def _call(expression: Call, setting: _Setting) -> str:
         absorbed=setting.absorbed,
         depth=setting.depth,
     )
+
+
+def _argument(argument: Expression, setting: _Setting) -> str:
+    return (_contained if contained_as_argument(argument) else _text)(argument, setting)
 
 
 def _lambda(

@@ -65,8 +65,7 @@ def list_text(call: TableCall, part: Part, setting: Setting) -> str:
     """The list of a table function's rows."""
     arguments = [value_text(argument, part.schema, setting) for argument in call.arguments]
     if rows_function(call, setting.catalogue) is not None:
-        text = rows_text(call, arguments)
-    else:
-        template = setting.catalogue.table[call.function].sql
-        text = template.format(*(f"({argument})" for argument in arguments))
+        return rows_text(call, arguments, exact=setting.exact)
+    template = setting.catalogue.table[call.function].sql
+    text = template.format(*(f"({argument})" for argument in arguments))
     return guarded(text) if setting.exact else text

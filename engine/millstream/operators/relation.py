@@ -184,6 +184,7 @@ def reported(
             lookup,
             compiled=partial(compile_expression, contained=False),
             shape="(%s) IS NULL",
+            contained=False,
         )
         where = " AND ".join((*part.where, f"{known} IS NULL"))
         message = literal(f"the expression of {what} failed")

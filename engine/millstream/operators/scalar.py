@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from millstream.functions.attempts import FAILED, VALUE, attempting
 from millstream.functions.function import Catalogue, ScalarFunction, Variant
 from millstream.model import refusals
 from millstream.model.expressions import Call, Expression, Literal, TableCall, walk
@@ -60,7 +61,8 @@ def call_text(
         checked = [place for place, item in enumerate(expression.arguments) if _may_be_null(item)]
         skipped = [place for place in failing if place not in checked[:1]]
         given, texts = bound(arguments, skipped if function.null_propagates else (), depth)
-        return with_bound(_python_call(expression, function, texts), given, depth)
+        made = _python_call(expression, function, texts, _python_name(expression))
+        return with_bound(made, given, depth)
     template = variant.exact if exact and variant.exact is not None else variant.sql
     assert template is not None, f"{expression.function} has no way to be computed"
     given, arguments = bound(arguments, _skipped(template, failing, absorbed), depth)
@@ -110,8 +112,20 @@ def with_bound(text: str, given: list[tuple[str, str]], depth: int) -> str:
     return f"list_transform([{struct(given)}], lambda _a{depth}: {text})[1]"
 
 
+def in_python(expression: Call, catalogue: Catalogue) -> bool:
+    """Whether exact programs compute a call in Python."""
+    return _variant(expression, catalogue)[1].python is not None
+
+
+def attempt_text(expression: Call, catalogue: Catalogue, arguments: Sequence[str]) -> str:
+    """The attempt of a call in Python over arguments that do not raise; NULL where the result is
+    NULL without a call."""
+    function, _ = _variant(expression, catalogue)
+    return _python_call(expression, function, arguments, _attempt_name(expression))
+
+
 def python_functions(expression: Expression, catalogue: Catalogue) -> set[PythonFunction]:
-    """The Python functions that the text of an expression calls."""
+    """The Python functions that the text of an expression calls, and their attempts."""
     found: set[PythonFunction] = set()
     for node in walk(expression):
         deterministic = True
@@ -129,6 +143,10 @@ def python_functions(expression: Expression, catalogue: Catalogue) -> set[Python
             parameters = tuple(map(_type_text, node.arguments)) or ("INTEGER",)
             name = _python_name(node)
             found.add(PythonFunction(name, python, parameters, result, deterministic))
+            if deterministic:
+                attempt = f'STRUCT("{VALUE}" {result}, "{FAILED}" BOOLEAN)'
+                name = _attempt_name(node)
+                found.add(PythonFunction(name, attempting(python), parameters, attempt))
     return found
 
 
@@ -138,8 +156,10 @@ def rows_function(expression: TableCall, catalogue: Catalogue) -> Callable[..., 
     return python[expression.variant] if python else None
 
 
-def rows_text(expression: TableCall, arguments: Sequence[str]) -> str:
-    """The call of a table function in Python."""
+def rows_text(expression: TableCall, arguments: Sequence[str], *, exact: bool) -> str:
+    """The call of a table function in Python; where it fails, exact programs have NULL."""
+    if exact:
+        return f'({call(_attempt_name(expression), *(arguments or ("1",)))})."{VALUE}"'
     return call(_python_name(expression), *(arguments or ("1",)))
 
 
@@ -162,9 +182,11 @@ def _variant(expression: Call, catalogue: Catalogue) -> tuple[ScalarFunction, Va
     return function, function.variants[expression.variant]
 
 
-def _python_call(expression: Call, function: ScalarFunction, texts: Sequence[str]) -> str:
+def _python_call(
+    expression: Call, function: ScalarFunction, texts: Sequence[str], name: str
+) -> str:
     # Without arguments DuckDB would not tell how many rows there are.
-    made = call(_python_name(expression), *(texts or ("1",)))
+    made = call(name, *(texts or ("1",)))
     checks = [
         f"{text} IS NOT NULL"
         for text, argument in zip(texts, expression.arguments, strict=True)
@@ -184,6 +206,10 @@ def _python_name(expression: Call | TableCall) -> str:
     types = ", ".join(_type_text(item) for item in (*expression.arguments, expression))
     digest = hashlib.sha256(types.encode()).hexdigest()[:8]
     return f"ms_{expression.function.lower()}_{expression.variant}_{digest}"
+
+
+def _attempt_name(expression: Call | TableCall) -> str:
+    return f"{_python_name(expression)}_attempt"
 
 
 def _type_text(expression: Expression) -> str:

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
+from millstream.functions.attempts import forgiving
 from millstream.functions.function import Catalogue
 from millstream.model.expressions import Expression
 from millstream.model.java_number import JAVA_DOUBLE, PLAIN_NUMBER, java_double, plain_number
@@ -60,7 +61,8 @@ def _registered(con: duckdb.DuckDBPyConnection) -> set[str]:
 
 def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
     """Makes one function known; it is called for NULL arguments too."""
-    made = function.function if function.deterministic else _forgiving(function.function)
+    # DuckDB has no TRY around calls that it may not repeat.
+    made = function.function if function.deterministic else forgiving(function.function)
     con.create_function(
         function.name,
         _fixed(made, len(function.parameters)),
@@ -71,29 +73,6 @@ def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
         # Otherwise DuckDB computes a call in a filter and once more behind it.
         side_effects=not function.deterministic,
     )
-
-
-@cache
-def _forgiving(function: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
-    """The function with NULL for each row that it fails for: DuckDB has no TRY around calls that
-    it may not repeat. Where it fails, it is called once more, row by row."""
-
-    def one(row: list[Any]) -> pa.Array | None:
-        try:
-            return function(*row)
-        except Exception:
-            return None
-
-    def called(*columns: Any) -> pa.Array:
-        try:
-            return function(*columns)
-        except Exception:
-            rows = [[c.slice(at, 1) for c in columns] for at in range(len(columns[0]))]
-            made = [one(row) for row in rows]
-            kind = next((item.type for item in made if item is not None), pa.null())
-            return pa.concat_arrays([pa.nulls(1, kind) if i is None else i for i in made])
-
-    return called
 
 
 @cache

@@ -33,7 +33,8 @@ _FROM_HEX = let(
     "_h", _HEX_DIGITS, "from_hex(CASE WHEN length(_h) % 2 = 1 THEN 'odd length' ELSE _h END)"
 )
 _TO_BYTES = (
-    f"CASE WHEN {{0}} IS NULL THEN NULL ELSE CASE lower({{1}}) WHEN 'hex' THEN {_FROM_HEX}"
+    f"CASE WHEN {{0}} IS NULL OR {{1}} IS NULL THEN NULL ELSE CASE lower({{1}})"
+    f" WHEN 'hex' THEN {_FROM_HEX}"
     " WHEN 'utf8' THEN encode({0})"
     " WHEN 'ascii' THEN encode(regexp_replace({0}, '[^\\x00-\\x7f]', '?', 'g'))"
     f" WHEN 'base64' THEN {from_base64('{0}')} ELSE {_UNKNOWN % 'BLOB'} END END"
@@ -49,7 +50,7 @@ _ASCII = let(
 
 def _text(value: str, encoding: str, hexadecimal: str) -> str:
     return (
-        f"CASE WHEN {value} IS NULL THEN NULL ELSE CASE lower({encoding})"
+        f"CASE WHEN {value} IS NULL OR {encoding} IS NULL THEN NULL ELSE CASE lower({encoding})"
         f" WHEN 'hex' THEN {hexadecimal} WHEN 'utf8' THEN decode({value})"
         f" WHEN 'ascii' THEN {_ASCII % value} WHEN 'base64' THEN to_base64({value})"
         f" ELSE {_UNKNOWN % 'VARCHAR'} END END"

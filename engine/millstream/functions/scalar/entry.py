@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.functions.attempts import RowFunction
 from millstream.functions.function import Example, ScalarFunction, Variant
-from millstream.model.errors import MillstreamError
 
 
 def function(
@@ -54,30 +54,38 @@ def joined(texts: str, delimiter: str) -> str:
 
 
 def rowwise(
-    compute: Callable[..., Any], result: Any = None, *, nulls: bool = False
+    compute: Callable[..., Any],
+    result: Any = None,
+    *,
+    nulls: bool = False,
+    given: Callable[[Any], Any] | None = None,
+    made: Callable[[Any], Any] | None = None,
 ) -> Callable[..., Any]:
     """An Arrow function from a Python one, for what neither SQL nor Arrow can say.
 
-    The result is NULL where `compute` raises ValueError or one of the engine's errors and,
-    unless `nulls`, where an argument is NULL.
-    Equal rows are computed once per call. `result` is the Arrow type; None: that of the first
-    argument.
+    A row for which `compute` raises fails. The result is NULL where an argument is NULL, unless
+    `nulls`. Equal rows are computed once per call. `result` is the Arrow type; None: that of the
+    first argument. `given` changes the columns before, `made` the results afterwards.
     """
+    return per_batch(lambda rows: compute, result, nulls=nulls, given=given, made=made)
 
-    def call(*columns: Any) -> Any:
-        known: dict[Any, Any] = {}
-        rows: list[Any] = []
-        for row in zip(*(column.to_pylist() for column in columns), strict=True):
-            if not nulls and None in row:
-                rows.append(None)
-                continue
-            key = repr(row)
-            if key not in known:
-                try:
-                    known[key] = compute(*row)
-                except (ValueError, MillstreamError):
-                    known[key] = None
-            rows.append(known[key])
-        return pa.array(rows, type=columns[0].type if result is None else result)
 
-    return call
+def per_batch(
+    computing: Callable[[int], Callable[..., Any]],
+    result: Any = None,
+    *,
+    nulls: bool = False,
+    given: Callable[[Any], Any] | None = None,
+    made: Callable[[Any], Any] | None = None,
+) -> Callable[..., Any]:
+    """As `rowwise`, of a function that is made for each batch of so many rows."""
+
+    def values(column: Any) -> list[Any]:
+        found: list[Any] = (column if given is None else given(column)).to_pylist()
+        return found
+
+    def array(results: list[Any], columns: Sequence[Any]) -> Any:
+        whole = pa.array(results, type=columns[0].type if result is None else result)
+        return whole if made is None else made(whole)
+
+    return RowFunction(computing, array, given=values, nulls=nulls, once=True)

@@ -1,7 +1,8 @@
 """JSON text taken apart and put together in Python, keeping numbers as they were written.
 
 Jackson, whose behaviour the dialect shows, reads the first value of a text and ignores the rest,
-and prints objects without blanks.
+and prints objects without blanks. Text of blanks alone has no value, which is NULL and no failure;
+other text that is no JSON fails.
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ def _nested(decode: Callable[[], Any]) -> Any:
         raise ValueError("the JSON is nested too deep") from None
 
 
+def _blank(text: str) -> bool:
+    return not text.strip(_BLANKS)
+
+
 def write(value: Any) -> str:
     """Compact JSON text."""
     match value:
@@ -118,7 +123,7 @@ def steps(path: str) -> tuple[str | int, ...]:
 
 def extract(text: str, path: str) -> str | None:
     """What is at a path: text of a string, JSON of anything else, None for null and nothing."""
-    value = read(text)
+    value = None if _blank(text) else read(text)
     for step in steps(path):
         match value:
             # Java takes a step for what fits: `$.0` finds an element, `$[0]` a key.
@@ -140,19 +145,19 @@ def text_of(value: Any) -> str:
 
 def items(text: str) -> list[str] | None:
     """The elements of an array as JSON; None for any other value."""
-    value = read_all(text)
+    value = None if _blank(text) else read_all(text)
     return [write(item) for item in value] if isinstance(value, list) else None
 
 
 def keys(text: str) -> list[str] | None:
     """The keys of an object; None for any other value."""
-    value = read_all(text)
+    value = None if _blank(text) else read_all(text)
     return [plain(key) for key in value] if isinstance(value, dict) else None
 
 
 def records(text: str) -> list[tuple[str, str]] | None:
     """The members of an object: strings as they are, others as JSON; None for any other value."""
-    value = read_all(text)
+    value = None if _blank(text) else read_all(text)
     if not isinstance(value, dict):
         return None
     return [(plain(key), text_of(item)) for key, item in value.items()]
@@ -160,7 +165,7 @@ def records(text: str) -> list[tuple[str, str]] | None:
 
 def length(text: str) -> int | None:
     """The number of elements of an array; None for any other value."""
-    value = read_all(text)
+    value = None if _blank(text) else read_all(text)
     return len(value) if isinstance(value, list) else None
 
 
@@ -177,7 +182,7 @@ def valid(text: str | None) -> bool:
 
 def concatenate(*texts: str | None) -> str | None:
     """JSON values joined as PostgreSQL's `||` does."""
-    if any(text is None for text in texts):
+    if any(text is None or _blank(text) for text in texts):
         return None
     result, *others = [read_all(text) for text in texts if text is not None]
     for other in others:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,7 +19,7 @@ import regex
 
 from millstream.functions.function import ScalarFunction, Variant
 from millstream.functions.scalar.bounds import PATTERN_MAX, TEXT_BYTES_MAX
-from millstream.functions.scalar.entry import function, rowwise
+from millstream.functions.scalar.entry import function, per_batch
 
 CATEGORY = "REGULAR EXPRESSION"
 
@@ -29,6 +30,8 @@ _JAVA_REFERENCE = re.compile(r"\\(.)|\$(\d|\{(\w+)\})|([\\$])", re.DOTALL)
 
 _SECONDS = 0.5
 """What the expressions of one batch may take together; the rows that are left fail."""
+_TICK = 0.00001
+"""Less is no time at all."""
 
 
 @lru_cache(maxsize=256)
@@ -43,36 +46,78 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
 
 
 class _Budget:
-    """The time that is left for a batch."""
+    """The time that is left for a batch. It is used up by the clock and by the thread's CPU time:
+    on a busy machine a row must not fail because others ran meanwhile.
+
+    Inside of a lambda that fails DuckDB calls for one row after the other: such calls of a thread
+    share a budget, to which the time between them is added.
+    """
 
     def __init__(self) -> None:
         self.left = _SECONDS
+        self._ended = time.perf_counter()
+        self._since = time.thread_time()
+
+    def refilled(self) -> _Budget:
+        """The same with what has passed since it was last used."""
+        self.left = min(_SECONDS, max(self.left, 0) + time.perf_counter() - self._ended)
+        self._since = time.thread_time() - (_SECONDS - self.left)
+        return self
 
     def spend(self, compute: Callable[..., Any], *row: Any) -> Any:
         """The value of a row; ValueError when there is no time left for it."""
-        if self.left <= 0:
-            raise ValueError("a regular expression takes too long")
-        start = time.perf_counter()
-        try:
-            return compute(self.left, *row)
-        except TimeoutError as error:
-            raise ValueError("a regular expression takes too long") from error
-        finally:
-            self.left -= time.perf_counter() - start
+        while self._remaining() > _TICK:
+            start = time.perf_counter()
+            try:
+                return compute(self.left, *row)
+            except TimeoutError:
+                pass
+            finally:
+                self._ended = time.perf_counter()
+                self.left -= self._ended - start
+        raise ValueError("a regular expression takes too long")
+
+    def _remaining(self) -> float:
+        if self.left <= _TICK:
+            self.left = _SECONDS - (time.thread_time() - self._since)
+        return self.left
+
+
+_LONE: ContextVar[_Budget] = ContextVar("lone")
+"""The budget of a thread's calls for single rows."""
+
+
+def _lone() -> _Budget:
+    budget = _LONE.get(None)
+    if budget is None:
+        _LONE.set(budget := _Budget())
+    return budget.refilled()
 
 
 def _timed(compute: Callable[..., Any], result: pa.DataType) -> Callable[..., pa.Array]:
     """An Arrow function that computes row by row in bounded time."""
 
-    def call(*columns: pa.Array) -> pa.Array:
-        return rowwise(partial(_Budget().spend, compute), result)(*columns)
+    def computing(rows: int) -> Callable[..., Any]:
+        budget = _Budget() if rows > 1 else _lone()
+        return partial(budget.spend, compute)
 
-    return call
+    return per_batch(computing, result)
 
 
 def _extract(left: float, pattern: str, text: str, group: int = 0) -> str | None:
-    found = _compiled(pattern).search(text, timeout=left, concurrent=True)
-    return found.group(group) if found and 0 <= group <= found.re.groups else None
+    compiled = _compiled(pattern)
+    if group > compiled.groups:
+        return None
+    found = compiled.search(text, timeout=left, concurrent=True)
+    return found and _group(found, group)
+
+
+def _group(found: regex.Match[str], group: int) -> str | None:
+    """A number that is too large is NULL before anything is looked for; a negative one fails."""
+    if group < 0:
+        raise ValueError(f"there is no group {group}")
+    part: str | None = found.group(group)
+    return part
 
 
 def _matches(left: float, compiled: regex.Pattern[str], text: str) -> Iterator[regex.Match[str]]:
@@ -91,9 +136,9 @@ def _matches(left: float, compiled: regex.Pattern[str], text: str) -> Iterator[r
 
 def _extract_all(left: float, pattern: str, text: str, group: int = 0) -> list[str | None] | None:
     compiled = _compiled(pattern)
-    if not 0 <= group <= compiled.groups:
+    if group > compiled.groups:
         return None
-    return [found.group(group) for found in _matches(left, compiled, text)]
+    return [_group(found, group) for found in _matches(left, compiled, text)]
 
 
 def _replace(left: float, text: str, pattern: str, replacement: str) -> str:

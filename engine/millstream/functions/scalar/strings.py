@@ -54,15 +54,22 @@ def _pad(left: bool) -> list[Variant | tuple[str, str]]:
     ]
 
 
-_ESCAPES = re.compile(r"(\\u[0-9a-fA-F]{4})+|\\U[0-9a-fA-F]{8}")
+_ESCAPES = re.compile(r"(\\u[0-9a-fA-F]{4})+|\\U(000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}")
+_NO_DIGITS = re.compile(r"\\u(?![0-9a-fA-F]{4})....", re.DOTALL)
 
 
-def _unescaped(text: str) -> str:
-    """The characters of escapes; two for the halves of a surrogate pair make one."""
+def _unescaped(text: str) -> str | None:
+    """The characters of escapes; two for the halves of a surrogate pair make one. As in Java, what
+    begins like an escape fails, and other text is NULL."""
+    if _NO_DIGITS.match(text) is not None:
+        raise ValueError(f"{text!r} has no four digits")
     if _ESCAPES.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no escape of a character")
-    codes = text.encode("ascii").decode("unicode_escape")
-    return codes.encode("utf-16", "surrogatepass").decode("utf-16")
+        return None
+    codes = text.encode("ascii").decode("unicode_escape").encode("utf-16", "surrogatepass")
+    try:
+        return codes.decode("utf-16")
+    except UnicodeDecodeError:
+        return None  # half of a pair
 
 
 # An empty text is found before, between and after all characters.

@@ -43,19 +43,20 @@ def _temporal(compute: Callable[..., Any], result: Any) -> Callable[..., Any]:
     """`rowwise` in which times are numbers: ms for TIMESTAMP, days for DATE, ns for TIME."""
     plain = pa.int32() if result == pa.date32() else pa.int64()
     is_time = pa.types.is_temporal(result)
-    call = rowwise(compute, plain if is_time else result)
 
-    def convert(*columns: Any) -> Any:
-        found = call(*map(_number, columns))
-        if not is_time:
-            return found
+    def converted(found: Any) -> Any:
         if result == _TIMESTAMP:
             found = pc.multiply(found, 1000)
         elif result == _TIME:
             found = pc.divide(found, 1000)
         return found.cast(result)
 
-    return convert
+    return rowwise(
+        compute,
+        plain if is_time else result,
+        given=_number,
+        made=converted if is_time else None,
+    )
 
 
 def _format_timestamp(millis: int, pattern: str, zone: str = "GMT") -> str:
