@@ -162,7 +162,6 @@ WITHOUT_EFFECT = frozenset(
         "ksql.logging.processing.topic.partitions",
         "ksql.logging.processing.topic.replication.factor",
         "ksql.proxy.protocol.local.mode.enabled",
-        "ksql.query.pull.interpreter.enabled",
         "ksql.query.push.v2.catchup.consumer.msg.window",
         "ksql.query.push.v2.interpreter.enabled",
         "ksql.query.push.v2.latest.reset.age.ms",
