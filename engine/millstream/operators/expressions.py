@@ -112,9 +112,10 @@ def compile_predicate(
     *,
     exact: bool,
     columns: Callable[[str], str],
+    contained: bool = True,
 ) -> str:
-    """A condition, NULL where it may as well be FALSE: for WHERE."""
-    return _condition(expression, _Setting(catalogue, exact, columns))
+    """A condition, NULL where it may as well be FALSE: for WHERE. See `compile_expression`."""
+    return _condition(expression, _Setting(catalogue, exact, columns, contained=contained))
 
 
 def _contained(expression: Expression, setting: _Setting) -> str:

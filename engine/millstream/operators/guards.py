@@ -43,13 +43,14 @@ def guarded_text(
     shape: str = "%s",
     contained: bool = True,
 ) -> str:
-    """`shape` with the exact text of an expression (made by `compiled`), NULL where that fails.
-
-    Unless `contained`, it fails where any part does; `compiled` has to say the same.
+    """`shape` with the exact text of an expression (made by `compiled`), NULL where that fails:
+    unless `contained`, where any part does.
     """
     hoisting = _Hoisting(catalogue, columns, contained)
     (rest,), failures = hoisting.out_of([expression])
-    text = shape % compiled(rest, catalogue, exact=True, columns=hoisting.lookup)
+    text = shape % compiled(
+        rest, catalogue, exact=True, columns=hoisting.lookup, contained=contained
+    )
     text = _unless(failures, _tried(text, [rest], catalogue))
     for level in reversed(hoisting.levels):
         text = level.around(text)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from millstream.catalog.rules import PSEUDO_COLUMNS
 from millstream.functions.function import Catalogue
@@ -182,7 +181,6 @@ def reported(
             expression,
             setting.catalogue,
             lookup,
-            compiled=partial(compile_expression, contained=False),
             shape="(%s) IS NULL",
             contained=False,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,6 +190,7 @@ BY_ITSELF = (
         "COALESCE(TRANSFORM(ARRAY[A], x => ({f_of_x}) IS NULL), ARRAY[OK])",
         lambda kind, ok, value: {GOOD: [False], BAD: [ok], MISSING: [True]}[kind],
     ),
+    Place("TRANSFORM(ARRAY[1], x => COALESCE({f}, {g}))", lambda kind, ok, value: [value]),
     Place(
         "TRANSFORM(ARRAY[A], x => COALESCE({f_of_x}, {g}))",
         lambda kind, ok, value: [value],
@@ -265,15 +266,11 @@ def literal(value: Any) -> str:
     return repr(value) if isinstance(value, int) else f"'{value}'"
 
 
-@pytest.mark.parametrize(("call", "kind", "good", "bad"), FUNCTIONS, ids=lambda item: str(item))
-def test_a_failure_is_one_of_the_whole_expression(
-    con: duckdb.DuckDBPyConnection, call: str, kind: SqlType, good: Any, bad: Any
-) -> None:
-    rows = Rows(con, kind, good, bad)
+def check(rows: Rows, call: str, good: Any, places: Sequence[Place]) -> None:
     named = {"f": call.format("A"), "g": call.format(literal(good)), "f_of_x": call.format("x")}
     value = rows.all_of(named["g"])[0]
     assert value is not None
-    for place in PLACES:
+    for place in places:
         sql = place.sql.format(**named)
         expected = [place.of(what, ok, value) for what, ok in rows.known]
         if "{f_of_x}" in place.sql and ARITHMETIC.search(call):
@@ -281,23 +278,20 @@ def test_a_failure_is_one_of_the_whole_expression(
             known = [(BAD if what == MISSING else what, ok) for what, ok in rows.known]
             expected = [place.of(what, ok, value) for what, ok in known]
         assert rows.all_of(sql) == expected, sql
+
+
+@pytest.mark.parametrize(("call", "kind", "good", "bad"), FUNCTIONS, ids=lambda item: str(item))
+def test_a_failure_is_one_of_the_whole_expression(
+    con: duckdb.DuckDBPyConnection, call: str, kind: SqlType, good: Any, bad: Any
+) -> None:
+    check(Rows(con, kind, good, bad), call, good, PLACES)
 
 
 @pytest.mark.parametrize(("call", "kind", "good", "bad"), FUNCTIONS, ids=lambda item: str(item))
 def test_a_failure_is_null_by_itself(
     con: duckdb.DuckDBPyConnection, call: str, kind: SqlType, good: Any, bad: Any
 ) -> None:
-    rows = Rows(con, kind, good, bad)
-    named = {"f": call.format("A"), "g": call.format(literal(good)), "f_of_x": call.format("x")}
-    value = rows.all_of(named["g"])[0]
-    for place in BY_ITSELF:
-        sql = place.sql.format(**named)
-        expected = [place.of(what, ok, value) for what, ok in rows.known]
-        if "{f_of_x}" in place.sql and ARITHMETIC.search(call):
-            # There NULL is a failure of arithmetic.
-            known = [(BAD if what == MISSING else what, ok) for what, ok in rows.known]
-            expected = [place.of(what, ok, value) for what, ok in known]
-        assert rows.all_of(sql) == expected, sql
+    check(Rows(con, kind, good, bad), call, good, BY_ITSELF)
 
 
 @pytest.mark.parametrize("call", NESTED)
@@ -327,22 +321,22 @@ def test_conditions_leave_the_row_out(con: duckdb.DuckDBPyConnection, call: str)
 
 def test_what_is_null_and_no_failure(con: duckdb.DuckDBPyConnection) -> None:
     """What Java returns null for."""
-    plain = {
-        "CHR('K')": "x",
-        "JSON_KEYS('[1]')": "",
-        "JSON_RECORDS('7')": "",
-        "JSON_ITEMS('{}')": " ",
-        "JSON_ARRAY_LENGTH('7')": "",
-        "JSON_CONCAT('[1]', '')": "",
-        "JSON_ARRAY_LENGTH('')": "",
-        "EXTRACTJSONFIELD('', '$.a')": "",
-        "EXTRACTJSONFIELD('{}', '$.a')": "",
-        "REGEXP_EXTRACT('b', 'abc', 3)": "",
-        "REGEXP_EXTRACT('x', 'abc', -1)": "",
-        "REGEXP_EXTRACT_ALL('b', 'abc', 3)": "",
-        "LPAD('😀', -1, 'x')": "",
-        "LPAD('😀', 4, '')": "",
-    }
+    plain = (
+        "CHR('K')",
+        "JSON_KEYS('[1]')",
+        "JSON_RECORDS('7')",
+        "JSON_ITEMS('{}')",
+        "JSON_ARRAY_LENGTH('7')",
+        "JSON_CONCAT('[1]', '')",
+        "JSON_ARRAY_LENGTH('')",
+        "EXTRACTJSONFIELD('', '$.a')",
+        "EXTRACTJSONFIELD('{}', '$.a')",
+        "REGEXP_EXTRACT('b', 'abc', 3)",
+        "REGEXP_EXTRACT('x', 'abc', -1)",
+        "REGEXP_EXTRACT_ALL('b', 'abc', 3)",
+        "LPAD('😀', -1, 'x')",
+        "LPAD('😀', 4, '')",
+    )
     rows = Rows(con, STRING, "x", "y")
     for call in plain:
         assert rows.all_of(f"({call}) IS NULL") == [True] * 6, call

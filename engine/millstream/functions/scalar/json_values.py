@@ -75,6 +75,11 @@ def _blank(text: str) -> bool:
     return not text.strip(_BLANKS)
 
 
+def _value_of(text: str) -> Any:
+    """As `read_all`; None for text of blanks."""
+    return None if _blank(text) else read_all(text)
+
+
 def write(value: Any) -> str:
     """Compact JSON text."""
     match value:
@@ -145,19 +150,19 @@ def text_of(value: Any) -> str:
 
 def items(text: str) -> list[str] | None:
     """The elements of an array as JSON; None for any other value."""
-    value = None if _blank(text) else read_all(text)
+    value = _value_of(text)
     return [write(item) for item in value] if isinstance(value, list) else None
 
 
 def keys(text: str) -> list[str] | None:
     """The keys of an object; None for any other value."""
-    value = None if _blank(text) else read_all(text)
+    value = _value_of(text)
     return [plain(key) for key in value] if isinstance(value, dict) else None
 
 
 def records(text: str) -> list[tuple[str, str]] | None:
     """The members of an object: strings as they are, others as JSON; None for any other value."""
-    value = None if _blank(text) else read_all(text)
+    value = _value_of(text)
     if not isinstance(value, dict):
         return None
     return [(plain(key), text_of(item)) for key, item in value.items()]
@@ -165,7 +170,7 @@ def records(text: str) -> list[tuple[str, str]] | None:
 
 def length(text: str) -> int | None:
     """The number of elements of an array; None for any other value."""
-    value = None if _blank(text) else read_all(text)
+    value = _value_of(text)
     return len(value) if isinstance(value, list) else None
 
 
