@@ -35,6 +35,9 @@ MAY_SEE: dict[str, set[str]] = {
     "kernel": VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}
     | {"runtime"},
+    "ddl": LANGUAGE
+    | VOCABULARY
+    | {"functions", "catalog", "plan", "topology", "operators", "formats", "log"},
     "testing": VOCABULARY | {"log", "runtime"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
