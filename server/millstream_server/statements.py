@@ -8,8 +8,8 @@ from typing import Any
 
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
+from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_piece, parsed
-from millstream.service.rehearsal import Rehearsal
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
@@ -78,7 +78,7 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
             )
         server.guard.authorise(principal, piece, session)
     if len(pieces) > 1:
-        _rehearse(server, pieces, session, principal)
+        _dry_run(server, pieces, session, principal)
     entities: list[Entity] = []
     for number, piece in enumerate(pieces):
         if number:
@@ -95,18 +95,18 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
     return entities
 
 
-def _rehearse(
+def _dry_run(
     server: Server, pieces: Sequence[Piece], session: Session, principal: Principal
 ) -> None:
     """Refuse a request of which a statement could not be executed, before the first one is."""
-    rehearsal = Rehearsal(server.engine, session)
+    tried = DryRun(server.engine, session)
     sight = server.guard.sight(principal, server.engine.catalog)
     for piece in pieces:
         try:
             if isinstance(piece.statement, s.Describe) and piece.statement.what == "SOURCE":
-                found_source(piece.statement.name, rehearsal.catalog)
+                found_source(piece.statement.name, tried.catalog)
             else:
-                rehearsal.check(piece)
+                tried.check(piece)
         except MillstreamError as error:
             raise refusal(error, piece.text, seen=sight.suggested) from error
 
@@ -168,7 +168,9 @@ def _explained(
         stages = dict(pull_stages(inner, None, engine, script))
         return planned_description(stages["STATEMENT"], (), stages[POSITIONS], "", "PULL")
     if inner is not None:
-        columns = plan_of(inner, engine, session).node.schema.columns
+        columns = plan_of(
+            inner, engine.catalog, engine.functions, session.properties
+        ).node.schema.columns
         query = given(inner, engine, session)
         plan, topology = show_plan(query.node), show_topology(query.topology)
         return planned_description(query.statement, columns, plan, topology)

@@ -11,12 +11,20 @@ from functools import cache
 from string import Formatter
 
 from millstream.catalog import wordings as catalog_wordings
+from millstream.ddl import wordings as ddl_wordings
 from millstream.model import refusals
 from millstream.plan import wordings as plan_wordings
 from millstream.query import wordings as query_wordings
 from millstream.service import wordings as service_wordings
 
-MODULES = (refusals, catalog_wordings, plan_wordings, query_wordings, service_wordings)
+MODULES = (
+    refusals,
+    catalog_wordings,
+    plan_wordings,
+    query_wordings,
+    ddl_wordings,
+    service_wordings,
+)
 _PARSER = {
     "P_SYNTAX": "line {line}:{column}: Syntax Error{expecting}",
     "P_TOO_DEEP": "The expression is nested too deeply: the limit is {count} levels",

@@ -61,7 +61,7 @@ EXEMPT = {
     "service.PULL_OF_SOURCE_FAILED": "DuckDB fails, for lack of memory for example",
     "service.ROWS_WITHOUT_COLUMN": "another instance asks for what no instance asks for",
     "service.ROWS_UNREADABLE": "another instance asks, and DuckDB fails",
-    "service.UPGRADE_OF_STATE": "a guard: check_upgrade refuses all that is known to change state",
+    "ddl.UPGRADE_OF_STATE": "a guard: check_upgrade refuses all that is known to change state",
 }.keys()
 """Templates that no statement meets in one process without a broker."""
 

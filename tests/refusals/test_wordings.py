@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from millstream.catalog import wordings as catalog_wordings
+from millstream.ddl import wordings as ddl_wordings
 from millstream.model import refusals
 from millstream.model.refusals import Wording
 from millstream.plan import wordings as plan_wordings
@@ -22,9 +23,10 @@ MODULES = {
     "millstream.catalog": catalog_wordings,
     "millstream.plan": plan_wordings,
     "millstream.query": query_wordings,
+    "millstream.ddl": ddl_wordings,
     "millstream.service": service_wordings,
 }
-ROOMS = ("catalog", "plan", "query", "formats", "functions", "operators", "topology")
+ROOMS = ("catalog", "plan", "query", "formats", "functions", "operators", "topology", "ddl")
 STATEMENTS = ("service/statements", "service/execution.py", "service/constants.py")
 PASSED_ON = {
     "service/statements/pulling.py": "what the other side of an exchange refuses",

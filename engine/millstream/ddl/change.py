@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from millstream.ddl import wordings
 from millstream.ddl.control import control_query
 from millstream.ddl.effects import Change
 from millstream.ddl.environment import ConfiguredStatement, Environment, PlanningContext
@@ -34,7 +33,7 @@ def plan_change(
     ConflictError where it is refused."""
     statement, context = given.statement, PlanningContext(given, before, environment)
     if not isinstance(statement, Definition):
-        raise wordings.NOT_A_DEFINITION(name=type(statement).__name__)
+        raise TypeError(f"{type(statement).__name__} is no definition")
     match statement:
         case s.CreateSource():
             return create_source(statement, context)

@@ -28,6 +28,7 @@ from millstream.model.errors import StatementError
 from millstream.plan import define
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.intermediates import check_intermediates
+from millstream.plan.places import placed, placed_by_name
 from millstream.plan.qualify import qualified
 from millstream.plan.sinks import ExistingStream, NewSource
 from millstream.plan.upgrade import check_upgrade
@@ -153,12 +154,14 @@ def _planned(
 def _check_formats(statement: s.CreateAs, planned: Planned, sink: Source, catalog: Catalog) -> None:
     """Refuse formats that cannot carry what the query makes; the message shows the query, as its
     columns are not written down in a list."""
-    check_intermediates(planned.node, planned.sources[0].value_format)
+    with placed(statement.query.span):
+        check_intermediates(planned.node, planned.sources[0].value_format)
     try:
-        check_formats(sink.schema, sink.key_format, sink.value_format)
+        with placed(statement.query.span), placed_by_name(statement.properties):
+            check_formats(sink.schema, sink.key_format, sink.value_format)
     except StatementError as error:
         full = replace(statement, query=qualified(statement.query, catalog))
-        error.message += f"\nStatement: {print_statement(full)}"
+        error.detail = f"Statement: {print_statement(full)}"
         raise
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from millstream.model.refusals import Template, templates_in
 
-NOT_A_DEFINITION = Template("{name} cannot be executed here")
 REPLACING_DISABLED = Template("Cannot replace {kind} '{statement}': CREATE OR REPLACE is disabled.")
 REPLACED_WITHOUT_QUERY = Template(
     "Cannot add {noun} '{existing}': it was made without a query, so that none can take over."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -14,7 +14,7 @@ from millstream.model.errors import StatementError
 from millstream.model.expressions import Cast, Expression, Literal, MakeArray, MakeMap, MakeStruct
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column
-from millstream.model.types import BIGINT, BOOLEAN, BYTES, STRING, TIMESTAMP
+from millstream.model.types import BIGINT, BOOLEAN, BYTES, STRING, TIMESTAMP, SqlType
 from millstream.operators.expressions import compile_expression
 from millstream.operators.udfs import register_expressions
 from millstream.plan.assignable import assignable, constant_assignable
@@ -31,11 +31,15 @@ _CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)
 
 
 def constant_row(
-    columns: Sequence[Column], trees: Sequence[Tree], script: str, engine: Engine
+    columns: Sequence[Column],
+    trees: Sequence[Tree],
+    script: str,
+    types: Mapping[str, SqlType],
+    engine: Engine,
 ) -> pa.Table:
     """One row with the value of each expression as the type of its column; the spans of the trees
-    refer to `script`."""
-    scope = Scope((), engine.functions, engine.catalog.types, clause="VALUES")
+    refer to `script`. `types`: the custom ones."""
+    scope = Scope((), engine.functions, types, clause="VALUES")
     expressions = []
     for tree, column in zip(trees, columns, strict=True):
         with placed(tree, script):

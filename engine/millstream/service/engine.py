@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
+from millstream.ddl.environment import Environment
+from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.lasting import LastingWriter
@@ -24,7 +25,7 @@ from millstream.runtime.instance import Instance
 from millstream.runtime.spec import QueryState, QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
 from millstream.service.command_log.commands import CommandLog
-from millstream.service.command_log.ledger import Ledger, World
+from millstream.service.command_log.ledger import Ledger
 from millstream.service.history.historical import Historical
 from millstream.service.instances.neighbours import Whereabouts
 from millstream.service.instances.routing import Routing
@@ -88,7 +89,8 @@ class Engine:
         self.store = store
         self.settings = settings
         self.clock = clock
-        self.catalog = Catalog()
+        self.definitions = CatalogSnapshot()
+        """The catalog and the plans of its queries; replaced as a whole under the driver's lock."""
         self.functions = functions
         self.processing_log = ProcessingLog()
         runtime = _runtime_settings(settings, ticks)
@@ -107,8 +109,6 @@ class Engine:
         self.ledger = Ledger()
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
-        self.plans: dict[str, Planned] = {}
-        self.paused: set[str] = set()
         self.pushing: dict[str, Stream] = {}
         self.tails: dict[str, Tail] = {}
         self.pushes = 0
@@ -116,8 +116,6 @@ class Engine:
         self.closed = False
         self.queries_file = ""
         """The file that the catalog comes from, where statements must not change it."""
-        self.topics: dict[str, tuple[Topic, ...]] = {}
-        """The topics of the queries, as they were when these were made."""
         self.failed: dict[str, str] = {}
         """Why queries of the catalog could not be started."""
         self.ended: dict[str, Ended] = {}
@@ -166,29 +164,35 @@ class Engine:
         for begin in self.on_start:
             begin()
 
-    def world(self) -> World:
-        """The catalog as it is now."""
-        return World(self.catalog, frozenset(self.paused))
+    @property
+    def catalog(self) -> Catalog:
+        """Streams, tables, types and persistent queries."""
+        return self.definitions.catalog
 
-    def scratch(self) -> Engine:
-        """An engine to replay commands in, with an empty catalog. Nothing else may be done with
-        it: log, state and runtime are this one's."""
-        made = self.beside()
-        made.clear()
-        return made
+    @property
+    def plans(self) -> Mapping[str, Planned]:
+        """The logical plans of the persistent queries."""
+        return self.definitions.plans
 
-    def beside(self) -> Engine:
-        """The same with a copy of the catalog, and what belongs to it."""
-        made = copy.copy(self)
-        made.processing_log, made.ledger = ProcessingLog(), Ledger()
-        made.plans, made.topics = dict(self.plans), dict(self.topics)
-        made.paused, made.failed = set(self.paused), dict(self.failed)
-        return made
+    @property
+    def paused(self) -> frozenset[str]:
+        """The persistent queries that are paused."""
+        return self.definitions.paused
 
-    def clear(self) -> None:
-        """Forget the catalog, before any query was started."""
-        self.catalog, self.ledger = Catalog(system=self.catalog.system), Ledger()
-        self.plans, self.paused, self.topics, self.failed = {}, set(), {}, {}
+    @property
+    def topics(self) -> Mapping[str, tuple[Topic, ...]]:
+        """The topics of the persistent queries, as they were when these were created."""
+        return self.definitions.topics
+
+    @property
+    def environment(self) -> Environment:
+        """What statements are planned with that are given now."""
+        return Environment(self.functions, self.settings, self.log, self.shared)
+
+    @property
+    def replaying(self) -> Environment:
+        """What statements of the command topic are planned with."""
+        return Environment(self.functions, self.settings)
 
     def states(self) -> dict[str, str]:
         """What each query of the catalog does here, by the names of `QueryState`."""

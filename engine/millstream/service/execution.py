@@ -10,6 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from millstream.ddl.persistent import asks_for_past
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
@@ -17,7 +18,7 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.service import wordings
+from millstream.service import reconcile, wordings
 from millstream.service.command_log import following, issuing
 from millstream.service.command_log.commands import database_id
 from millstream.service.engine import Engine, with_functions
@@ -29,14 +30,12 @@ from millstream.service.statements import (
     asserts,
     backfilling,
     control,
-    definitions,
     inserting,
     inspect,
     pulling,
     pushing,
 )
 from millstream.service.statements.explain import explain
-from millstream.service.statements.persistent import asks_for_past
 from millstream.service.statements.printing import print_topic
 from millstream.service.text import (
     Piece,
@@ -98,7 +97,7 @@ def resume_engine(
         open_processing_stream(engine)
         following.resume(engine)
         following.clean(engine)
-        definitions.start_replayed(engine)
+        reconcile.start_all(engine)
     except BaseException:
         engine.close()
         raise

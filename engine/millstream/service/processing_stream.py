@@ -70,7 +70,8 @@ def open_processing_stream(engine: Engine) -> None:
         with suppress(ConflictError):
             engine.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
     stream = replace(processing_stream(engine.settings))
-    engine.catalog = replace(engine.catalog, system={stream.name: stream})
+    catalog = replace(engine.catalog, system={stream.name: stream})
+    engine.definitions = engine.definitions.with_catalog(catalog)
     engine.processing_log.on_add = _Recorder(engine, topic).record
 
 

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 
 import pyarrow as pa
 
-from millstream.catalog.catalog import Catalog, QueryRecord
-from millstream.catalog.source import Source
+from millstream.catalog.catalog import QueryKind, QueryRecord
+from millstream.ddl import topologies
+from millstream.ddl.topologies import partitions_of
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
-from millstream.model import refusals
 from millstream.model.errors import ConflictError, MillstreamError
-from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
 from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
-from millstream.plan.nodes import Deliver, Project, Read
-from millstream.plan.sinks import OutputTopic
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service import wordings
 from millstream.service.engine import Engine
-from millstream.service.statements import ending
 from millstream.service.users import calls_users_functions
-from millstream.topology.split import a_lane_each, mixed, split
 from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
 
-MOST_LANES = 72
-"""Partitions that a repartition topic may have for the sake of its lanes."""
 SWITCH_SECONDS = 0.0005
 """How long Python computes in one thread while another one waits: queries need it for moments, but
 often, and would wait 5 ms each time for a function of a user."""
@@ -44,66 +37,12 @@ _FATAL = (
 """Settings under which a query stops at a record it would skip."""
 
 
-def partitions_of(engine: Engine, topic: str) -> int:
-    """The number of partitions of a topic that must exist."""
-    found = engine.log.topic(topic)
-    if found is None:
-        raise refusals.UNKNOWN_TOPIC(topic=topic, hint="It may have been deleted.")
-    return found.partitions
-
-
 def topology_of(
     engine: Engine, query_id: str, planned: Planned, *, alone: bool = False
 ) -> Topology:
-    """The sub-topologies of a plan, with the internal topics named for the query. `alone`: other
-    instances have no tasks of it."""
-    made = {topic.name: topic.partitions for topic in engine.topics.get(query_id, ())}
-
-    def lanes(topic: str, senders: int, readers: int) -> int:
-        each = a_lane_each(senders)
-        wide = each * readers <= MOST_LANES
-        if topic in made:
-            wide = made[topic] == each * readers
-        return each if wide else 0
-
-    return split(
-        planned.node,
-        query_id,
-        partitions=lambda topic: partitions_of(engine, topic),
-        prefix=engine.settings.internal_prefix,
-        lanes=lanes if engine.shared and not alone else mixed,
-    )
-
-
-def make_sink_topic(engine: Engine, planned: Planned) -> str | None:
-    """Make the topic of a new sink, as large as that of its first source unless told otherwise.
-    Returns its name if it was not there yet."""
-    wanted = planned.sink_topic
-    if wanted is None:
-        return None
-    partitions = sink_partitions(engine, wanted)
-    if engine.log.topic(wanted.name) is not None:
-        return None
-    like = engine.log.topic(wanted.like)
-    table = planned.sink is not None and planned.sink.kind is SourceKind.TABLE
-    config = {"cleanup.policy": "compact" if table else "delete"}
-    if wanted.retention_ms is not None:
-        config["retention.ms"] = str(wanted.retention_ms)
-    replicas = wanted.replicas or (like.replicas if like else AS_THE_CLUSTER)
-    return make_topic(engine, Topic(wanted.name, partitions, replicas, config))
-
-
-def sink_partitions(engine: Engine, wanted: OutputTopic) -> int:
-    """How many partitions the topic of a new sink has or will have."""
-    existing = engine.log.topic(wanted.name)
-    if existing is not None:
-        if wanted.partitions not in (None, existing.partitions):
-            raise refusals.TOPIC_DIFFERS(
-                topic=wanted.name, there=existing.partitions, wanted=wanted.partitions
-            )
-        return existing.partitions
-    like = engine.log.topic(wanted.like)
-    return wanted.partitions or (like.partitions if like else 1)
+    """The sub-topologies of a plan, over the topics there are now. See `ddl/topologies.py`."""
+    created = engine.topics.get(query_id, ())
+    return topologies.topology_of(query_id, planned, engine.environment, created, alone=alone)
 
 
 def make_topic(engine: Engine, topic: Topic) -> str | None:
@@ -128,13 +67,26 @@ def make_internal_topic(engine: Engine, topic: Topic, *, fresh: bool) -> None:
         make_topic(engine, topic)
 
 
-def start(engine: Engine, query_id: str, *, fresh: bool = False) -> None:
-    """Hand a persistent query of the catalog to the runtime. `fresh`: it runs for the first time
-    and its start is written down."""
+def start_new(engine: Engine, query_id: str) -> None:
+    """Hand a persistent query to the runtime that runs for the first time: its start is written
+    down, unless it reads a table from its first record on."""
     record = engine.catalog.queries[query_id]
-    topology = make_topics(engine, query_id, fresh=fresh)
-    if fresh:
-        _remember_start(engine, query_id, topology, record.properties)
+    if record.kind is QueryKind.SOURCE_TABLE:
+        start(engine, query_id)
+        return
+    topology = make_topics(engine, query_id, fresh=True)
+    _remember_start(engine, query_id, topology, record.properties)
+    _run(engine, record, topology)
+
+
+def start(engine: Engine, query_id: str) -> None:
+    """Hand a persistent query of the catalog to the runtime."""
+    topology = make_topics(engine, query_id, fresh=False)
+    _run(engine, engine.catalog.queries[query_id], topology)
+
+
+def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
+    query_id = record.id
     cached = caching(record.properties)
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
     made = kernels(
@@ -166,7 +118,8 @@ def make_topics(engine: Engine, query_id: str, *, fresh: bool) -> Topology:
     topology = topology_of(engine, query_id, engine.plans[query_id])
     for internal in topology.internal_topics:
         make_internal_topic(engine, internal_topic(internal), fresh=fresh)
-    engine.topics.setdefault(query_id, topics_of(engine, topology))
+    topics = {query_id: topics_of(engine, topology)}
+    engine.definitions = engine.definitions.with_topics(topics)
     return topology
 
 
@@ -177,32 +130,6 @@ def topics_of(engine: Engine, topology: Topology) -> tuple[Topic, ...]:
         names |= {item.topic for item in sub.inputs} | ({sub.output} if sub.output else set())
     found = (engine.log.topic(name) for name in sorted(names))
     return tuple(topic for topic in found if topic is not None)
-
-
-@contextmanager
-def undone(engine: Engine, query_id: str, before: Catalog) -> Iterator[None]:
-    """Where the first start of a query fails nothing of it stays: no topics, state or positions,
-    and the catalog is as `before`."""
-    try:
-        yield
-    except BaseException as failure:
-        engine.catalog = before
-        # Whoever kills the process leaves what was made to the next opening.
-        if isinstance(failure, Exception):
-            ending.take_back(engine, query_id)
-        else:
-            ending.forget(engine, query_id)
-        raise
-
-
-def register_source_table(engine: Engine, source: Source, record: QueryRecord) -> None:
-    """The internal query that keeps the content of a SOURCE TABLE."""
-    columns = source.schema.columns
-    read = Read(source, "", source.schema, source.schema.names, SourceKind.TABLE, materialised=True)
-    expressions = tuple(ColumnRef(column.name, column.type) for column in columns)
-    node = Deliver(Project(read, expressions, source.schema), None)
-    engine.plans[record.id] = Planned(node, (source,))
-    engine.catalog = engine.catalog.with_query(record)
 
 
 def kernels(
@@ -226,7 +153,7 @@ def kernels(
             if out is None:
                 width = 1
             else:
-                width = inner[out].tasks if out in inner else partitions_of(engine, out)
+                width = inner[out].tasks if out in inner else partitions_of(out, engine.log)
             kernel = DuckKernel(
                 engine.store,
                 topology.query_id,

@@ -6,12 +6,6 @@ from millstream.model.refusals import ConflictTemplate, Template, templates_in
 
 ASSERTION_FAILED = Template("Assertion failed: {reason}")
 ASSERTED_PROPERTY = Template("Cannot assert unknown topic property: {name}")
-STREAM_MADE_ANEW = Template(
-    "The past of stream {name} cannot be made anew: its records have been read, and none "
-    "can be taken back"
-)
-TABLE_OUT_OF_ITSELF = Template("Table {name} cannot be made anew out of itself")
-QUERY_OF_SOURCE_TABLE = Template("{wanted} belongs to a SOURCE TABLE: DROP TABLE ends it")
 ALTER_SYSTEM = Template("ALTER SYSTEM is not supported: settings are per session")
 NOT_SET = Template("Cannot unset {name}: it was not set in this session")
 EXPLAINED_QUERY_MISSING = Template(
@@ -44,9 +38,6 @@ PRIMARY_KEY_NOT_INSERTED = Template(
 PULL_OF_SOURCE_FAILED = Template("The pull query on {source} failed.")
 FILE_COLUMNS = Template("'{path}' has columns that the stream lacks: {unknown}.")
 FILE_UNREADABLE = Template("Cannot read '{name}' as {kind}.")
-REPLACED_WITHOUT_QUERY = Template(
-    "Cannot add {noun} '{existing}': it was made without a query, so that none can take over."
-)
 TOPIC_NOT_FOUND = Template("Could not find topic '{topic}'")
 _PUSH_INSTEAD = (
     " See https://cnfl.io/queries for more info."
@@ -74,8 +65,6 @@ CONNECT_MISSING = Template("Connectors need Kafka Connect, which is not configur
 SCHEMAS_WITHOUT_REGISTRY = Template(
     "ASSERT SCHEMA needs a Schema Registry, which is not configured"
 )
-REPLACING_DISABLED = Template("Cannot replace {kind} '{statement}': CREATE OR REPLACE is disabled.")
-INTERNAL_TOPIC = Template("Cannot {action} topic '{topic}': it is internal to the service.")
 QUERIES_FILE_DIFFERS = ConflictTemplate(
     "The queries file {path} does not go on from what the database holds."
 )
@@ -84,9 +73,6 @@ FILE_FORMAT_UNKNOWN = Template("Cannot tell the format of '{path}' from its name
 FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
 FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
 ANSWER_TOO_LONG = Template("The answer has more than {most} {unit}.")
-UPGRADE_OF_STATE = Template(
-    "Cannot upgrade '{sink}': upgrades not yet supported for queries whose kept state changes."
-)
 TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
 NO_ORDER_OF_ARRIVAL = Template(
     "A query over topic {topic} cannot take its records in the order in which they "

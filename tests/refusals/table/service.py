@@ -42,7 +42,7 @@ ROWS = (
     ),
     Refused(
         "CREATE OR REPLACE STREAM «heads» AS SELECT * FROM orders;",
-        "service.REPLACED_WITHOUT_QUERY",
+        "ddl.REPLACED_WITHOUT_QUERY",
         {"noun": "stream", "existing": "HEADS"},
     ),
     Refused(
@@ -141,7 +141,7 @@ ROWS = (
             "CREATE OR REPLACE STREAM «large» WITH (BACKFILL='duckdb') AS SELECT * FROM "
             "orders WHERE amount > 10;"
         ),
-        "service.STREAM_MADE_ANEW",
+        "ddl.STREAM_MADE_ANEW",
         {"name": "LARGE"},
     ),
     Refused(
@@ -149,12 +149,12 @@ ROWS = (
             "CREATE OR REPLACE TABLE «spent» WITH (BACKFILL='duckdb') AS SELECT who, "
             "SUM(total) AS total FROM spent GROUP BY who;"
         ),
-        "service.TABLE_OUT_OF_ITSELF",
+        "ddl.TABLE_OUT_OF_ITSELF",
         {"name": "SPENT"},
     ),
     Refused(
         "TERMINATE «CST_USERS_2»;",
-        "service.QUERY_OF_SOURCE_TABLE",
+        "ddl.QUERY_OF_SOURCE_TABLE",
         {"wanted": "CST_USERS_2"},
     ),
     Refused(
@@ -255,7 +255,7 @@ ROWS = (
     ),
     Refused(
         "CREATE OR REPLACE STREAM «large» AS SELECT * FROM orders;",
-        "service.REPLACING_DISABLED",
+        "ddl.REPLACING_DISABLED",
         {"kind": "stream", "statement": "LARGE"},
         given=without("ksql.create.or.replace.enabled"),
     ),
@@ -264,7 +264,7 @@ ROWS = (
             "CREATE STREAM x (a INT) WITH (KAFKA_TOPIC=«'_millstream_x'», "
             "VALUE_FORMAT='JSON', PARTITIONS=1);"
         ),
-        "service.INTERNAL_TOPIC",
+        "ddl.INTERNAL_TOPIC",
         {"action": "create", "topic": "_millstream_x"},
     ),
     Refused(

@@ -235,7 +235,6 @@ REFUSED = (
     ("DROP TYPE nothing;", "NOTHING"),
     ("TERMINATE nothing;", "Unknown queryId: NOTHING"),
     ("PAUSE CST_PRICES_4;", "CST_PRICES_4 belongs to a SOURCE TABLE"),
-    ("SHOW STREAMS;", "Show cannot be executed here"),
 )  # fmt: skip
 
 
@@ -321,6 +320,11 @@ def test_a_table_is_not_computed_anew_out_of_itself() -> None:
             "CREATE OR REPLACE TABLE few WITH (BACKFILL='duckdb') AS"
             " SELECT * FROM fewer WHERE total < 5;"
         )
+
+
+def test_a_statement_that_defines_nothing_is_a_fault_of_the_caller() -> None:
+    with pytest.raises(TypeError, match="Show is no definition"):
+        folded().plan("SHOW STREAMS;")
 
 
 def test_an_id_that_a_user_chose_is_taken_once() -> None:

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -45,14 +44,6 @@ class FirstCommit:
 
 class LostTurnError(FencedError):
     """Another instance has taken its turn: what was prepared was not written."""
-
-
-class Write(Protocol):
-    """Puts the statement that is being applied on the command log."""
-
-    def __call__(self, *, deleting: Topic | None = None) -> None:
-        """To be called before what cannot be undone; `deleting` is a topic that is going to be
-        deleted then."""
 
 
 class CommandLog:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 
+from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
-from millstream.plan.build import Planned
-from millstream.service import leftovers, queries, upgrades
+from millstream.service import leftovers, reconcile
 from millstream.service.command_log import snapshots, standing
 from millstream.service.command_log.commands import LostTurnError, Turn
 from millstream.service.command_log.entries import Entry, chained
-from millstream.service.command_log.ledger import World
+from millstream.service.command_log.ledger import Ledger
 from millstream.service.command_log.replaying import replay
 from millstream.service.engine import Engine
 from millstream.service.statements import ending
@@ -31,7 +30,7 @@ TURNS_MAX = 5
 def resume(engine: Engine) -> None:
     """Bring the catalog of a new engine to what the command topic says, starting no query."""
     if not _from_snapshot(engine):
-        engine.clear()
+        engine.definitions, engine.ledger = engine.definitions.cleared(), Ledger()
     catch_up(engine, live=False)
     engine.ledger.replayed = len(engine.ledger.done) + len(engine.ledger.unapplied)
 
@@ -104,17 +103,17 @@ def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
         ledger.standing = None
         return
     assert entry.command is not None
-    before, plans = engine.world(), dict(engine.plans) if live else {}
+    before = engine.definitions
     replay(engine, entry.command)
     ledger.previous = chained(entry.value)
     if live:
-        _adapt(engine, before, plans)
+        reconcile.converge(engine, before)
     elif engine.shared:
         _drop_namesakes(engine, before)
     release(engine, live=live)
 
 
-def _drop_namesakes(engine: Engine, before: World) -> None:
+def _drop_namesakes(engine: Engine, before: CatalogSnapshot) -> None:
     """A user may have given the id of an ended query to a new one while this process was away:
     what it has of the earlier one must not pass for the other's."""
     for query_id in before.catalog.queries.keys() - engine.catalog.queries.keys():
@@ -122,67 +121,12 @@ def _drop_namesakes(engine: Engine, before: World) -> None:
             engine.store.drop_query(query_id)
 
 
-def _adapt(engine: Engine, before: World, plans: Mapping[str, Planned]) -> None:
-    """Let the queries that run be those of the catalog; one for which that fails is noted."""
-    for query_id in before.catalog.queries.keys() | engine.catalog.queries.keys():
-        try:
-            _adapt_query(engine, query_id, before, plans)
-        except Exception as error:
-            _failed(engine, query_id, error)
-
-
-def _failed(engine: Engine, query_id: str, error: Exception) -> None:
-    logging.getLogger("millstream").warning("query %s cannot be started here: %s", query_id, error)
-    engine.failed[query_id] = str(error)
-    if isinstance(error, UnavailableError):
-        engine.ledger.waiting.add(query_id)
-
-
-def begin(engine: Engine, query_id: str) -> None:
-    """Start a query whose command is written already: if that fails, it is noted."""
-    try:
-        queries.start(engine, query_id)
-    except MillstreamError as error:
-        _failed(engine, query_id, error)
-
-
 def release(engine: Engine, *, live: bool = True) -> None:
     """Let the query go on that was to stand still, if there is one and it was not replaced."""
     stood, engine.ledger.standing = engine.ledger.standing, None
     if live and stood is not None and stood.hold.query_id in engine.catalog.queries:
         engine.failed.pop(stood.hold.query_id, None)
-        begin(engine, stood.hold.query_id)
-
-
-def _start_waiting(engine: Engine) -> None:
-    """Try again what failed as the log did not answer."""
-    waiting, engine.ledger.waiting = engine.ledger.waiting, set()
-    for query_id in waiting & engine.catalog.queries.keys():
-        try:
-            queries.start(engine, query_id)
-            del engine.failed[query_id]
-        except MillstreamError as error:
-            _failed(engine, query_id, error)
-
-
-def _adapt_query(
-    engine: Engine, query_id: str, before: World, plans: Mapping[str, Planned]
-) -> None:
-    if query_id not in engine.catalog.queries:
-        ending.drop_here(engine, query_id, commit=False)
-        return
-    planned = engine.plans[query_id]
-    if query_id not in before.catalog.queries:
-        queries.start(engine, query_id)
-    elif planned is not plans.get(query_id):
-        ending.stop(engine, query_id)
-        engine.failed.pop(query_id, None)
-        upgrades.adapt(engine, query_id)
-        queries.start(engine, query_id)
-    elif query_id in engine.paused - before.paused:
-        engine.instance.pause(query_id)
-    elif query_id in before.paused - engine.paused:
-        engine.driver.resume(query_id)
+        reconcile.begin(engine, stood.hold.query_id)
 
 
 def follow(engine: Engine) -> None:
@@ -201,7 +145,7 @@ def follow(engine: Engine) -> None:
     if engine.ended or ledger.waiting:
         with engine.driver.lock:
             leftovers.erase_ended(engine)
-            _start_waiting(engine)
+            reconcile.begin_waiting(engine)
 
 
 def _take_turn(engine: Engine) -> None:

@@ -6,18 +6,22 @@ takes its own meanwhile, everything is undone and done again on top of what that
 
 from __future__ import annotations
 
-from millstream.log.log import Topic
+from millstream.ddl.change import plan_change
+from millstream.ddl.effects import Change
+from millstream.ddl.environment import ConfiguredStatement
+from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
-from millstream.service import leftovers
+from millstream.service import leftovers, reconcile
 from millstream.service.command_log import following, standing
 from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.command_log.entries import Command
 from millstream.service.engine import Engine
-from millstream.service.history.filled import Filled, first_commit
+from millstream.service.history.filled import Filled, changed, first_commit
 from millstream.service.results import Done
 from millstream.service.session import Session
-from millstream.service.statements import definitions, ending
+from millstream.service.statements import control, ending
 from millstream.service.text import Piece
+from millstream_parser import statements as s
 
 ATTEMPTS = 5
 
@@ -65,27 +69,24 @@ class Attempt:
         self.session = session
         self.filled = filled
         self.replaced = filled.replaced.query_id if filled and filled.replaced else None
-        self.written: Command | None = None
+        self.written = False
 
     def run(self) -> Done:
-        """Apply and write it; LostTurnError where the turn was over first, and nothing is
-        changed then."""
+        """Plan the statement, carry it out and write it; LostTurnError where the turn was over
+        first, and nothing is changed then."""
         engine = self.engine
         following.catch_up(engine)
         engine.ledger.check()
         leftovers.finish_last(engine)
         self.number = self._number()
-        self.before = engine.world()
+        self.before = engine.definitions
         try:
-            done = self._applied()
+            done = self._done()
         except FencedError as error:
-            if engine.shared and self.written is None:
+            if engine.shared and not self.written:
                 # Two are starting a query under one id of a user.
                 raise LostTurnError(error.message) from error
             raise
-        finally:
-            if self.written is not None:
-                engine.ledger.note(self.written, self.before, engine.world())
         following.save_if_due(engine, self.turn, engine.settings.snapshot_commands)
         return done
 
@@ -97,24 +98,36 @@ class Attempt:
             raise LostTurnError("Another instance has taken its turn")
         return number
 
-    def _applied(self) -> Done:
-        engine = self.engine
-        done, unwritten = definitions.apply(
-            self.piece, engine, self.session, self.number, write=self._write, filled=self.filled
+    def _done(self) -> Done:
+        engine, piece = self.engine, self.piece
+        if isinstance(piece.statement, s.ControlQuery):
+            ended = control.terminate_pushed(piece.statement, engine)
+            if ended is not None:
+                return ended
+        given = ConfiguredStatement(
+            piece.statement, piece.text, piece.script, self.session.properties, self.number
         )
-        if not unwritten:
-            return done
+        change = plan_change(given, self.before, engine.environment)
+        if change.changed:
+            self._carry_out(change)
+        return Done(change.message, change.query_id, change.changed)
+
+    def _carry_out(self, change: Change) -> None:
+        engine, filled = self.engine, self.filled
+        begun = change.backfill
+        if filled is not None and (begun is None or begun.replaced != filled.replaced):
+            raise changed(change.query_id or "")
+        after = reconcile.prepare(engine, change, filled)
         try:
             self._still()
-            self._write()
+            self._write(change, after)
         except MillstreamError as error:
-            definitions.undo(engine, self.before.catalog, written=error.code == UNKNOWN)
+            reconcile.take_back(engine, self.before, written=error.code == UNKNOWN)
             if self.replaced is not None:
                 self._go_on(self.replaced, error)
             raise
-        if self.filled is not None and done.query_id is not None:
-            self._begin(done.query_id, self.filled)
-        return done
+        engine.definitions = after
+        reconcile.complete(engine, change, filled)
 
     def _still(self) -> None:
         """Whoever is to be replaced writes nothing any more: what he has written by then is what
@@ -131,23 +144,16 @@ class Attempt:
         elif self.engine.shared:
             following.release(self.engine)
         else:
-            following.begin(self.engine, query_id)
+            reconcile.begin(self.engine, query_id)
 
-    def _begin(self, query_id: str, filled: Filled) -> None:
-        """Start a query that is written down with its past, and end the one that it replaces."""
-        self.engine.processing_log.add(query_id, filled.problems)
-        if self.replaced is not None:
-            ending.end(self.engine, self.replaced, replaying=False)
-        following.begin(self.engine, query_id)
-
-    def _write(self, *, deleting: Topic | None = None) -> None:
+    def _write(self, change: Change, after: CatalogSnapshot) -> None:
         engine, ledger = self.engine, self.engine.ledger
-        new = engine.catalog.queries.keys() - self.before.catalog.queries.keys()
+        new = after.catalog.queries.keys() - self.before.catalog.queries.keys()
         command = Command(
             self.piece.text,
             dict(self.session.properties),
-            None if deleting is None else (deleting.name, deleting.id),
-            {query_id: engine.topics[query_id] for query_id in new},
+            change.deletes,
+            {query_id: after.topics[query_id] for query_id in new},
             self.number,
         )
         first = None
@@ -156,4 +162,5 @@ class Attempt:
             first = first_commit(engine, begun, self.filled)
         value = self.turn.append(command, ledger.previous, engine.clock(), ledger.position, first)
         ledger.appended(value)
-        self.written = command
+        ledger.note(command, self.before, after)
+        self.written = True

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from millstream.catalog.catalog import Catalog
+from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, MillstreamError
 from millstream.service.command_log.entries import Command, chained
 
@@ -24,43 +24,6 @@ Name = tuple[str, str]
 """Kind and name of an object of the catalog."""
 Life = tuple[str, str, int]
 """The same with the number of the command that made it."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """The catalog and which of its queries are paused, at one moment."""
-
-    catalog: Catalog
-    paused: frozenset[str]
-
-    def changed(self, to: World) -> Iterator[Name]:
-        """What is not the same object in another world, or in one of the two only."""
-        old, new = self.catalog, to.catalog
-        for kind, before, after in (
-            ("source", old.sources, new.sources),
-            ("type", old.types, new.types),
-            ("query", old.queries, new.queries),
-        ):
-            if before is not after:
-                gone = before.keys() - after.keys()
-                yield from ((kind, name) for name in sorted(gone))
-                for name, item in after.items():
-                    if before.get(name) is not item:
-                        yield kind, name
-        for query_id in sorted(self.paused ^ to.paused):
-            if query_id in new.queries:
-                yield "query", query_id
-
-    def __contains__(self, name: Name) -> bool:
-        catalog, (kind, key) = self.catalog, name
-        return (
-            key
-            in {
-                "source": catalog.sources,
-                "type": catalog.types,
-                "query": catalog.queries,
-            }[kind]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +90,17 @@ class Ledger:
         """This engine has written a command."""
         self.own, self.previous = value, chained(value)
 
-    def note(self, command: Command, before: World, after: World) -> None:
+    def note(self, command: Command, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
         """A command was applied."""
         mentioned = frozenset(self._mentioned(command.text))
         touched = set()
-        for name in dict.fromkeys(before.changed(after)):
-            life = self._living.get(name) if name in before else None
+        for name in dict.fromkeys(_changed(before, after)):
+            life = self._living.get(name) if _has(before, name) else None
             if life is None:
                 life = self._living[name] = (*name, command.number)
                 self._by_word.setdefault(_word(life), set()).add(life)
             touched.add(life)
-            if name not in after:
+            if not _has(after, name):
                 del self._living[name]
                 self._unmention(life)
         self.done.append(Done(command, frozenset(touched), mentioned))
@@ -176,3 +139,27 @@ def _word(life: Life) -> str:
     """The word that mentions an object; none for a name that is more than a word."""
     name = life[1].upper()
     return name if re.fullmatch(r"[\w-]+", name) else ""
+
+
+def _changed(before: CatalogSnapshot, after: CatalogSnapshot) -> Iterator[Name]:
+    """What is not the same object in two catalogs, or in one of them only."""
+    old, new = before.catalog, after.catalog
+    for kind, was, now in (
+        ("source", old.sources, new.sources),
+        ("type", old.types, new.types),
+        ("query", old.queries, new.queries),
+    ):
+        if was is not now:
+            yield from ((kind, name) for name in sorted(was.keys() - now.keys()))
+            for name, item in now.items():
+                if was.get(name) is not item:
+                    yield kind, name
+    for query_id in sorted(before.paused ^ after.paused):
+        if query_id in new.queries:
+            yield "query", query_id
+
+
+def _has(snapshot: CatalogSnapshot, name: Name) -> bool:
+    catalog, (kind, key) = snapshot.catalog, name
+    known = {"source": catalog.sources, "type": catalog.types, "query": catalog.queries}
+    return key in known[kind]

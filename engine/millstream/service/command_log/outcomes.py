@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from millstream.service.command_log.replaying import Outcome, replay
+from millstream.service.command_log.replaying import Outcome, replayed
 from millstream.service.engine import Engine
 
 OUTCOMES_MAX = 10_000
@@ -20,7 +20,7 @@ class Outcomes:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._world: Engine | None = None
+        self._snapshot = engine.definitions.cleared()
         self._position = -1
         self._found: deque[Outcome] = deque(maxlen=OUTCOMES_MAX)
 
@@ -28,10 +28,10 @@ class Outcomes:
         """The outcomes in the order of the commands; UnavailableError when the log does not
         answer."""
         with self._lock:
-            world = self._world = self._world or self._engine.scratch()
-            world.functions = self._engine.functions
             for entry in self._engine.commands.since(self._position):
                 if entry.command is not None:
-                    self._found.extend(replay(world, entry.command))
+                    made = replayed(entry.command, self._snapshot, self._engine.replaying)
+                    self._snapshot = made.after
+                    self._found.extend(made.outcomes)
                 self._position = entry.offset + 1
             return tuple(self._found)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from millstream.catalog.digest import catalog_digest
+from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError
@@ -21,7 +22,7 @@ from millstream.service import leftovers
 from millstream.service.command_log.commands import Turn
 from millstream.service.command_log.entries import Command, command_fields, command_of
 from millstream.service.command_log.ledger import Done
-from millstream.service.command_log.replaying import replay
+from millstream.service.command_log.replaying import replayed
 from millstream.service.engine import Engine
 
 VERSION = 1
@@ -47,7 +48,11 @@ def topic_of(engine: Engine) -> str:
 
 def digest_of(engine: Engine) -> str:
     """Of the engine's catalog: instances of a service that agree have the same."""
-    return catalog_digest(engine.catalog, engine.paused)
+    return _digest(engine.definitions)
+
+
+def _digest(definitions: CatalogSnapshot) -> str:
+    return catalog_digest(definitions.catalog, definitions.paused)
 
 
 def save(engine: Engine, turn: Turn) -> None:
@@ -95,10 +100,11 @@ def _verified(engine: Engine) -> list[Done] | None:
     """The fewest commands that are known to make the catalog anew."""
     wanted = digest_of(engine)
     for kept in (engine.ledger.needed(), engine.ledger.done):
-        scratch = engine.scratch()
+        made, failed = engine.definitions.cleared(), False
         for done in kept:
-            replay(scratch, done.command)
-        if not scratch.ledger.unapplied and digest_of(scratch) == wanted:
+            found = replayed(done.command, made, engine.replaying)
+            made, failed = found.after, failed or found.error is not None
+        if not failed and _digest(made) == wanted:
             return list(kept)
     return None
 

@@ -13,12 +13,12 @@ import logging
 import time
 from dataclasses import dataclass
 
+from millstream.ddl.effects import ReplacedTable
 from millstream.log.settled import SETTLE_SECONDS, await_settled
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service.command_log.entries import Hold
 from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled
-from millstream.service.history.replaced import Replaced
 from millstream.service.statements import ending
 
 LEAVE_SECONDS = 60.0
@@ -73,7 +73,7 @@ def overdue(engine: Engine) -> bool:
     return waited > hold.seconds or (standing.met and hold.by not in alive)
 
 
-def await_standing(engine: Engine, replaced: Replaced, width: int) -> None:
+def await_standing(engine: Engine, replaced: ReplacedTable, width: int) -> None:
     """Until no instance can write for a query that is told to stand still, and what was written is
     settled. UnavailableError when that takes too long."""
     try:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from millstream.ddl.effects import ReplacedTable
+from millstream.ddl.topics import sink_topic
 from millstream.history.workspace import Workspace
 from millstream.log.identity import check_topics
 from millstream.log.log import Appended, Topic, TopicPartition
@@ -19,7 +21,7 @@ from millstream.model.problem import Problem
 from millstream.service import queries
 from millstream.service.command_log.commands import FirstCommit
 from millstream.service.engine import Engine
-from millstream.service.history.replaced import Replaced, difference
+from millstream.service.history.replaced import difference
 from millstream.topology.topology import Topology
 
 
@@ -37,7 +39,7 @@ class Filled:
     records: tuple[Appended[pa.Table], ...]
     problems: tuple[Problem, ...]
     positions: Mapping[TopicPartition, int]
-    replaced: Replaced | None = None
+    replaced: ReplacedTable | None = None
 
     @property
     def size(self) -> int:
@@ -50,7 +52,7 @@ def check_filled(engine: Engine, query_id: str, filled: Filled) -> None:
     check_topics(engine.log, filled.topics)
     planned = engine.plans[query_id]
     topology = queries.topology_of(engine, filled.topology.query_id, planned)
-    width = planned.sink_topic and queries.sink_partitions(engine, planned.sink_topic)
+    width = sink_topic(planned, engine.log).partitions
     if topology != filled.topology or width != filled.width:
         raise changed(query_id)
 

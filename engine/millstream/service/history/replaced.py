@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,16 +25,6 @@ _GONE = (
     f"SELECT there.n FROM ({_LAST.format('there_rows')}) there"
     " ANTI JOIN made_rows USING (key) WHERE there.value IS NOT NULL ORDER BY there.n"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """The topic of a table that is there, and the query that makes it; None where it has ended.
-    `made_by`: that which made it last in any case."""
-
-    topic: str
-    query_id: str | None
-    made_by: str
 
 
 def difference(

@@ -122,7 +122,7 @@ def _values(statement: s.AssertValues, script: str, engine: Engine, session: Ses
     names = statement.columns or tuple(column.name for column in source.schema.key)
     listed = names if statement.tombstone else statement.columns
     columns = target_columns(source, listed, len(statement.values), "ASSERT VALUES")
-    wanted = constant_row(columns, statement.values, script, engine)
+    wanted = constant_row(columns, statement.values, script, engine.catalog.types, engine)
     expected = {c.name: wanted.column(i)[0].as_py() for i, c in enumerate(columns)}
     engine.drain()
     found = []

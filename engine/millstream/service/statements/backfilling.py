@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from millstream.catalog.properties import Form, read_properties
+from millstream.ddl.environment import ConfiguredStatement, PlanningContext
+from millstream.ddl.persistent import PlannedQuery, plan_create_as
+from millstream.ddl.topics import sink_topic
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything
@@ -15,15 +18,12 @@ from millstream.history.task import Produced
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.service import queries, wordings
-from millstream.service.context import Context
+from millstream.service import queries
 from millstream.service.engine import Engine
 from millstream.service.history.filled import Filled
 from millstream.service.history.running import run_of
 from millstream.service.history.watch import CancelledError, Watch, Watched
 from millstream.service.session import Session
-from millstream.service.statements.definitions import unwritten
-from millstream.service.statements.persistent import Draft, draft
 from millstream.service.text import Piece, show_statement
 from millstream_parser import statements as s
 
@@ -39,10 +39,9 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     """
     if statement.name in engine.catalog.sources and not statement.or_replace:
         return None
-    context = Context(piece.text, piece.script, engine, session, 0, False, unwritten)
-    made = draft(statement, context)
-    if made.replaced is not None:
-        _check_replacing(statement, made, engine)
+    given = ConfiguredStatement(statement, piece.text, piece.script, session.properties)
+    context = PlanningContext(given, engine.definitions, engine.environment)
+    made = plan_create_as(statement, context)
     run, width = _run_of(made, engine)
     topics = queries.topics_of(engine, run.topology)
     with _watched(statement.name, engine, session) as watch:
@@ -82,39 +81,13 @@ def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
         engine.history.filling.discard(watch)
 
 
-def _check_replacing(statement: s.CreateAs, made: Draft, engine: Engine) -> None:
-    """Refuse what cannot be made anew, or only out of itself."""
-    name = statement.name
-    if statement.kind == "STREAM":
-        raise wordings.STREAM_MADE_ANEW(
-            name=name,
-            hint="Leave BACKFILL out: the new definition counts from now on. Or create another"
-            " stream with BACKFILL.",
-        )
-    if name in _made_of(made, engine):
-        raise wordings.TABLE_OUT_OF_ITSELF(name=name)
-
-
-def _made_of(made: Draft, engine: Engine) -> set[str]:
-    """All streams and tables that a query reads, and those that these are made of."""
-    found: set[str] = set()
-    left = [source.name for source in made.planned.sources]
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left += engine.catalog.sources[name].origins if name in engine.catalog.sources else ()
-    return found
-
-
-def _run_of(made: Draft, engine: Engine) -> tuple[Run, int]:
+def _run_of(made: PlannedQuery, engine: Engine) -> tuple[Run, int]:
     """The run, and the partitions of the sink."""
     planned, properties = made.planned, made.record.properties
-    assert planned.sink_topic is not None
     topology = queries.topology_of(engine, made.record.id, planned)
-    width = queries.sink_partitions(engine, planned.sink_topic)
+    topic = sink_topic(planned, engine.log)
     run = run_of(engine, topology, everything(engine.log, topology), properties)
-    return replace(run, widths={**run.widths, planned.sink_topic.name: width}), width
+    return replace(run, widths={**run.widths, topic.name: topic.partitions}), topic.partitions
 
 
 def _produced(statement: s.CreateAs, run: Run, engine: Engine, watch: Watch) -> Iterator[Produced]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from millstream.log.log import Topic
 from millstream.model.errors import UnavailableError
 from millstream.service.engine import Ended, Engine
 from millstream.topology.topology import owner_of
@@ -13,15 +15,12 @@ TRIES = 150
 still run it; what remains then is swept at the next start."""
 
 
-def end(engine: Engine, query_id: str, *, replaying: bool) -> None:
-    """End a persistent query for good: its state, positions and internal topics go too."""
-    if replaying:
-        forget(engine, query_id)
-        return
-    noted = frozenset(topic.id for topic in engine.topics.get(query_id, ()))
+def end(engine: Engine, query_id: str, topics: Iterable[Topic]) -> None:
+    """End a persistent query for good: its state, positions and internal topics go too.
+    `topics`: as they were when it was created."""
     drop_here(engine, query_id, commit=True)
     if engine.shared:
-        engine.ended[query_id] = Ended(noted, TRIES)
+        engine.ended[query_id] = Ended(frozenset(topic.id for topic in topics), TRIES)
     else:
         erase(engine, query_id)
 
@@ -39,7 +38,7 @@ def take_back(engine: Engine, query_id: str) -> None:
 def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
     """End a query in this process alone: what is the service's stays. `commit`: what it has done
     last."""
-    forget(engine, query_id)
+    engine.failed.pop(query_id, None)
     stop(engine, query_id, commit=commit)
     engine.store.drop_query(query_id)
 
@@ -49,14 +48,6 @@ def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
     if engine.restoring is not None:
         engine.restoring.remove_query(query_id)
     engine.driver.remove(query_id, commit=commit)
-
-
-def forget(engine: Engine, query_id: str) -> None:
-    """Know nothing more of a query than the catalog does."""
-    engine.plans.pop(query_id, None)
-    engine.paused.discard(query_id)
-    engine.topics.pop(query_id, None)
-    engine.failed.pop(query_id, None)
 
 
 def erase(engine: Engine, query_id: str, noted: frozenset[str] = frozenset()) -> None:

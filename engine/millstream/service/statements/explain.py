@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
+from millstream.catalog.catalog import Catalog
+from millstream.functions.function import Catalogue
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
@@ -53,7 +57,7 @@ def given(statement: s.Statement, engine: Engine, session: Session) -> Explained
             made = planned_push(query, text, engine, properties)
             node, topology = made.root, push_topology(engine, EXPLAINED, made)
             return Explained(text, node, topology, first_programs(engine, topology, properties))
-    planned = plan_of(statement, engine, session)
+    planned = plan_of(statement, engine.catalog, engine.functions, properties)
     topology = topology_of(engine, EXPLAINED, planned)
     programs = first_programs(engine, topology, properties)
     return Explained(text, planned.node, topology, programs)
@@ -92,8 +96,11 @@ def _text(facts: Facts) -> str:
     return "\n".join(f"{name}: {value}" for name, value in facts)
 
 
-def plan_of(statement: s.Statement, engine: Engine, session: Session) -> Planned:
-    """The plan of a query that would be persistent, or of a push query."""
+def plan_of(
+    statement: s.Statement, catalog: Catalog, functions: Catalogue, session: Mapping[str, str]
+) -> Planned:
+    """The plan of a query that would be persistent, or of a push query. `session`: the properties
+    that it is given under."""
     target: Target
     match statement:
         case s.CreateAs(kind, name, query, properties):
@@ -109,10 +116,10 @@ def plan_of(statement: s.Statement, engine: Engine, session: Session) -> Planned
     assert query is not None
     return plan_query(
         query,
-        engine.catalog,
+        catalog,
         target=target,
-        properties=session.properties,
-        functions=engine.functions,
+        properties=session,
+        functions=functions,
     )
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
+from millstream.ddl.topics import refuse_internal
 from millstream.formats.codec import EncodeSpec, encode
 from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
@@ -21,12 +23,12 @@ from millstream.model.moments import LATEST
 from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind
+from millstream.model.settings import EngineSettings
 from millstream.model.types import BIGINT
 from millstream.plan.places import placed
 from millstream.service import wordings
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
-from millstream.service.internal import refuse_internal
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.loading import load_batches
@@ -39,7 +41,7 @@ _OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
 
 def insert_values(statement: InsertValues, script: str, engine: Engine, session: Session) -> Done:
     """Append one record; it is durable when this returns."""
-    row = row_of(statement, script, engine, session)
+    row = row_of(statement, script, engine.catalog, engine, session)
     append(row.source, row.values, pa.array([row.time], pa.int64()), engine)
     session.inserted = True
     return Done("1 row inserted")
@@ -54,20 +56,23 @@ class Row:
     time: int
 
 
-def row_of(statement: InsertValues, script: str, engine: Engine, session: Session) -> Row:
-    """What INSERT INTO … VALUES appends; StatementError where it may not, or cannot."""
+def row_of(
+    statement: InsertValues, script: str, catalog: Catalog, engine: Engine, session: Session
+) -> Row:
+    """What INSERT INTO … VALUES appends to a stream or table of a catalog; StatementError where it
+    may not, or cannot."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise wordings.INSERTS_DISABLED()
-    source = engine.catalog.find(statement.target)
+    source = catalog.find(statement.target)
     if source is None:
         raise wordings.INSERT_INTO_UNKNOWN(
-            name=statement.target, hint=engine.catalog.spelling_hint(statement.target)
+            name=statement.target, hint=catalog.spelling_hint(statement.target)
         )
-    refuse_insert(source, "insert values into", engine)
+    refuse_insert(source, "insert values into", catalog, engine.settings)
     columns = target_columns(
         source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
     )
-    row = constant_row(columns, statement.values, script, engine)
+    row = constant_row(columns, statement.values, script, catalog.types, engine)
     given = dict(zip((column.name for column in columns), row.columns, strict=True))
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
@@ -94,7 +99,7 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     if not session.local:
         raise wordings.COPY_OVER_NETWORK()
     source = engine.catalog.source(statement.target)
-    refuse_insert(source, "copy into", engine)
+    refuse_insert(source, "copy into", engine.catalog, engine.settings)
     options = {name: str(value) for name, value in statement.properties}
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
@@ -197,10 +202,10 @@ def insertable(source: Source) -> Schema:
     )
 
 
-def refuse_insert(source: Source, action: str, engine: Engine) -> None:
+def refuse_insert(source: Source, action: str, catalog: Catalog, settings: EngineSettings) -> None:
     """StatementError where nobody may append rows of their own; `action` is for the message."""
     noun = source.kind.value.lower()
-    if source.kind is SourceKind.TABLE and source.query_id in engine.catalog.queries:
+    if source.kind is SourceKind.TABLE and source.query_id in catalog.queries:
         raise wordings.INSERT_INTO_COMPUTED(
             action=action,
             noun=noun,
@@ -214,7 +219,7 @@ def refuse_insert(source: Source, action: str, engine: Engine) -> None:
         raise wordings.INSERT_INTO_WINDOWED(
             action=action, hint=f"The keys of {source.name} carry windows."
         )
-    refuse_internal(engine, source.topic, action)
+    refuse_internal(settings, source.topic, action)
 
 
 def target_columns(

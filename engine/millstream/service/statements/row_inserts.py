@@ -116,7 +116,7 @@ def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
     if source.schema.headers:
         names = ", ".join(column.name for column in source.schema.headers)
         raise wordings.INSERTED_HEADER(names=names)
-    refuse_insert(source, "insert values into", engine)
+    refuse_insert(source, "insert values into", engine.catalog, engine.settings)
     return RowInserts(source, engine)
 
 
