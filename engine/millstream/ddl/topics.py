@@ -83,15 +83,21 @@ def _config(source: Source) -> dict[str, str]:
 
 
 class PlannedTopics:
-    """Topics, and what would become of them by the effects of statements that are not executed."""
+    """Topics, each asked for once as that takes a broker some ms, and what would become of them by
+    the effects of statements that are not executed."""
 
     def __init__(self, existing: Topics) -> None:
         self._existing = existing
+        self._known: dict[str, Topic | None] = {}
         self._changed: dict[str, Topic | None] = {}
 
     def topic(self, name: str) -> Topic | None:
         """One by its name."""
-        return self._changed[name] if name in self._changed else self._existing.topic(name)
+        if name in self._changed:
+            return self._changed[name]
+        if name not in self._known:
+            self._known[name] = self._existing.topic(name)
+        return self._known[name]
 
     def topics(self) -> tuple[Topic, ...]:
         """All of them."""

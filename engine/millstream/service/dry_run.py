@@ -25,7 +25,7 @@ from millstream_parser import statements as s
 
 
 class DryRun:
-    """The statements of one script, one after another. `session` is that they are to run in."""
+    """The statements of one script, one after another; `session` is the one to execute them in."""
 
     def __init__(self, engine: Engine, session: Session) -> None:
         self._engine = engine
@@ -36,11 +36,12 @@ class DryRun:
         )
         self._number = engine.commands.next_offset
         self._begun = False
-        """Whether the script begins queries; what they are called is not known among others."""
+        """Whether the script starts queries. Their ids are not known yet where other instances give
+        statements, too."""
 
     @property
     def catalog(self) -> Catalog:
-        """As it is behind the statements so far."""
+        """The catalog after the statements so far."""
         return self._definitions.catalog
 
     def check(self, piece: Piece) -> None:

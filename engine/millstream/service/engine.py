@@ -14,6 +14,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.ddl.environment import Environment
 from millstream.ddl.snapshot import CatalogSnapshot
+from millstream.ddl.topics import PlannedTopics
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.lasting import LastingWriter
@@ -60,6 +61,18 @@ class Ended:
 
     topics: frozenset[str]
     tries: int
+
+
+@dataclass(slots=True)
+class PersistentQuery:
+    """What this process has of a query. `stopped`: only its state. `error`: why it could not be
+    started, and whether to `retry`, as the log did not answer."""
+
+    planned: Planned
+    paused: bool = False
+    stopped: bool = False
+    error: str = ""
+    retry: bool = False
 
 
 class Engine:
@@ -116,8 +129,8 @@ class Engine:
         self.closed = False
         self.queries_file = ""
         """The file that the catalog comes from, where statements must not change it."""
-        self.failed: dict[str, str] = {}
-        """Why queries of the catalog could not be started."""
+        self.queries: dict[str, PersistentQuery] = {}
+        """What this process has of queries; `reconcile` makes it match the catalog."""
         self.ended: dict[str, Ended] = {}
         """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
@@ -185,12 +198,17 @@ class Engine:
         return self.definitions.topics
 
     @property
-    def environment(self) -> Environment:
-        """What statements are planned with that are given now."""
-        return Environment(self.functions, self.settings, self.log, self.shared)
+    def failed(self) -> Mapping[str, str]:
+        """Why queries of the catalog could not be started."""
+        return {query_id: run.error for query_id, run in tuple(self.queries.items()) if run.error}
 
     @property
-    def replaying(self) -> Environment:
+    def environment(self) -> Environment:
+        """What one statement is planned with that is given now."""
+        return Environment(self.functions, self.settings, PlannedTopics(self.log), self.shared)
+
+    @property
+    def replay_environment(self) -> Environment:
         """What statements of the command topic are planned with."""
         return Environment(self.functions, self.settings)
 

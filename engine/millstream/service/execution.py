@@ -97,7 +97,7 @@ def resume_engine(
         open_processing_stream(engine)
         following.resume(engine)
         following.clean(engine)
-        reconcile.start_all(engine)
+        reconcile.reconcile(engine)
     except BaseException:
         engine.close()
         raise

@@ -9,7 +9,9 @@ same id.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from millstream.log.log import Log
 from millstream.model.errors import MillstreamError
 from millstream.service.engine import Ended, Engine
 from millstream.service.statements import ending
@@ -54,14 +56,14 @@ def finish_last(engine: Engine) -> None:
     the topic for one to go on with."""
     done = engine.ledger.done
     if done and done[-1].command.deletes is not None:
-        delete_topic(engine, *done[-1].command.deletes)
+        delete_topic(engine.log, *done[-1].command.deletes)
 
 
-def delete_topic(engine: Engine, name: str, identity: str) -> None:
+def delete_topic(log: Log[Any], name: str, identity: str) -> None:
     """Delete a topic by name and id: a later one of the same name has another id."""
-    topic = engine.log.topic(name)
+    topic = log.topic(name)
     if topic is not None and identity and topic.id == identity:
-        engine.log.delete_topic(name)
+        log.delete_topic(name)
 
 
 def _with_topics(engine: Engine) -> set[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import QueryKind, QueryRecord
 from millstream.ddl import topologies
 from millstream.ddl.topologies import partitions_of
+from millstream.functions.function import Catalogue
 from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
@@ -20,10 +21,12 @@ from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
+from millstream.runtime.instance import Instance
 from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
 from millstream.service import wordings
-from millstream.service.engine import Engine
+from millstream.service.engine import Engine, PersistentQuery
 from millstream.service.users import calls_users_functions
+from millstream.state.store import Store
 from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
 
 SWITCH_SECONDS = 0.0005
@@ -45,26 +48,16 @@ def topology_of(
     return topologies.topology_of(query_id, planned, engine.environment, created, alone=alone)
 
 
-def make_topic(engine: Engine, topic: Topic) -> str | None:
+def make_topic(log: Log[pa.Table], topic: Topic, *, shared: bool) -> str | None:
     """Make a topic; its name, or None if another instance has made the same one meanwhile."""
     try:
-        engine.log.create_topic(topic)
+        log.create_topic(topic)
     except ConflictError:
-        found = engine.log.topic(topic.name)
-        if not engine.shared or found is None or found.partitions != topic.partitions:
+        found = log.topic(topic.name)
+        if not shared or found is None or found.partitions != topic.partitions:
             raise
         return None
     return topic.name
-
-
-def make_internal_topic(engine: Engine, topic: Topic, *, fresh: bool) -> None:
-    """Make an internal topic unless it is there. One that a new query finds was left by an earlier
-    one of its id, and may yet be deleted as such: it is made anew."""
-    found = engine.log.topic(topic.name)
-    if found is not None and fresh:
-        engine.log.delete_topic(topic.name)
-    if found is None or fresh:
-        make_topic(engine, topic)
 
 
 def start_new(engine: Engine, query_id: str) -> None:
@@ -75,7 +68,7 @@ def start_new(engine: Engine, query_id: str) -> None:
         start(engine, query_id)
         return
     topology = make_topics(engine, query_id, fresh=True)
-    _remember_start(engine, query_id, topology, record.properties)
+    _remember_start(engine.log, query_id, topology, record.properties)
     _run(engine, record, topology)
 
 
@@ -95,7 +88,7 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
     if engine.restoring is not None:
         engine.restoring.add_query(engine.store, topology, engine.functions)
     add_query(
-        engine,
+        engine.instance,
         QuerySpec(
             query_id,
             query_id,
@@ -108,27 +101,35 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
             commit_interval_ms=commit_interval(record.properties),
         ),
     )
-    if query_id in engine.paused:
+    paused = query_id in engine.paused
+    if paused:
         engine.instance.pause(query_id)
+    engine.queries[query_id] = PersistentQuery(engine.plans[query_id], paused)
 
 
 def make_topics(engine: Engine, query_id: str, *, fresh: bool) -> Topology:
     """Make the internal topics of a query of the catalog, and note which all of its topics are."""
     check_topics(engine.log, engine.topics.get(query_id, ()))
     topology = topology_of(engine, query_id, engine.plans[query_id])
-    for internal in topology.internal_topics:
-        make_internal_topic(engine, internal_topic(internal), fresh=fresh)
-    topics = {query_id: topics_of(engine, topology)}
+    for topic in map(internal_topic, topology.internal_topics):
+        there = engine.log.topic(topic.name) is not None
+        # One that a new query finds was left by an earlier one of its id, and may yet be deleted as
+        # such: it is made anew.
+        if there and fresh:
+            engine.log.delete_topic(topic.name)
+        if fresh or not there:
+            make_topic(engine.log, topic, shared=engine.shared)
+    topics = {query_id: topics_of(engine.log, topology)}
     engine.definitions = engine.definitions.with_topics(topics)
     return topology
 
 
-def topics_of(engine: Engine, topology: Topology) -> tuple[Topic, ...]:
+def topics_of(log: Log[pa.Table], topology: Topology) -> tuple[Topic, ...]:
     """All topics that a query reads or writes, its own ones included, that are there now."""
     names = {item.name for item in topology.internal_topics}
     for sub in topology.subtopologies:
         names |= {item.topic for item in sub.inputs} | ({sub.output} if sub.output else set())
-    found = (engine.log.topic(name) for name in sorted(names))
+    found = (log.topic(name) for name in sorted(names))
     return tuple(topic for topic in found if topic is not None)
 
 
@@ -146,7 +147,7 @@ def kernels(
     fatal = fatal_problems(properties)
     by_arrival = takes_by_arrival(engine.log, topology, properties)
     made: list[KernelSpec[pa.Table]] = []
-    register_plan(engine, topology)
+    register_plan(engine.store, engine.functions, topology)
     with ExitStack() as opened:
         for sub in topology.subtopologies:
             out = sub.output
@@ -209,26 +210,24 @@ def commit_interval(properties: Mapping[str, str]) -> int | None:
     return None if interval is None else int(interval)
 
 
-def add_query(engine: Engine, spec: QuerySpec[pa.Table]) -> None:
+def add_query(instance: Instance[pa.Table], spec: QuerySpec[pa.Table]) -> None:
     """Hand a query to the runtime; one that it refuses is closed."""
     if spec.users_functions:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
     try:
-        engine.instance.add_query(spec)
+        instance.add_query(spec)
     except MillstreamError:
         for item in spec.kernels:
             item.kernel.close()
         raise
 
 
-def register_plan(engine: Engine, topology: Topology) -> None:
+def register_plan(store: Store, functions: Catalogue, topology: Topology) -> None:
     """Make the Python functions of a query's expressions known to DuckDB."""
-    cursor = engine.store.cursor()
+    cursor = store.cursor()
     try:
         for sub in topology.subtopologies:
-            register_expressions(
-                cursor, node_expressions(sub.root), engine.functions, engine.store.functions
-            )
+            register_expressions(cursor, node_expressions(sub.root), functions, store.functions)
     finally:
         cursor.close()
 
@@ -246,7 +245,7 @@ def internal_topic(internal: InternalTopic) -> Topic:
 
 
 def start_positions(
-    engine: Engine, topology: Topology, properties: Mapping[str, str]
+    log: Log[pa.Table], topology: Topology, properties: Mapping[str, str]
 ) -> dict[TopicPartition, int]:
     """Where to begin: tables at their first record, streams as `auto.offset.reset` says."""
     latest = effective(properties, "auto.offset.reset") == "latest"
@@ -256,17 +255,17 @@ def start_positions(
             if not isinstance(item, SourceInput):
                 continue
             at_end = latest and item.read.kind is SourceKind.STREAM
-            offset = engine.log.end_offset if at_end else engine.log.start_offset
+            offset = log.end_offset if at_end else log.start_offset
             for partition in range(sub.partitions):
                 positions[item.topic, partition] = offset(item.topic, partition)
     return positions
 
 
 def _remember_start(
-    engine: Engine, query_id: str, topology: Topology, properties: Mapping[str, str]
+    log: Log[pa.Table], query_id: str, topology: Topology, properties: Mapping[str, str]
 ) -> None:
     """Commit the first positions, so that a query which starts at the end of its source does not
     start at a later end after a crash."""
-    writer = engine.log.writer(query_id)
-    writer.transact(query_id, (), start_positions(engine, topology, properties))
+    writer = log.writer(query_id)
+    writer.transact(query_id, (), start_positions(log, topology, properties))
     writer.close()

@@ -23,7 +23,7 @@ from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.ddl.upgrade import state_tables
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service import leftovers, queries
-from millstream.service.engine import Engine
+from millstream.service.engine import Engine, PersistentQuery
 from millstream.service.history.filled import Filled, check_filled
 from millstream.service.statements import ending
 
@@ -39,7 +39,9 @@ def prepare(engine: Engine, change: Change, filled: Filled | None) -> CatalogSna
     for effect in change.effects:
         match effect:
             case CreateTopic(topic):
-                created += filter(None, [queries.make_topic(engine, topic)])
+                created += filter(
+                    None, [queries.make_topic(engine.log, topic, shared=engine.shared)]
+                )
             case StartQuery(query_id) | BackfillQuery(query_id):
                 engine.definitions = change.after
                 try:
@@ -104,91 +106,83 @@ def _complete(engine: Engine, effect: Effect, filled: Filled | None) -> None:
         case BackfillQuery(query_id):
             if filled is not None:
                 engine.processing_log.add(query_id, filled.problems)
-                begin(engine, query_id)
+                reconcile(engine)
         case ReplaceQuery(query_id):
-            replace(engine, query_id)
+            try:
+                _replace(engine, query_id)
+            except MillstreamError as error:
+                _note(engine, query_id, error)
+                raise
         case EndQuery(query_id, topics):
             ending.end(engine, query_id, topics)
         case PauseQuery(query_id):
-            engine.instance.pause(query_id)
+            _pause(engine, query_id)
         case ResumeQuery(query_id):
-            engine.driver.resume(query_id)
+            _resume(engine, query_id)
         case DeleteTopic(name, identity):
-            leftovers.delete_topic(engine, name, identity)
+            leftovers.delete_topic(engine.log, name, identity)
         case _:
             assert_never(effect)
 
 
-def start_all(engine: Engine) -> None:
-    """Start the queries that the command topic has left running."""
-    stood = engine.ledger.standing
-    for query_id in engine.catalog.queries:
-        if stood is not None and stood.hold.query_id == query_id:
-            continue
-        try:
-            if query_id in engine.ledger.replaced:
-                _adapt_state(engine, query_id)
-            queries.start(engine, query_id)
-        except MillstreamError as error:
-            # One query that cannot run is no reason to refuse the file and all the others.
-            engine.failed[query_id] = str(error)
+def reconcile(engine: Engine, *, retry: bool = False) -> None:
+    """Start, replace, pause, resume and drop queries, so that what runs in this process is what the
+    catalog says. A query for which that fails is noted, and tried again with `retry` if the log did
+    not answer. May be called at any time under the driver's lock: where nothing differs, it does
+    nothing.
 
-
-def converge(engine: Engine, before: CatalogSnapshot) -> None:
-    """Let the queries that run, which were those of the catalog `before`, be those of the catalog.
-    A query for which that fails is noted."""
-    for query_id in before.catalog.queries.keys() | engine.catalog.queries.keys():
+    Topics and positions of queries that have ended are the service's; they are not touched.
+    """
+    standing = engine.ledger.standing
+    held = standing.hold.query_id if standing is not None else None
+    for query_id in dict.fromkeys((*engine.queries, *engine.catalog.queries)):
         try:
-            _converge(engine, query_id, before)
+            if query_id not in engine.catalog.queries:
+                ending.drop_here(engine, query_id, commit=False)
+            elif query_id != held:
+                _reconcile(engine, query_id, retry=retry)
+            elif query_id not in engine.queries:
+                engine.queries[query_id] = PersistentQuery(engine.plans[query_id], stopped=True)
         except Exception as error:
-            _failed(engine, query_id, error)
+            _note(engine, query_id, error)
 
 
-def _converge(engine: Engine, query_id: str, before: CatalogSnapshot) -> None:
-    if query_id not in engine.catalog.queries:
-        ending.drop_here(engine, query_id, commit=False)
-    elif query_id not in before.catalog.queries:
+def _reconcile(engine: Engine, query_id: str, *, retry: bool) -> None:
+    running = engine.queries.get(query_id)
+    if running is None or running.stopped or (retry and running.retry):
+        # Its state may be one that another process has left for an earlier plan.
+        if query_id in engine.ledger.replaced:
+            _adapt_state(engine, query_id)
         queries.start(engine, query_id)
-    elif engine.plans[query_id] is not before.plans[query_id]:
-        replace(engine, query_id)
-    elif query_id in engine.paused - before.paused:
-        engine.instance.pause(query_id)
-    elif query_id in before.paused - engine.paused:
-        engine.driver.resume(query_id)
+    elif running.planned is not engine.plans[query_id]:
+        _replace(engine, query_id)
+    elif not running.error and running.paused != (query_id in engine.paused):
+        (_resume if running.paused else _pause)(engine, query_id)
 
 
-def replace(engine: Engine, query_id: str) -> None:
-    """Let a query that runs go on with another plan, which the catalog has already."""
+def _replace(engine: Engine, query_id: str) -> None:
     ending.stop(engine, query_id)
-    engine.failed.pop(query_id, None)
     _adapt_state(engine, query_id)
     queries.start(engine, query_id)
 
 
-def begin(engine: Engine, query_id: str) -> None:
-    """Start a query whose command is written already: if that fails, it is noted."""
-    try:
-        queries.start(engine, query_id)
-    except MillstreamError as error:
-        _failed(engine, query_id, error)
+def _pause(engine: Engine, query_id: str) -> None:
+    engine.instance.pause(query_id)
+    engine.queries[query_id].paused = True
 
 
-def begin_waiting(engine: Engine) -> None:
-    """Try again what failed as the log did not answer."""
-    waiting, engine.ledger.waiting = engine.ledger.waiting, set()
-    for query_id in waiting & engine.catalog.queries.keys():
-        try:
-            queries.start(engine, query_id)
-            del engine.failed[query_id]
-        except MillstreamError as error:
-            _failed(engine, query_id, error)
+def _resume(engine: Engine, query_id: str) -> None:
+    engine.driver.resume(query_id)
+    engine.queries[query_id].paused = False
 
 
-def _failed(engine: Engine, query_id: str, error: Exception) -> None:
+def _note(engine: Engine, query_id: str, error: Exception) -> None:
+    """Keep why a query does not run. One query that cannot is no reason to stop all others."""
     logging.getLogger("millstream").warning("query %s cannot be started here: %s", query_id, error)
-    engine.failed[query_id] = str(error)
-    if isinstance(error, UnavailableError):
-        engine.ledger.waiting.add(query_id)
+    if query_id in engine.plans:
+        engine.queries[query_id] = PersistentQuery(
+            engine.plans[query_id], error=str(error), retry=isinstance(error, UnavailableError)
+        )
 
 
 def _adapt_state(engine: Engine, query_id: str) -> None:

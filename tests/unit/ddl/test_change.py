@@ -18,9 +18,10 @@ from millstream.ddl.effects import (
     ResumeQuery,
     StartQuery,
 )
+from millstream.ddl.topics import PlannedTopics
 from millstream.log.log import AS_THE_CLUSTER, Topic
 from millstream.model.errors import ConflictError, StatementError
-from tests.unit.ddl.folding import CREATED, Fold, differences, folded
+from tests.unit.ddl.folding import CREATED, Existing, Fold, differences, folded
 
 
 def compact(name: str, partitions: int, replicas: int = AS_THE_CLUSTER) -> CreateTopic:
@@ -341,3 +342,17 @@ def test_the_queries_of_an_engine_keep_the_properties_of_their_session() -> None
         "CREATE STREAM new AS SELECT * FROM odd;", properties
     )
     assert change.after.catalog.queries["CSAS_NEW_9"].properties == properties
+
+
+def test_a_statement_asks_for_each_topic_once() -> None:
+    asked = []
+
+    class Asked(Existing):
+        def topic(self, name: str) -> Topic | None:
+            asked.append(name)
+            return super().topic(name)
+
+    fold = folded()
+    fold.topics = PlannedTopics(Asked())
+    fold.plan("CREATE TABLE new AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;")
+    assert sorted(asked) == ["NEW", "orders"]

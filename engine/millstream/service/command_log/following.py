@@ -13,13 +13,14 @@ from contextlib import suppress
 
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
-from millstream.service import leftovers, reconcile
+from millstream.service import leftovers
 from millstream.service.command_log import snapshots, standing
 from millstream.service.command_log.commands import LostTurnError, Turn
 from millstream.service.command_log.entries import Entry, chained
 from millstream.service.command_log.ledger import Ledger
 from millstream.service.command_log.replaying import replay
 from millstream.service.engine import Engine
+from millstream.service.reconcile import reconcile
 from millstream.service.statements import ending
 
 PAUSE_SECONDS = 0.2
@@ -106,9 +107,7 @@ def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
     before = engine.definitions
     replay(engine, entry.command)
     ledger.previous = chained(entry.value)
-    if live:
-        reconcile.converge(engine, before)
-    elif engine.shared:
+    if engine.shared and not live:
         _drop_namesakes(engine, before)
     release(engine, live=live)
 
@@ -122,11 +121,12 @@ def _drop_namesakes(engine: Engine, before: CatalogSnapshot) -> None:
 
 
 def release(engine: Engine, *, live: bool = True) -> None:
-    """Let the query go on that was to stand still, if there is one and it was not replaced."""
+    """No query has to stand still any more. What runs is made to match the catalog."""
     stood, engine.ledger.standing = engine.ledger.standing, None
-    if live and stood is not None and stood.hold.query_id in engine.catalog.queries:
-        engine.failed.pop(stood.hold.query_id, None)
-        reconcile.begin(engine, stood.hold.query_id)
+    if live:
+        if stood is not None and stood.hold.query_id in engine.queries:
+            engine.queries[stood.hold.query_id].stopped = True
+        reconcile(engine)
 
 
 def follow(engine: Engine) -> None:
@@ -142,10 +142,10 @@ def follow(engine: Engine) -> None:
         engine.driver.wake()
     if standing.overdue(engine):
         _take_turn(engine)
-    if engine.ended or ledger.waiting:
+    if engine.ended or any(query.retry for query in tuple(engine.queries.values())):
         with engine.driver.lock:
             leftovers.erase_ended(engine)
-            reconcile.begin_waiting(engine)
+            reconcile(engine, retry=True)
 
 
 def _take_turn(engine: Engine) -> None:

@@ -15,7 +15,7 @@ from millstream.service import leftovers, reconcile
 from millstream.service.command_log import following, standing
 from millstream.service.command_log.commands import UNKNOWN, LostTurnError, Turn
 from millstream.service.command_log.entries import Command
-from millstream.service.engine import Engine
+from millstream.service.engine import Engine, PersistentQuery
 from millstream.service.history.filled import Filled, changed, first_commit
 from millstream.service.results import Done
 from millstream.service.session import Session
@@ -130,21 +130,22 @@ class Attempt:
         reconcile.complete(engine, change, filled)
 
     def _still(self) -> None:
-        """Whoever is to be replaced writes nothing any more: what he has written by then is what
-        the new one is compared with."""
+        """Stop the query that is to be replaced everywhere: the new table is compared with what it
+        has written by then."""
         if self.replaced is not None:
             ending.stop(self.engine, self.replaced)
         if self.filled is not None and self.filled.replaced is not None and self.engine.shared:
             standing.await_standing(self.engine, self.filled.replaced, self.filled.width)
 
     def _go_on(self, query_id: str, error: MillstreamError) -> None:
-        """With a query that was not replaced, unless it may have been."""
+        """Let a query run again that was not replaced, unless it may have been."""
         if error.code == UNKNOWN:
-            self.engine.failed[query_id] = str(error)
+            planned = self.engine.plans[query_id]
+            self.engine.queries[query_id] = PersistentQuery(planned, error=str(error))
         elif self.engine.shared:
             following.release(self.engine)
         else:
-            reconcile.begin(self.engine, query_id)
+            reconcile.reconcile(self.engine)
 
     def _write(self, change: Change, after: CatalogSnapshot) -> None:
         engine, ledger = self.engine, self.engine.ledger

@@ -62,8 +62,6 @@ class Ledger:
     """The queries that got another plan from a command that was replayed."""
     standing: Standing | None = None
     """The query that the last entry has stand still."""
-    waiting: set[str] = field(default_factory=set)
-    """Queries of others that could not be started as the log did not answer."""
     _living: dict[Name, Life] = field(default_factory=dict)
     _by_word: dict[str, set[Life]] = field(default_factory=dict)
 

@@ -30,7 +30,7 @@ class Outcomes:
         with self._lock:
             for entry in self._engine.commands.since(self._position):
                 if entry.command is not None:
-                    made = replayed(entry.command, self._snapshot, self._engine.replaying)
+                    made = replayed(entry.command, self._snapshot, self._engine.replay_environment)
                     self._snapshot = made.after
                     self._found.extend(made.outcomes)
                 self._position = entry.offset + 1

@@ -66,7 +66,7 @@ def replay(engine: Engine, command: Command) -> None:
     """Let the catalog of an engine be as after a command; no query is started or ended. One that
     fails here is noted: it is the object of that command that is missing then, not the engine."""
     before = engine.definitions
-    made = replayed(command, before, engine.replaying)
+    made = replayed(command, before, engine.replay_environment)
     if made.error is not None:
         _report(engine, command, made.error)
         return

@@ -102,7 +102,7 @@ def _verified(engine: Engine) -> list[Done] | None:
     for kept in (engine.ledger.needed(), engine.ledger.done):
         made, failed = engine.definitions.cleared(), False
         for done in kept:
-            found = replayed(done.command, made, engine.replaying)
+            found = replayed(done.command, made, engine.replay_environment)
             made, failed = found.after, failed or found.error is not None
         if not failed and _digest(made) == wanted:
             return list(kept)

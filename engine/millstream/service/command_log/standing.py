@@ -51,7 +51,6 @@ def hold_for(engine: Engine, filled: Filled | None) -> Hold | None:
 def stand_still(engine: Engine, hold: Hold, *, live: bool) -> None:
     """Somebody wants a query to; `live`: those of the catalog run."""
     engine.ledger.standing = Standing(hold, engine.ticks())
-    engine.ledger.waiting.discard(hold.query_id)
     if live and hold.query_id in engine.catalog.queries:
         try:
             ending.stop(engine, hold.query_id)

@@ -81,7 +81,7 @@ class Pipeline:
             if record.id in self.stopped or record.id in engine.paused:
                 continue
             if record.id in reasons:
-                again = record.id in engine.ledger.waiting
+                again = record.id in engine.queries and engine.queries[record.id].retry
                 kind = UnavailableError if again else MillstreamError
                 self._tell(record.id, kind(reasons[record.id]))
             else:

@@ -43,7 +43,7 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
     context = PlanningContext(given, engine.definitions, engine.environment)
     made = plan_create_as(statement, context)
     run, width = _run_of(made, engine)
-    topics = queries.topics_of(engine, run.topology)
+    topics = queries.topics_of(engine.log, run.topology)
     with _watched(statement.name, engine, session) as watch:
         try:
             produced = list(_produced(statement, run, engine, watch))

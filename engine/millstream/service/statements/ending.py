@@ -38,13 +38,17 @@ def take_back(engine: Engine, query_id: str) -> None:
 def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
     """End a query in this process alone: what is the service's stays. `commit`: what it has done
     last."""
-    engine.failed.pop(query_id, None)
-    stop(engine, query_id, commit=commit)
+    try:
+        stop(engine, query_id, commit=commit)
+    finally:
+        engine.queries.pop(query_id, None)
     engine.store.drop_query(query_id)
 
 
 def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
     """End what is done for a query in this process; its state stays."""
+    if query_id in engine.queries:
+        engine.queries[query_id].stopped = True
     if engine.restoring is not None:
         engine.restoring.remove_query(query_id)
     engine.driver.remove(query_id, commit=commit)

@@ -143,7 +143,7 @@ def _start(engine: Engine, tail: Tail, session: Session, kind: SourceKind) -> No
     for internal in topology.internal_topics:
         engine.log.create_topic(internal_topic(internal))
     add_query(
-        engine,
+        engine.instance,
         QuerySpec(
             tail.query_id,
             tail.query_id,
@@ -151,7 +151,7 @@ def _start(engine: Engine, tail: Tail, session: Session, kind: SourceKind) -> No
                 engine, topology, session.properties, cached=cached, delivering=True, held=False
             ),
             repartitions=repartitions_of(topology),
-            start=start_positions(engine, topology, session.properties),
+            start=start_positions(engine.log, topology, session.properties),
             transient=True,
             users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
