@@ -34,6 +34,11 @@ STATEMENTS = (
     "CREATE TABLE guests AS SELECT guest, COUNT(*) AS n FROM visits GROUP BY guest;",
     "CREATE STREAM shouted AS SELECT guest, UCASE(place) AS place FROM visits;",
     "CREATE TYPE money AS DECIMAL(10, 2);",
+    "CREATE SOURCE TABLE stays (guest STRING PRIMARY KEY, place STRING)"
+    " WITH (KAFKA_TOPIC='visits', FORMAT='JSON');",
+    "CREATE OR REPLACE TABLE places AS SELECT place, COUNT(*) AS n FROM visits"
+    " WHERE guest <> 'bob' GROUP BY place;",
+    "PAUSE ALL;",
 )
 EFFECTS_MAX = 60
 
@@ -84,6 +89,8 @@ def world(engine: Engine) -> dict[str, Any]:
         "sources": sorted(engine.catalog.sources),
         "types": sorted(engine.catalog.types),
         "queries": sorted(engine.catalog.queries),
+        "plans": [query.statement for _, query in sorted(engine.catalog.queries.items())],
+        "paused": sorted(engine.paused),
         "running": sorted(status.query_id for status in engine.statuses()),
         "state": engine.store.query_ids(),
     }

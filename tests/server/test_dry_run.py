@@ -41,6 +41,9 @@ def state(door: Door) -> tuple[object, ...]:
         ("SPOOL OFF;", "SPOOL"),
         ("CREATE SINK CONNECTOR c WITH ('connector.class'='x');", "Connect"),
         ("RUN SCRIPT 'x.sql';", "local file"),
+        ("CREATE STREAM t WITH (kafka_topic='_millstream_commands') AS SELECT * FROM s;",
+         "internal to the service"),
+        ("CREATE STREAM t AS SELECT * FROM s; DROP STREAM s DELETE TOPIC;", "CSAS_T_"),
     ],
 )  # fmt: skip
 def test_nothing_is_executed_where_a_later_statement_is_wrong(
@@ -56,7 +59,7 @@ def test_nothing_is_executed_where_a_later_statement_is_wrong(
 
 
 def test_statements_build_on_those_before_them(door: Door) -> None:
-    """What the first ones make is there for the next ones, in the rehearsal as in earnest."""
+    """What the first ones make is there for the next ones, in the dry run as in execution."""
     entities = door.ksql(
         f"{MADE} CREATE TYPE place AS STRUCT<x INT>;"
         "CREATE STREAM t (id INT KEY, p place) WITH (kafka_topic='t', format='JSON', partitions=2);"
@@ -76,7 +79,7 @@ def test_statements_build_on_those_before_them(door: Door) -> None:
     assert topic is not None and topic.partitions == 5
 
 
-def test_a_push_query_is_not_ended_by_a_rehearsal(shop: Door) -> None:
+def test_a_push_query_is_not_ended_by_a_dry_run(shop: Door) -> None:
     with shop.http.stream(
         "POST", "/query-stream", json={"sql": "SELECT * FROM orders EMIT CHANGES;"}
     ):
