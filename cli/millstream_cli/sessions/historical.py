@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millstream.model.python_values import tuples
 from millstream.service.results import History
+from millstream_cli.sessions.objects import with_objects
 from millstream_cli.sessions.results import TABLE_ROWS_MAX, Answer, Live, Outcome, Progress, Row
 
 _LOOK_SECONDS = 0.2
@@ -25,7 +26,7 @@ def shown(result: History, progress: Progress | None = None) -> Outcome:
         batch = _awaited(result, progress)
         if batch is None:
             return Answer(result.columns, first, query=True)
-        first += tuples(batch)
+        first += with_objects(tuples(batch), batch.schema)
     return Live(result.columns, chain([first], _batches(result)), result.close)
 
 
@@ -62,4 +63,4 @@ def _tell(result: History, progress: Progress | None) -> None:
 
 def _batches(result: History) -> Iterator[Sequence[Row]]:
     for table in result.batches():
-        yield list(tuples(table))
+        yield list(with_objects(tuples(table), table.schema))

@@ -16,6 +16,7 @@ from millstream_cli.sessions.filling import followed
 from millstream_cli.sessions.historical import shown
 from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, function_names
+from millstream_cli.sessions.objects import with_objects
 from millstream_cli.sessions.results import (
     Answer,
     Live,
@@ -140,7 +141,7 @@ def outcome(result: Result, progress: Progress | None = None) -> Outcome:
             return Said(message)
         case Rows():
             return Answer(
-                result.columns, list(result), result.title, query=result.schema is not None
+                result.columns, _rows(result), result.title, query=result.schema is not None
             )
         case History():
             return shown(result, progress)
@@ -153,9 +154,13 @@ def outcome(result: Result, progress: Progress | None = None) -> Outcome:
             )
 
 
+def _rows(result: Rows) -> Sequence[Row]:
+    return list(with_objects(iter(result), result.table.schema))
+
+
 def _batches(stream: Stream) -> Iterator[Sequence[Row]]:
     for table in stream.changes():
-        yield list(changed_rows(table))
+        yield list(with_objects(changed_rows(table), table.schema))
 
 
 def _source(source: Source) -> SourceName:
