@@ -13,6 +13,7 @@ import pytest
 
 import millstream
 from millstream import History, Rows
+from millstream_cli.main import main
 from tests.docs import DOCS, FILES
 
 ROOT = DOCS.parent
@@ -68,6 +69,12 @@ def test_other_statements_of_the_readme(folder: Path) -> None:
         query = blocks("sql")[0].partition("CREATE TABLE spending")[2]
         shown = db.execute(f"EXPLAIN (PROGRAM) CREATE TABLE other{query}")
         assert isinstance(shown, Rows | History) and "SELECT" in next(iter(shown))[1]
+
+
+def test_the_test_of_the_documentation_passes(folder: Path) -> None:
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
+    (folder / "orders_test.sql").write_text(re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[0])
+    assert main(["test", "orders_test.sql"]) == 0
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -31,6 +31,7 @@ from millstream_cli.sessions.http import Credentials
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.remote import RemoteSession
 from millstream_cli.sessions.results import Session
+from millstream_cli.testing.command import run_test_command
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         return server_command(words[1:])
     if words[:1] == ["pipeline"]:
         return pipeline_command(words[1:])
+    if words[:1] == ["test"]:
+        return run_test_command(words[1:])
     options = _checked(words)
     errors = Output(Console(stderr=True))
     try:
