@@ -1,4 +1,4 @@
-"""Runs a case: its statements one after another, in a database that is nobody else's.
+"""Runs a case: its statements one after another, in a database of its own.
 
 Records are processed before the next statement that is no INSERT, so that it finds all there is.
 Nothing runs in the background, and the clock is simulated: a test gives the same each time.
@@ -217,8 +217,8 @@ class CaseRun:
                 return Answer(columns, rows, _ordered(piece.statement), wanted)
 
     def _make_topic(self, statement: s.Statement) -> None:
-        """Make the topic of CREATE STREAM or TABLE where it is missing and the statement does not
-        say in how many partitions: a test has nobody else who would."""
+        """Create the topic of CREATE STREAM or TABLE where it is missing and the statement has no
+        PARTITIONS: there is no producer in a test that would have created it."""
         if not isinstance(statement, s.CreateSource):
             return
         given = dict(statement.properties)

@@ -65,16 +65,6 @@ def test_create_needs_a_topic_or_partitions(db: Database) -> None:
     assert streams(db) == []
 
 
-def test_create_over_a_topic_of_another_width(db: Database) -> None:
-    db.execute(f"CREATE STREAM s (v INT) {WITH};")
-    refused(
-        db,
-        "CREATE STREAM s2 (v INT) WITH (KAFKA_TOPIC='t', PARTITIONS=3, VALUE_FORMAT='JSON');",
-        "it has 1 partitions, the statement says 3",
-    )
-    assert len(streams(db)) == 1
-
-
 def test_if_not_exists_and_or_replace(db: Database) -> None:
     db.execute(f"CREATE STREAM s (v INT) {WITH};")
     error = refused(db, f"CREATE STREAM s (v INT) {WITH};", "already exists", "OR REPLACE")
@@ -169,22 +159,6 @@ def test_drop_ends_the_own_query_and_deletes_the_topic_if_asked(shop: Database) 
     assert [row[0] for row in rows(shop, "SHOW TOPICS;")] == ["orders"], "the topic stays"
 
 
-def test_delete_topic_spares_what_others_read(db: Database) -> None:
-    db.execute(f"CREATE STREAM s (v INT) {WITH}; CREATE STREAM s2 (v INT) {WITH};")
-    refused(db, "DROP STREAM s DELETE TOPIC;", "Found other data sources (S2)")
-    db.execute("DROP STREAM s2; DROP STREAM s DELETE TOPIC;")
-    assert rows(db, "SHOW TOPICS;") == []
-
-
-def test_a_topic_made_anew_does_not_bring_back_old_records(db: Database) -> None:
-    for _ in range(2):
-        db.execute(f"CREATE STREAM s (v INT) {WITH}; CREATE STREAM d AS SELECT v + 1 AS w FROM s;")
-        db.execute("INSERT INTO s VALUES (1);")
-        db.wait()
-        assert rows(db, "SELECT * FROM d;") == [(2,)]
-        db.execute("DROP STREAM d DELETE TOPIC; DROP STREAM s DELETE TOPIC;")
-
-
 def test_terminate_leaves_the_sink(shop: Database) -> None:
     query = rows(shop, "SHOW QUERIES;")[0][0]
     assert said(shop, f"TERMINATE {query};") == f"Query terminated: {query}"
@@ -255,16 +229,6 @@ def test_describe(shop: Database) -> None:
     refused(shop, "DESCRIBE FUNCTION nothing;", "Can't find any functions")
 
 
-def test_describe_shows_keys_and_windows(db: Database) -> None:
-    db.execute(f"CREATE STREAM s (k INT KEY, v INT, h BYTES HEADER('who')) {WITH};")
-    db.execute(
-        "CREATE TABLE w AS SELECT k, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 MINUTE) "
-        "GROUP BY k;"
-    )
-    assert dict(rows(db, "DESCRIBE s;"))["H"] == "BYTES  (header('who'))"
-    assert "Window type: TUMBLING" in str(dict(rows(db, "DESCRIBE w;"))["K"])
-
-
 @pytest.mark.parametrize("stage", ["STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM"])
 def test_explain_stages(shop: Database, stage: str) -> None:
     shown = rows(shop, f"EXPLAIN ({stage}) SELECT customer, amount FROM orders EMIT CHANGES;")
@@ -306,17 +270,6 @@ def test_print_follows_the_topic(shop: Database) -> None:
     assert "dora" in [next(lines)[0] for _ in range(3)][2]
     shop.close()
     assert list(lines) == [], "closing the database ends it"
-
-
-def test_print_shows_the_windows_of_keys(shop: Database) -> None:
-    shop.execute(
-        "CREATE TABLE hourly AS SELECT customer, COUNT(*) AS n FROM orders "
-        "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY customer;"
-    )
-    shop.wait()
-    lines = printed(shop, "PRINT HOURLY FROM BEGINNING LIMIT 1;")
-    assert lines[0] == "Key format: TUMBLING(KAFKA_STRING)"
-    assert re.search(r"key: \[[a-z]+@[0-9]+/-\]", lines[2])
 
 
 # SET, DEFINE, ASSERT, RUN SCRIPT, types, ALTER
@@ -367,31 +320,6 @@ def test_run_script(db: Database, tmp_path: Path) -> None:
     refused(db, f"RUN SCRIPT '{tmp_path}/none.sql';", "none.sql")
     db.session.local = False
     refused(db, f"RUN SCRIPT '{script}';", "local file")
-
-
-def test_types(db: Database) -> None:
-    made = said(db, "CREATE TYPE address AS STRUCT<street VARCHAR, city VARCHAR>;")
-    assert "ADDRESS" in made and "STRUCT" in made
-    refused(db, "CREATE TYPE address AS INT;", "already registered")
-    assert "nothing was changed" in said(db, "CREATE TYPE IF NOT EXISTS address AS INT;")
-    db.execute(f"CREATE STREAM s (v INT, home ADDRESS) {WITH};")
-    assert rows(db, "SHOW TYPES;")[0][0] == "ADDRESS"
-    db.execute("INSERT INTO s VALUES (1, STRUCT(street := 'High St', city := 'Ely'));")
-    assert rows(db, "SELECT home->city AS city FROM s;") == [("Ely",)]
-    assert "Dropped" in said(db, "DROP TYPE address;")
-    refused(db, "DROP TYPE address;", "does not exist")
-    assert "does not exist" in said(db, "DROP TYPE IF EXISTS address;")
-    assert len(rows(db, "SELECT home->city AS city FROM s;")) == 1
-
-
-def test_alter(shop: Database) -> None:
-    assert said(shop, "ALTER STREAM orders ADD COLUMN note STRING;") == "Stream altered"
-    shop.execute("INSERT INTO orders (customer, note) VALUES ('dan', 'hi');")
-    found = rows(shop, "SELECT note FROM orders WHERE customer = 'dan';")
-    assert found == [("hi",)]
-    refused(shop, "ALTER STREAM orders ADD COLUMN note STRING;", "already exists")
-    refused(shop, "ALTER TABLE spending ADD COLUMN x INT;", "CREATE ... AS")
-    refused(shop, "ALTER TABLE orders ADD COLUMN x INT;")
 
 
 # What is not there, and scripts
