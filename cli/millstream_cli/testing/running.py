@@ -193,7 +193,9 @@ class CaseRun:
         if isinstance(statement, s.InsertValues):
             time = self.clock()
             if "ROWTIME" in statement.columns:
-                time = row_of(statement, piece.script, self.engine, self.session).time
+                time = row_of(
+                    statement, piece.script, self.engine.catalog, self.engine, self.session
+                ).time
             self.clock.inserted(time)
         self._pending += 1
         if self.options.batch is not None and self._pending >= self.options.batch:
