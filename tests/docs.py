@@ -32,7 +32,7 @@ from millstream.service.metrics.figures import (
     SubTopologyMetrics,
     Traffic,
 )
-from millstream_server.starting.options import OPTIONS
+from millstream_server.bootstrap.options import OPTIONS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "Made from the source by `make docs`; do not edit.\n"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.service.engine import Engine
-from millstream_server.guarding.guard import Guard
+from millstream_server.auth.guard import Guard
+from millstream_server.bootstrap.addresses import Address
+from millstream_server.http.connections import Transport
+from millstream_server.http.listening import Tls, bind, serve
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
-from millstream_server.starting.addresses import Address
-from millstream_server.wire.connections import Transport
-from millstream_server.wire.listening import Tls, bind, serve
 
 SOCKET_BYTES = 64 << 10
 """What a connection holds at each end: without a bound it grows to megabytes, on each machine to

@@ -14,8 +14,8 @@ from getpass import getpass
 from rich.console import Console
 
 import millstream
-from millstream.model.door import Door
 from millstream.model.errors import MillstreamError, StatementError
+from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
 from millstream.service.text import read_script
 from millstream_cli.options import parser
@@ -24,7 +24,7 @@ from millstream_cli.prompt.shell import run_parts, run_shell
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
-from millstream_cli.screen.tables import Look
+from millstream_cli.screen.tables import TableStyle
 from millstream_cli.serving import server_command
 from millstream_cli.sessions.config import Config, read_config
 from millstream_cli.sessions.http import Credentials
@@ -51,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
     except MillstreamError as error:
         show_error(error, errors)
         return 1
-    look = Look(options.output, row_limit=options.query_row_limit, timeout_ms=options.query_timeout)
+    look = TableStyle(
+        options.output, row_limit=options.query_row_limit, timeout_ms=options.query_timeout
+    )
     out = Output(Console())
     terminal = Terminal(session, out, errors, look, vi=options.vi)
     try:
@@ -150,7 +152,9 @@ def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
         group_protocol=options.group_protocol,
         session_timeout_ms=options.session_timeout,
         standby_replicas=options.standby_replicas,
-        door=Door(options.listen, options.advertised, token=os.environ.get("MILLSTREAM_TOKEN", "")),
+        door=InternalListener(
+            options.listen, options.advertised, token=os.environ.get("MILLSTREAM_TOKEN", "")
+        ),
     )
 
 

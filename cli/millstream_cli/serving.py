@@ -61,7 +61,7 @@ def server_command(arguments: Sequence[str]) -> int:
 
 def _user(options: argparse.Namespace, errors: Console) -> int:
     """Print a user with the hash of a password, which is read from the terminal or a pipe."""
-    from millstream_server.guarding.passwords import hashed
+    from millstream_server.auth.passwords import hashed
 
     interactive = sys.stdin.isatty()
     password = getpass.getpass() if interactive else sys.stdin.readline().rstrip("\n")
@@ -75,8 +75,8 @@ def _user(options: argparse.Namespace, errors: Console) -> int:
 
 def _start(options: argparse.Namespace, errors: Console) -> int:
     try:
-        from millstream_server.starting.config import load_config
-        from millstream_server.starting.startup import run_server
+        from millstream_server.bootstrap.config import load_config
+        from millstream_server.bootstrap.startup import run_server
     except ModuleNotFoundError as error:
         errors.print(
             f"The server is not installed ({error.name}): pip install 'millstream[server]'"

@@ -9,7 +9,6 @@ with millstream.connect("orders.db") as db:
 """
 
 from millstream.functions.user import udaf, udf, udtf
-from millstream.model.door import Door
 from millstream.model.errors import (
     ConflictError,
     CorruptionError,
@@ -19,6 +18,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
+from millstream.model.listener import InternalListener
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.changes import Deletion, Row
 from millstream.service.database import Database, connect
@@ -33,11 +33,11 @@ __all__ = [
     "Database",
     "Deletion",
     "Done",
-    "Door",
     "EngineSettings",
     "FencedError",
     "History",
     "InstanceSettings",
+    "InternalListener",
     "MillstreamError",
     "RecordError",
     "Row",

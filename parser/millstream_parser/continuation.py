@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lexemes import Piece, lexemes
+from .lexemes import LexemeKind, lexemes
 
 _LINE_ENDS = ("\n", "\r\n")
 
@@ -14,7 +14,7 @@ def without_continuations(text: str) -> str:
         return text
     characters = list(text)
     for piece in lexemes(text):
-        if piece.piece is Piece.SYMBOL and piece.text == "\\" and _ends_line(text, piece.end):
+        if piece.piece is LexemeKind.SYMBOL and piece.text == "\\" and _ends_line(text, piece.end):
             characters[piece.start] = " "
     return "".join(characters)
 

@@ -12,7 +12,7 @@ from enum import Enum
 from .tokens import SCAN
 
 
-class Piece(Enum):
+class LexemeKind(Enum):
     """What a piece of text is, as far as one can tell without its surroundings."""
 
     WORD = "word"
@@ -31,7 +31,7 @@ class Lexeme:
     """A piece and its half-open range of characters. `closed` is False for a string, a quoted name
     or a block comment whose end is not written yet; it reaches to the end of the text."""
 
-    piece: Piece
+    piece: LexemeKind
     text: str
     start: int
     end: int
@@ -40,18 +40,23 @@ class Lexeme:
     @property
     def upper(self) -> str:
         """The text of a word or symbol in upper case, "" for every other piece."""
-        return self.text.upper() if self.piece in (Piece.WORD, Piece.SYMBOL) else ""
+        return self.text.upper() if self.piece in (LexemeKind.WORD, LexemeKind.SYMBOL) else ""
 
     @property
     def decoded(self) -> str:
         """What a string or a quoted name that is closed stands for; the text of other pieces."""
-        if self.piece not in (Piece.STRING, Piece.QUOTED):
+        if self.piece not in (LexemeKind.STRING, LexemeKind.QUOTED):
             return self.text
         mark = self.text[0]
         return self.text[1:-1].replace(mark * 2, mark)
 
 
-_OPENINGS = {"'": Piece.STRING, "`": Piece.QUOTED, '"': Piece.QUOTED, "/*": Piece.COMMENT}
+_OPENINGS = {
+    "'": LexemeKind.STRING,
+    "`": LexemeKind.QUOTED,
+    '"': LexemeKind.QUOTED,
+    "/*": LexemeKind.COMMENT,
+}
 
 
 def lexemes(text: str) -> Iterator[Lexeme]:
@@ -69,22 +74,22 @@ def lexemes(text: str) -> Iterator[Lexeme]:
         yield Lexeme(kind, piece, start, found.end(), closed=ends)
 
 
-def _kind(piece: str) -> Piece:
+def _kind(piece: str) -> LexemeKind:
     if piece.startswith(("--", "/*")):
-        return Piece.COMMENT
+        return LexemeKind.COMMENT
     first = piece[0]
     if first in "'`\"":
         return _OPENINGS[first]
     if first.isdecimal() or (first == "." and len(piece) > 1):
         return _number(piece)
-    return Piece.WORD if first.isalpha() or first in "_@$" else Piece.SYMBOL
+    return LexemeKind.WORD if first.isalpha() or first in "_@$" else LexemeKind.SYMBOL
 
 
-def _number(piece: str) -> Piece:
+def _number(piece: str) -> LexemeKind:
     if piece.isdecimal():
-        return Piece.INTEGER
+        return LexemeKind.INTEGER
     try:
         float(piece)
     except ValueError:
-        return Piece.DIGIT_WORD
-    return Piece.FLOAT if "e" in piece.lower() else Piece.DECIMAL
+        return LexemeKind.DIGIT_WORD
+    return LexemeKind.FLOAT if "e" in piece.lower() else LexemeKind.DECIMAL

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from millstream_server.failures import RefusedError
-from millstream_server.rows.values import text_of
+from millstream_server.results.values import text_of
 
 T = TypeVar("T")
 

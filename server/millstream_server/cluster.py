@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
+from millstream.service.cluster.host_info import PeerHost
+from millstream.service.cluster.joining import held_here
 from millstream.service.execution import execute_piece
-from millstream.service.instances.joining import held_here
-from millstream.service.instances.neighbours import Neighbour
 from millstream.service.metrics.figures import QueryMetrics
 from millstream.service.session import Session
 from millstream.service.text import parse_text
@@ -57,7 +57,7 @@ def _this(view: View) -> Entity:
     return _host(True, view.engine.clock(), per_query, lags)
 
 
-def _other(other: Neighbour, view: View) -> Entity:
+def _other(other: PeerHost, view: View) -> Entity:
     """Another instance, by what it has said of itself."""
     per_query, lags = {}, {}
     for query in _persistent(view):

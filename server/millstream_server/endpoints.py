@@ -9,9 +9,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from millstream.service.results import History
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
 from millstream_server import statements
 from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects
+from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.failures import (
     BAD_STATEMENT,
     NOT_FOUND,
@@ -21,15 +22,15 @@ from millstream_server.failures import (
     RefusedError,
 )
 from millstream_server.filling import Filling
-from millstream_server.guarding.principal import ANONYMOUS, Principal
+from millstream_server.http.protocols import LIVE
 from millstream_server.requests import (
     Asked,
     accepted,
     asked,
     parsed_body,
 )
-from millstream_server.rows import queries
-from millstream_server.rows.framing import (
+from millstream_server.results import queries
+from millstream_server.results.framing import (
     ARROW,
     DELIMITED,
     JSON,
@@ -38,13 +39,12 @@ from millstream_server.rows.framing import (
     ArrowStream,
     Delimited,
     Framing,
+    JsonFramings,
     Objects,
     PlainArray,
-    Texts,
 )
-from millstream_server.rows.protobuf import ProtobufObjects
+from millstream_server.results.protobuf import ProtobufObjects
 from millstream_server.server import Server
-from millstream_server.wire.protocols import LIVE
 
 OBJECTS = (KSQL, JSON)
 QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
@@ -116,7 +116,7 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
     session = server.session(wanted)
     framing = framing_of(kind, pull=True)
     found = await server.lookups.find(
-        wanted, principal_of(request), session, as_table=not isinstance(framing, Texts)
+        wanted, principal_of(request), session, as_table=not isinstance(framing, JsonFramings)
     )
     if found is not None:
         return Response(queries.whole(found, framing), media_type=framing.media_type)
@@ -134,7 +134,7 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
     return Streamed(pieces, framing.media_type, headers, keeps=answer)
 
 
-async def started(server: Server, wanted: Asked, principal: Principal) -> queries.Answer:
+async def started(server: Server, wanted: Asked, principal: Principal) -> queries.QueryResponse:
     """A query that runs. If the client leaves before it does, it is ended when it has begun."""
     piece = await server.run(queries.query_of, server, wanted)
     if not queries.pulls(piece):
@@ -147,8 +147,8 @@ async def started(server: Server, wanted: Asked, principal: Principal) -> querie
 
 
 async def _begun(
-    server: Server, wanted: Asked, piece: Piece, principal: Principal
-) -> queries.Answer:
+    server: Server, wanted: Asked, piece: ParsedStatement, principal: Principal
+) -> queries.QueryResponse:
     starting = asyncio.ensure_future(server.run(queries.start, server, wanted, piece, principal))
     try:
         return await asyncio.shield(starting)

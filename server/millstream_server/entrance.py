@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millstream_server.answers import refused
+from millstream_server.auth.guard import Guard
 from millstream_server.failures import HEADERS_TOO_LARGE, RefusedError
-from millstream_server.guarding.guard import Guard
-from millstream_server.rows.framing import KSQL
+from millstream_server.results.framing import KSQL
 
 _REFUSABLE = "websocket.http.response"
 

@@ -17,6 +17,7 @@ from millstream.service.statements.row_inserts import Inserted, RowInserts, open
 from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed
+from millstream_server.auth.principal import Principal
 from millstream_server.endpoints import principal_of
 from millstream_server.failures import (
     BAD_STATEMENT,
@@ -26,11 +27,10 @@ from millstream_server.failures import (
     RefusedError,
     refusal,
 )
-from millstream_server.guarding.principal import Principal
 from millstream_server.ongoing import Ongoing
 from millstream_server.requests import Asked, accepted, check_characters, check_depth, settings_of
-from millstream_server.rows.framing import DELIMITED, JSON
-from millstream_server.rows.values import text_of
+from millstream_server.results.framing import DELIMITED, JSON
+from millstream_server.results.values import text_of
 from millstream_server.server import Server
 
 LINE_BYTES_MAX = 1 << 20

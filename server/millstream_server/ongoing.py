@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from millstream.service.session import Session
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
+from millstream_server.auth.guard import Guard
+from millstream_server.auth.principal import Principal
 from millstream_server.failures import RefusedError, RevokedError
-from millstream_server.guarding.guard import Guard
-from millstream_server.guarding.principal import Principal
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +18,7 @@ class Ongoing:
     """A query, or rows that are being inserted, of a principal."""
 
     principal: Principal
-    statement: Piece
+    statement: ParsedStatement
     session: Session
     _revoked: RevokedError | None = None
     _end: Callable[[RevokedError], None] | None = None
@@ -59,7 +59,7 @@ class OngoingWork:
         """How much goes on."""
         return len(self._all)
 
-    def begin(self, principal: Principal, statement: Piece, session: Session) -> Ongoing:
+    def begin(self, principal: Principal, statement: ParsedStatement, session: Session) -> Ongoing:
         """Something begins: call this before it is authorised, so that it is seen by `recheck`
         whenever that comes."""
         begun = Ongoing(principal, statement, session)

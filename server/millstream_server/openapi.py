@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from millstream_server.rows.framing import DELIMITED, KSQL
+from millstream_server.results.framing import DELIMITED, KSQL
 
 if TYPE_CHECKING:
     from millstream_server.routes import Endpoint

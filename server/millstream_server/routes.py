@@ -17,16 +17,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream_server import cluster, endpoints, inserts, state, websocket
 from millstream_server.answers import Reading, objects, refused
+from millstream_server.auth.principal import ANONYMOUS
 from millstream_server.entrance import Entrance
 from millstream_server.failures import TOO_SLOW, UNACCEPTABLE, RefusedError, unexpected
-from millstream_server.guarding.principal import ANONYMOUS
+from millstream_server.http.connections import AUTHENTICATED
 from millstream_server.openapi import document
-from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.server import Server
-from millstream_server.wire.connections import AUTHENTICATED
 
 Call = Callable[[Request, Server], Awaitable[Response]]
-Answering = Callable[[Scope, Receive], Awaitable[Response]]
+Handler = Callable[[Scope, Receive], Awaitable[Response]]
 _LOG = logging.getLogger("millstream.server")
 
 
@@ -182,7 +182,7 @@ class _Shortcut:
     query by key takes no longer than finding its route."""
 
     routes: ASGIApp
-    answers: Mapping[tuple[str, str], Answering]
+    answers: Mapping[tuple[str, str], Handler]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self.answers.get((scope.get("method", ""), scope["path"]))
@@ -193,7 +193,7 @@ class _Shortcut:
         await response(scope, receive, send)
 
 
-async def _routed(answer: Answering, request: Request) -> Response:
+async def _routed(answer: Handler, request: Request) -> Response:
     return await answer(request.scope, request.receive)
 
 
@@ -207,7 +207,7 @@ async def _elsewhere(request: Request, error: Exception) -> Response:
     return PlainTextResponse("Not Found" if status == 404 else "Method Not Allowed", status)
 
 
-def _answer(endpoint: Endpoint, server: Server) -> Answering:
+def _answer(endpoint: Endpoint, server: Server) -> Handler:
     async def answer(scope: Scope, receive: Receive) -> Response:
         reading = Reading(receive)
         request = Request(scope, reading)

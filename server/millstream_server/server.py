@@ -14,11 +14,13 @@ from weakref import WeakKeyDictionary
 
 from millstream.model.errors import MillstreamError
 from millstream.model.overrides import Overrides
-from millstream.service.command_log.outcomes import Outcomes
+from millstream.service.command_topic.outcomes import Outcomes
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import History
 from millstream.service.session import Bounds, Session
+from millstream_server.auth.guard import Guard, NoAuthentication
+from millstream_server.auth.principal import Principal
 from millstream_server.entities.changed import statuses_of
 from millstream_server.entities.view import View
 from millstream_server.failures import (
@@ -30,12 +32,10 @@ from millstream_server.failures import (
     TOO_MANY,
     RefusedError,
 )
-from millstream_server.guarding.guard import Guard, OpenDoor
-from millstream_server.guarding.principal import Principal
 from millstream_server.ongoing import OngoingWork
 from millstream_server.requests import Asked
-from millstream_server.rows.held import HeldRows
-from millstream_server.rows.lookups import Lookups
+from millstream_server.results.held import HeldRows
+from millstream_server.results.lookups import Lookups
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -97,8 +97,8 @@ class Server:
     ) -> None:
         self.engine = engine
         self.settings = settings or ServerSettings()
-        engine.whereabouts.host = self.settings.host
-        self.guard: Guard = guard or OpenDoor()
+        engine.host_info.host = self.settings.host
+        self.guard: Guard = guard or NoAuthentication()
         self.state = State.READY
         self.pulling = 0
         """How many pull queries are answered or wait to be."""
@@ -139,7 +139,7 @@ class Server:
             self.settings.host,
             sight,
             pushing,
-            self.engine.whereabouts.neighbours(),
+            self.engine.host_info.neighbours(),
         )
 
     def may_end(self, principal: Principal, query_id: str) -> bool:

@@ -16,9 +16,10 @@ from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import given, plan_of, running
 from millstream.service.statements.explained_pull import POSITIONS, pull_stages
 from millstream.service.statements.inspect import found_source
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
+from millstream_server.auth.principal import Principal
 from millstream_server.entities import changed
 from millstream_server.entities.described import (
     described_source,
@@ -31,18 +32,17 @@ from millstream_server.entities.functions import described_function
 from millstream_server.entities.listed import listed
 from millstream_server.failures import QUERY_ELSEWHERE, TOO_LARGE, RefusedError, refusal
 from millstream_server.filling import Filling
-from millstream_server.guarding.principal import Principal
 from millstream_server.requests import Asked
 from millstream_server.server import Server
 
 Entity = dict[str, Any]
 
 
-def pieces_of(asked: Asked, session: Session) -> list[Piece]:
+def pieces_of(asked: Asked, session: Session) -> list[ParsedStatement]:
     """All statements of a request, as they are once those before them have been executed;
     RefusedError where the text does not parse."""
     ahead = replace(session, properties=dict(session.properties), variables=dict(session.variables))
-    found: list[Piece] = []
+    found: list[ParsedStatement] = []
     text = asked.sql
     try:
         for piece in parsed(asked.sql, ahead, asked.parameters, test_statements=False):
@@ -96,7 +96,7 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
 
 
 def _dry_run(
-    server: Server, pieces: Sequence[Piece], session: Session, principal: Principal
+    server: Server, pieces: Sequence[ParsedStatement], session: Session, principal: Principal
 ) -> None:
     """Refuse a request of which a statement could not be executed, before the first one is."""
     tried = DryRun(server.engine, session)
@@ -112,7 +112,7 @@ def _dry_run(
 
 
 def _executed(
-    server: Server, piece: Piece, session: Session, principal: Principal
+    server: Server, piece: ParsedStatement, session: Session, principal: Principal
 ) -> Entity | None:
     shown = _shown(server, piece, session, principal)
     if shown is not None:
@@ -134,7 +134,9 @@ def _executed(
     return _command(server, piece, done)
 
 
-def _shown(server: Server, piece: Piece, session: Session, principal: Principal) -> Entity | None:
+def _shown(
+    server: Server, piece: ParsedStatement, session: Session, principal: Principal
+) -> Entity | None:
     """The entity of a statement that only looks."""
     match piece.statement:
         case s.Show() as statement:
@@ -152,7 +154,7 @@ def _shown(server: Server, piece: Piece, session: Session, principal: Principal)
     return None
 
 
-def _command(server: Server, piece: Piece, done: Done) -> Entity:
+def _command(server: Server, piece: ParsedStatement, done: Done) -> Entity:
     command = changed.command_id(piece.statement, done.query_id)
     status = changed.status(done, piece.statement)
     return changed.current_status(piece.text, command, status, server.last_command)

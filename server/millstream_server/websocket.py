@@ -12,16 +12,16 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
 from millstream.service.results import Change, Rows
+from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.endpoints import started
 from millstream_server.entities.shapes import schema_object
 from millstream_server.failures import MALFORMED, RefusedError, refusal, unexpected
-from millstream_server.guarding.principal import ANONYMOUS, Principal
+from millstream_server.http.connections import AUTHENTICATED
 from millstream_server.requests import asked, parsed_body
-from millstream_server.rows import queries
-from millstream_server.rows.framing import marked_texts
-from millstream_server.rows.values import text_of
+from millstream_server.results import queries
+from millstream_server.results.framing import marked_texts
+from millstream_server.results.values import text_of
 from millstream_server.server import Server
-from millstream_server.wire.connections import AUTHENTICATED
 
 DONE, BAD_REQUEST, FAILED, NOT_READY = 1000, 1003, 1011, 1013
 REASON_BYTES_MAX = 123
@@ -76,7 +76,7 @@ async def _left(socket: WebSocket) -> None:
             pass
 
 
-async def _send(socket: WebSocket, server: Server, answer: queries.Answer) -> None:
+async def _send(socket: WebSocket, server: Server, answer: queries.QueryResponse) -> None:
     try:
         async with contextlib.aclosing(_frames(server, answer)) as frames:
             async for frame in frames:
@@ -94,7 +94,7 @@ async def _send(socket: WebSocket, server: Server, answer: queries.Answer) -> No
         await queries.ended(server, answer)
 
 
-async def _frames(server: Server, answer: queries.Answer) -> AsyncGenerator[str, None]:
+async def _frames(server: Server, answer: queries.QueryResponse) -> AsyncGenerator[str, None]:
     """The schema, then a frame for each row, or for each line of PRINT."""
     if answer.prints:
         async with contextlib.aclosing(queries.lines(server, answer)) as lines:

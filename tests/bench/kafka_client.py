@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.log.kafka.chosen import SWITCH, compiled_client, open_intake
+from millstream.log.kafka.backend import SWITCH, compiled_client, open_intake
 from millstream.log.kafka.client import consumer_config
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Topic

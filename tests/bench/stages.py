@@ -21,18 +21,18 @@ from tests.bench.workloads import WORKLOADS
 
 STAGES = {
     "millstream.log.embedded:EmbeddedLog.read": "read from the log",
-    "millstream.kernel.kernel:take_in": "take in",
+    "millstream.executor.executor:take_in": "take in",
     "millstream.formats.codec:read_json": "  of that JSON to columns",
     "millstream.formats.json_cut:places_of": "    of that finding the values by numpy",
     "millstream.formats.json_scan:scan": "    of that finding the values by compiled code",
-    "millstream.kernel.kernel:run_steps": "program (DuckDB)",
-    "millstream.kernel.kernel:DuckKernel._emit": "emit",
+    "millstream.executor.executor:run_steps": "program (DuckDB)",
+    "millstream.executor.executor:DuckKernel._emit": "emit",
     "millstream.formats.codec:write_json": "  of that columns to JSON",
-    "millstream.kernel.kernel:DuckKernel.flush": "flush",
+    "millstream.executor.executor:DuckKernel.flush": "flush",
     "millstream.log.embedded:EmbeddedLog._write": "append to the log",
     "millstream.log.tables:insert_records": "  of that insert",
     "millstream.log.logfile:LogFile._commit": "  of that commit",
-    "millstream.kernel.kernel:DuckKernel.commit": "commit of state",
+    "millstream.executor.executor:DuckKernel.commit": "commit of state",
 }
 
 

@@ -15,9 +15,9 @@ import pytest
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
-from millstream_server.guarding.audit import Audit
-from millstream_server.starting.config import load_config
-from millstream_server.starting.wiring import gate
+from millstream_server.auth.audit import Audit
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.wiring import gate
 from tests.clients.places import REQUIRED, browser
 from tests.patience import PATIENCE_S, until
 from tests.served import Served, served

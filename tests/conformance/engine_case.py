@@ -19,7 +19,7 @@ from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_piece, open_engine
 from millstream.service.session import Session
-from millstream.service.text import Piece, parse_text
+from millstream.service.text import ParsedStatement, parse_text
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.functions import functions
@@ -97,7 +97,7 @@ def judged(case: Case, stopped: StopError | None, engine: Engine) -> str:
 
 def prepare(
     case: Case, engine: Engine, configuration: Mapping[str, str] = CONFIGURATION
-) -> tuple[Session, tuple[Piece, ...]]:
+) -> tuple[Session, tuple[ParsedStatement, ...]]:
     """The session and the statements of a case; its topics are made."""
     session = Session(dict(configuration))
     try:
@@ -121,7 +121,7 @@ def make_topics(case: Case, engine: Engine, partitions: int) -> None:
     _make_topics(case, found, engine, partitions)
 
 
-def execute(piece: Piece, session: Session, engine: Engine) -> None:
+def execute(piece: ParsedStatement, session: Session, engine: Engine) -> None:
     """Execute one statement."""
     try:
         execute_piece(engine, piece, session)

@@ -22,7 +22,7 @@ from typing import Any
 from millstream.log.faults import SimulatedCrash
 from millstream.service.engine import Engine
 from millstream.service.session import Session
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
 from tests.conformance.cases import Case, Record
 from tests.conformance.engine_case import (
     BY_TIME,
@@ -167,7 +167,7 @@ class Mortal:
             return judged(self.case, stopped, self.engine)
         return judged(self.case, None, self.engine)
 
-    def _execute(self, statement: Piece, session: Session) -> None:
+    def _execute(self, statement: ParsedStatement, session: Session) -> None:
         """A client whose connection broke looks whether its statement was carried out."""
         before = self.engine.commands.next_offset
         if self.rnd.random() < 0.5:
@@ -201,7 +201,7 @@ class Mortal:
 
     def _step(self, steps: int) -> None:
         for _ in range(steps):
-            self.engine.instance.step(0)
+            self.engine.runtime.step(0)
 
     def _dies(self, action: Callable[[], None]) -> bool:
         """Whether the process dies in it."""

@@ -21,7 +21,7 @@ from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended, DirectReader, Outcome, TopicPartition, Writer
 from millstream.log.membership import SoleMember
 from millstream.log.simulated import SimulatedLog
-from millstream.service.command_log.commands import database_id
+from millstream.service.command_topic.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
 from millstream.service.opening import open_state
@@ -100,7 +100,7 @@ class SimulatedWorld:
         """See `World`. What was not committed is rolled back, as DuckDB does in a killed one's
         file."""
         self.trap.clear()
-        engine.instance.close(commit=False)
+        engine.runtime.close(commit=False)
         if wipe:
             self._store.close()
             self._store = Store.open(":memory:")
@@ -142,7 +142,7 @@ class EmbeddedWorld:
         for suffix in ("", ".wal") if wipe else ("", ".wal", ".state", ".state.wal"):
             if Path(before + suffix).exists():
                 shutil.copyfile(before + suffix, self._path + suffix)
-        engine.instance.close(commit=False)
+        engine.runtime.close(commit=False)
         self._release()
         for old in self._folder.glob(f"{Path(before).name}*"):
             old.unlink()

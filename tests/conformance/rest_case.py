@@ -14,7 +14,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from millstream_server.rows.framing import KSQL, PROTOBUF
+from millstream_server.results.framing import KSQL, PROTOBUF
 from tests.conformance.cases import Case
 from tests.conformance.engine_case import IGNORED_PROPERTIES, append, make_topics
 from tests.conformance.functions import functions

@@ -117,11 +117,11 @@ def on_spark(run: Run) -> bool:
 
 def kill_driver(run: Run, maker: EngineProcess) -> bool:
     """Kill the JVM: the instance must go on with another one. Whether there was any."""
-    refused, place = maker.marks("refused"), where(maker)
+    refused, topic_partition = maker.marks("refused"), where(maker)
     if not kill_drivers(maker.pid):
         return False
     run.seen["kills"] += 1
-    run.seen[f"kills of the JVM {place}"] += 1
+    run.seen[f"kills of the JVM {topic_partition}"] += 1
     maker.await_marks("made", 1)
     run.seen["statements refused"] += maker.marks("refused") - refused
     return True

@@ -62,10 +62,10 @@ def parsed(partition: int, offset: int, key: bytes | None, value: bytes | None) 
     return Record(partition, offset, (key or b"").decode(errors="replace"), fields)
 
 
-def matches(acknowledged: Ack, place: tuple[object, int]) -> bool:
+def matches(acknowledged: Ack, topic_partition: tuple[object, int]) -> bool:
     """Whether an acknowledgement can be of the record at a place."""
     partition, offset = acknowledged
-    return partition == place[0] and offset in (None, place[1])
+    return partition == topic_partition[0] and offset in (None, topic_partition[1])
 
 
 Origins = Mapping[int, list[tuple[object, int]]]
@@ -74,43 +74,49 @@ unless its producer has doubled it."""
 
 
 def origins_of(
-    source: Iterable[Record], place: Callable[[Record], object] = attrgetter("partition")
+    source: Iterable[Record], topic_partition: Callable[[Record], object] = attrgetter("partition")
 ) -> Origins:
     """Where each number lies."""
     origins: dict[int, list[tuple[object, int]]] = defaultdict(list)
     for record in source:
-        origins[record.number("N")].append((place(record), record.offset))
+        origins[record.number("N")].append((topic_partition(record), record.offset))
     return origins
 
 
 def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
     """Every acknowledged number is at its place."""
-    places = origins_of(topics["numbers"])
+    topic_partitions = origins_of(topics["numbers"])
     return [
-        f"number {number} was acknowledged at {place} and is lost"
-        for number, place in acks.items()
-        if not any(matches(place, at) for at in places.get(number, ()))
+        f"number {number} was acknowledged at {topic_partition} and is lost"
+        for number, topic_partition in acks.items()
+        if not any(matches(topic_partition, at) for at in topic_partitions.get(number, ()))
     ]
 
 
 def doubled_input(topics: Topics) -> list[str]:
     """Numbers that are in the input more than once, which no engine writes to."""
-    places = origins_of(topics["numbers"]).items()
-    return [f"number {number} is in the input at {at}" for number, at in places if len(at) > 1]
+    topic_partitions = origins_of(topics["numbers"]).items()
+    return [
+        f"number {number} is in the input at {at}" for number, at in topic_partitions if len(at) > 1
+    ]
 
 
 def check_once(name: str, wanted: Iterable[int], got: Iterable[tuple[int, object]]) -> list[str]:
     """Lost, doubled and invented numbers; one that is wanted twice must be there twice. `got`: each
     with where it is; copies one after the other are of one transaction, others of several."""
     expected = Counter(wanted)
-    places: dict[int, list[object]] = defaultdict(list)
-    for number, place in got:
-        places[number].append(place)
-    problems = [f"{name}: lost {number}" for number in sorted(expected.keys() - places.keys())]
-    problems += [f"{name}: invented {number}" for number in sorted(places.keys() - expected.keys())]
+    topic_partitions: dict[int, list[object]] = defaultdict(list)
+    for number, topic_partition in got:
+        topic_partitions[number].append(topic_partition)
+    problems = [
+        f"{name}: lost {number}" for number in sorted(expected.keys() - topic_partitions.keys())
+    ]
+    problems += [
+        f"{name}: invented {number}" for number in sorted(topic_partitions.keys() - expected.keys())
+    ]
     return problems + [
         f"{name}: {len(at)} times {n} instead of {expected[n]}, at {at}"
-        for n, at in places.items()
+        for n, at in topic_partitions.items()
         if n in expected and len(at) != expected[n]
     ]
 
@@ -124,12 +130,12 @@ def check_order(name: str, sequences: Mapping[object, list[int]], origins: Origi
         seen: Counter[int] = Counter()
         for number in numbers:
             found = origins.get(number, [(None, -1)])
-            place, offset = found[min(seen[number], len(found) - 1)]
+            topic_partition, offset = found[min(seen[number], len(found) - 1)]
             seen[number] += 1
-            before, of = last.get(place, (-1, -1))
+            before, of = last.get(topic_partition, (-1, -1))
             if offset < before:
                 problems.append(f"{name}: {owner} reordered, {number} after {of}")
-            last[place] = (offset, number)
+            last[topic_partition] = (offset, number)
     return problems
 
 
@@ -211,8 +217,10 @@ def ends_of(
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
     deadline = time.monotonic() + SETTLE_SECONDS
     listed = admin.list_topics(timeout=30).topics
-    places = [TopicPartition(name, part) for name in names for part in listed[name].partitions]
-    wanted = {place: OffsetSpec.latest() for place in places}
+    topic_partitions = [
+        TopicPartition(name, part) for name in names for part in listed[name].partitions
+    ]
+    wanted = {topic_partition: OffsetSpec.latest() for topic_partition in topic_partitions}
     while True:
         committed, written = (
             {(at.topic, at.partition): f.result().offset for at, f in futures.items()}
@@ -244,24 +252,24 @@ def read(servers: str, names: Iterable[str], *, settled: bool = True) -> dict[st
         }
     )
     found: dict[str, list[Record]] = {name: [] for name in names}
-    open_places = {place for place, end in ends.items() if end}
+    open_places = {topic_partition for topic_partition, end in ends.items() if end}
     following: dict[tuple[str, int], int] = defaultdict(int)
-    consumer.assign([TopicPartition(*place, 0) for place in open_places])
+    consumer.assign([TopicPartition(*topic_partition, 0) for topic_partition in open_places])
     while open_places:
         for message in consumer.consume(5000, 1.0):
-            place = (message.topic() or "", message.partition() or 0)
+            topic_partition = (message.topic() or "", message.partition() or 0)
             error, offset = message.error(), message.offset() or 0
             if error is None:
                 # The client may hand out a record again when a leader has moved.
-                if offset < following[place]:
+                if offset < following[topic_partition]:
                     continue
-                following[place] = offset + 1
-                record = parsed(place[1], offset, message.key(), message.value())
-                found[place[0]].append(record)
+                following[topic_partition] = offset + 1
+                record = parsed(topic_partition[1], offset, message.key(), message.value())
+                found[topic_partition[0]].append(record)
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            elif offset >= ends[place] or not settled:
-                open_places.discard(place)
+            elif offset >= ends[topic_partition] or not settled:
+                open_places.discard(topic_partition)
     consumer.close()
     return found
 

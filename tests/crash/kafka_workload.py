@@ -25,7 +25,7 @@ import confluent_kafka
 
 import millstream
 from millstream import InstanceSettings
-from millstream.log.kafka import compiled, outlet
+from millstream.log.kafka import batch_producer, compiled
 from millstream.model.settings import EngineSettings
 from millstream.service.database import Database
 from tests.crash.kafka_input import GROUPS
@@ -172,7 +172,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
 def mark(producer: type[Marking]) -> None:
     """Have the clients of this process say what they do."""
     faulthandler.register(signal.SIGUSR1)
-    vars(outlet)["Producer"] = vars(compiled)["Producer"] = producer
+    vars(batch_producer)["Producer"] = vars(compiled)["Producer"] = producer
 
 
 def main() -> None:

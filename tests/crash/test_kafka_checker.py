@@ -60,8 +60,8 @@ def swap(topic: str, key: str, other: int = 1) -> Callable[[History], None]:
     """Exchange the values of the first and another record of a key."""
 
     def fault(history: History) -> None:
-        places = [i for i, item in enumerate(history[topic]) if item.key == key]
-        first, second = places[0], places[other]
+        topic_partitions = [i for i, item in enumerate(history[topic]) if item.key == key]
+        first, second = topic_partitions[0], topic_partitions[other]
         one, two = history[topic][first], history[topic][second]
         history[topic][first] = replace(one, value=two.value)
         history[topic][second] = replace(two, value=one.value)

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 import millstream
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show
-from millstream_cli.screen.tables import Look
+from millstream_cli.screen.tables import TableStyle
 from millstream_cli.sessions.local import outcome
 from tests.demo.check import differences
 
@@ -66,7 +66,7 @@ def main() -> int:
                 console.print()
                 answer = database.execute(question)
                 console.print(title, style="bold")
-                show(outcome(answer), Output(console), Look())
+                show(outcome(answer), Output(console), TableStyle())
             wrong = differences(database, files)
     return verdict(wrong, time.perf_counter() - started, console)
 
@@ -98,7 +98,7 @@ def watch(database: millstream.Database, console: Console) -> None:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[speed]:,.0f} rows/s"),
+        TextColumn("{task.fields[speed]:,.0f} results/s"),
         TimeElapsedColumn(),
     )
     started = time.perf_counter()

@@ -137,7 +137,7 @@ class _Running:
             self.steps += 1
             self.now += 1
             with self.engine.driver.lock:
-                if not self.engine.instance.step(self.now).progress:
+                if not self.engine.runtime.step(self.now).progress:
                     return False
         self.left.pop(0)
         self.steps = 0
@@ -147,7 +147,7 @@ class _Running:
 
     def _end(self, way: str) -> None:
         if way == "kill":
-            self.engine.instance.close(self.now, commit=False)
+            self.engine.runtime.close(self.now, commit=False)
             self.engine.log.close()
             self.engine.closed = True
         else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millstream.kernel import kernel
+from millstream.executor import executor
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import Program, Sql, Step
 from tests.differential.check import check, settled
@@ -57,7 +57,7 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     def faulty(*arguments: Any, **named: Any) -> Program:
         return changed(compile_subtopology(*arguments, **named), fault)
 
-    monkeypatch.setattr(kernel, "compile_subtopology", faulty)
+    monkeypatch.setattr(executor, "compile_subtopology", faulty)
     seed = next(seed for seed in range(SEEDS) if "expected" in check(case(seed, kind)))
     monkeypatch.undo()
     assert check(case(seed, kind)) == ""
@@ -73,7 +73,7 @@ def test_a_fault_is_found_in_a_chain_of_cached_queries(monkeypatch: pytest.Monke
         made = case(seed, "chain")
         return replace(made, running=replace(made.running, cached=True))
 
-    monkeypatch.setattr(kernel, "compile_subtopology", faulty)
+    monkeypatch.setattr(executor, "compile_subtopology", faulty)
     cached = (chain(seed) for seed in range(SEEDS))
     found = next(made for made in cached if settled(made) is not None and "expected" in check(made))
     monkeypatch.undo()

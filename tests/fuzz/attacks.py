@@ -144,7 +144,7 @@ def running(source: Path) -> Iterator[Target]:
     """A server of a clone, without configuration but that readers are given up sooner."""
     paths = os.pathsep.join(str(source / room) for room in ROOMS)
     arguments = ["server", "start", "--listener", "http://127.0.0.1:0"]
-    if (source / "server/millstream_server/wire/admission.py").exists():
+    if (source / "server/millstream_server/http/admission.py").exists():
         arguments += ["--property", f"millstream.answer.stall.seconds={STALL_S}"]
     process = subprocess.Popen(
         [sys.executable, "-c", _START, *arguments],

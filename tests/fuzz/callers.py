@@ -15,11 +15,11 @@ from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
-from millstream_server.guarding.audit import Audit
-from millstream_server.guarding.endpoint_needs import NEEDS
-from millstream_server.guarding.passwords import hashed
-from millstream_server.starting.config import ServerConfig, load_config
-from millstream_server.starting.wiring import gate
+from millstream_server.auth.audit import Audit
+from millstream_server.auth.endpoint_needs import NEEDS
+from millstream_server.auth.passwords import hashed
+from millstream_server.bootstrap.config import ServerConfig, load_config
+from millstream_server.bootstrap.wiring import gate
 from tests.served import served
 
 SETUP = (

@@ -13,7 +13,7 @@ import pytest
 
 from millstream.service.execution import execute_script
 from millstream.service.session import Session
-from millstream_server.rows.framing import KSQL
+from millstream_server.results.framing import KSQL
 from tests.clients.places import need
 from tests.fuzz.callers import CALLERS, Caller, Shop, shop
 from tests.fuzz.run import CHECKS, fuzz

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from millstream.log.kafka.chosen import SWITCH, compiled_client
+from millstream.log.kafka.backend import SWITCH, compiled_client
 
 if TYPE_CHECKING:
     from tests.kafka.parties import Party

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from millstream.log.kafka.chosen import compiled_client
+from millstream.log.kafka.backend import compiled_client
 
 TOOL = Path(__file__).with_name("kafka-local")
 

@@ -18,7 +18,7 @@ import millstream
 from millstream import InstanceSettings
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.patience import alone
-from millstream.service.instances.joining import held_here
+from millstream.service.cluster.joining import held_here
 from tests.kafka.neighbour import neighbour
 from tests.patience import PATIENCE_S, until
 

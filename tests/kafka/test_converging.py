@@ -13,7 +13,7 @@ from millstream.log.kafka.log import KafkaLog
 from millstream.model.errors import ConflictError
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
-from millstream.service.command_log import following, snapshots
+from millstream.service.command_topic import following, snapshots
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script
 from millstream.service.on_kafka import open_kafka_engine
@@ -69,8 +69,8 @@ def test_both_come_to_hold_the_same(start: Starting) -> None:
     # Named for the service, which is what the clean-up goes by, but no internal topics.
     prefix = one.settings.internal_prefix.strip("_")
     execute(one, visits(f"{prefix}visits"))
-    places = f"CREATE TABLE places WITH (KAFKA_TOPIC='{prefix}places') AS"
-    execute(two, f"{places} SELECT place, COUNT(*) AS n FROM visits GROUP BY place;")
+    topic_partitions = f"CREATE TABLE places WITH (KAFKA_TOPIC='{prefix}places') AS"
+    execute(two, f"{topic_partitions} SELECT place, COUNT(*) AS n FROM visits GROUP BY place;")
     execute(one, "CREATE TYPE money AS INT;")
     agree(one, two)
     (query_id,) = one.catalog.queries

@@ -88,12 +88,17 @@ def play(played: Played, draw: random.Random, names: list[str], group: str) -> N
     is not there, logs differ in which of the two they say first."""
     kind = draw.choice(["create", "delete", "writer", "append", "transact", "transact", "forget"])
     name, identity = draw.choice(names), draw.choice(["v", "w"])
-    places = [(draw.choice(names), draw.randrange(3)) for _ in range(draw.randrange(1, 4))]
+    topic_partitions = [
+        (draw.choice(names), draw.randrange(3)) for _ in range(draw.randrange(1, 4))
+    ]
     numbers = [draw.randrange(100) for _ in range(draw.randrange(1, 5))]
-    positions = {place: draw.randrange(30) for place in places}
+    positions = {topic_partition: draw.randrange(30) for topic_partition in topic_partitions}
     which = draw.random()
     writers = played.writers[identity]
-    appended = [Appended(*place, table_of(numbers), len(numbers)) for place in places]
+    appended = [
+        Appended(*topic_partition, table_of(numbers), len(numbers))
+        for topic_partition in topic_partitions
+    ]
     try:
         match kind:
             case "create":

@@ -16,7 +16,7 @@ pytest.importorskip("confluent_kafka")
 from millstream.log.kafka import member as member_module
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Outcome
-from millstream.log.membership import Claim, Lag, Member, SoleMember
+from millstream.log.membership import Assignment, Lag, Member, SoleMember
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from tests.kafka.parties import (
     ALL,
@@ -95,20 +95,24 @@ def test_each_hears_how_far_all_have_come(party: Party, protocol: Protocol) -> N
     until(lambda: shared(*members), *members)
     first, second = members
     (task, *_) = second.claim().partitions
-    place, other = (topic, task), (topic, (task + 1) % TASKS)
+    topic_partition, other = (topic, task), (topic, (task + 1) % TASKS)
 
     def told() -> Lag:
         found: list[Lag] = []
-        until(lambda: (lag := first.lag({place, other})) is not None and not found.append(lag))
+        until(
+            lambda: (
+                (lag := first.lag({topic_partition, other})) is not None and not found.append(lag)
+            )
+        )
         return found[0]
 
-    assert told() == Lag({}, {place: 0, other: 0})
+    assert told() == Lag({}, {topic_partition: 0, other: 0})
     writer = second.writer(second.claim().epoch)
     assert writer.transact(GROUP, [append(topic, 1, task)], {}) is Outcome.COMMITTED
-    until(lambda: told().ends[place] == 2)
+    until(lambda: told().ends[topic_partition] == 2)
     assert told().positions == {}
-    assert writer.transact(GROUP, [], {place: 2}) is Outcome.COMMITTED
-    until(lambda: told() == Lag({place: 2}, {place: 2, other: 0}))
+    assert writer.transact(GROUP, [], {topic_partition: 2}) is Outcome.COMMITTED
+    until(lambda: told() == Lag({topic_partition: 2}, {topic_partition: 2, other: 0}))
 
 
 @PROTOCOLS
@@ -224,7 +228,7 @@ def test_without_a_membership_all_is_held_at_once(servers: str) -> None:
     log = KafkaLog(servers)
     alone = log.join(GROUP, TASKS)
     assert isinstance(alone, SoleMember)
-    assert alone.claim() == Claim(1, ALL)
+    assert alone.claim() == Assignment(1, ALL)
     log.close()
 
 

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Topic
-from millstream.service.instances.peers import Peers, identity_of, topic_name
-from millstream.service.instances.presence import Held, Presence
+from millstream.service.cluster.membership import PeerMembership, identity_of, topic_name
+from millstream.service.cluster.metadata import Held, InstanceMetadata
 from tests.patience import PATIENCE_S, until
 
 NAMESPACE = "_millstream.peers."
@@ -28,11 +28,11 @@ def logs(servers: str) -> Iterator[tuple[KafkaLog, KafkaLog]]:
         log.close()
 
 
-def presence(name: str, *writers: str) -> Presence:
-    return Presence(name, f"{name}1", "h:1", {"Q": Held(frozenset({0}))}, writers)
+def presence(name: str, *writers: str) -> InstanceMetadata:
+    return InstanceMetadata(name, f"{name}1", "h:1", {"Q": Held(frozenset({0}))}, writers)
 
 
-def hear(peers: Peers, now: int, expected: set[str]) -> None:
+def hear(peers: PeerMembership, now: int, expected: set[str]) -> None:
     """Refresh until these are the instances that live."""
 
     def heard() -> bool:
@@ -55,7 +55,7 @@ def left_open(servers: str, identity: str, topic: str) -> Producer:
 
 def test_they_hear_of_each_other_and_of_their_leave(logs: tuple[KafkaLog, KafkaLog]) -> None:
     north, south = (
-        Peers(log, NAMESPACE, name, f"{name}1")
+        PeerMembership(log, NAMESPACE, name, f"{name}1")
         for log, name in zip(logs, ("north", "south"), strict=True)
     )
     for now in (0, 1_000, 2_000):
@@ -65,7 +65,7 @@ def test_they_hear_of_each_other_and_of_their_leave(logs: tuple[KafkaLog, KafkaL
         hear(peers, 2_000, {"north", "south"})
     south.close()
     hear(north, 2_001, {"north"})
-    late = Peers(logs[1], NAMESPACE, "late", "late1")
+    late = PeerMembership(logs[1], NAMESPACE, "late", "late1")
     hear(late, 0, {"late", "north"})
     north.close()
     late.close()
@@ -77,8 +77,8 @@ def test_what_a_killed_instance_left_open_is_settled(
     log = logs[0]
     log.create_topic(Topic(DATA, 1))
     north, south = (
-        Peers(log, NAMESPACE, "north", "north1"),
-        Peers(logs[1], NAMESPACE, "south", "south1"),
+        PeerMembership(log, NAMESPACE, "north", "north1"),
+        PeerMembership(logs[1], NAMESPACE, "south", "south1"),
     )
     south.publish(presence("south", "w.south"), 0)
     hear(north, 0, {"north", "south"})
@@ -98,8 +98,8 @@ def test_a_transaction_left_open_on_the_topic_itself_does_not_hold_it_up(
     servers: str, logs: tuple[KafkaLog, KafkaLog]
 ) -> None:
     north, south = (
-        Peers(logs[0], NAMESPACE, "north", "north1"),
-        Peers(logs[1], NAMESPACE, "south", "south1"),
+        PeerMembership(logs[0], NAMESPACE, "north", "north1"),
+        PeerMembership(logs[1], NAMESPACE, "south", "south1"),
     )
     south.publish(presence("south"), 0)
     hear(north, 0, {"north", "south"})

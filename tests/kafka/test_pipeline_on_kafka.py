@@ -19,8 +19,8 @@ from millstream.history.task import Produced
 from millstream.log.kafka import member as member_module
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.service.cluster.joining import held_here
 from millstream.service.database import Database
-from millstream.service.instances.joining import held_here
 from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.service.session import Session
 from tests.kafka.test_backfilling_on_kafka import (

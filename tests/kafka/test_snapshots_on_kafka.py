@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 import millstream
-from millstream.service.instances import alignment
-from millstream.service.instances.gathering import READY_MS
+from millstream.service.cluster import alignment
+from millstream.service.cluster.scatter_gather import READY_MS
 from tests.patience import until
 from tests.snapshots.run import EARLIEST, Findings, read
 from tests.snapshots.workload import FEW, INVARIANTS, SCRIPT, load
@@ -73,7 +73,7 @@ def shared(*databases: millstream.Database) -> bool:
         {
             (query_id, task)
             for query_id in db.engine.catalog.queries
-            if (reached := db.engine.instance.reached(query_id)) is not None
+            if (reached := db.engine.runtime.reached(query_id)) is not None
             for task in reached.tasks
         }
         for db in databases

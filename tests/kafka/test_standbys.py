@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import millstream
-from millstream.service.instances.joining import held_here
+from millstream.service.cluster.joining import held_here
 from tests.kafka.neighbour import SHARING, neighbour
 from tests.patience import until
 

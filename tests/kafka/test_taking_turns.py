@@ -16,7 +16,7 @@ pytest.importorskip("confluent_kafka")
 from millstream.log.kafka import member as member_module
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Outcome
-from millstream.log.membership import Claim, Member
+from millstream.log.membership import Assignment, Member
 from millstream.model.errors import UnavailableError
 from tests.kafka.parties import GROUP, PROTOCOLS, TASKS, Party, Protocol, append, numbers
 
@@ -55,7 +55,7 @@ class Worker:
         return all(self.committed[task] > ROUNDS for task in range(TASKS))
 
     def stay(self, member: Member[Any]) -> None:
-        held, counts, writer = Claim(-1, frozenset()), dict[int, int](), None
+        held, counts, writer = Assignment(-1, frozenset()), dict[int, int](), None
         for _ in range(ROUNDS + self.draw.randrange(ROUNDS)):
             try:
                 claim = member.claim()
@@ -71,10 +71,12 @@ class Worker:
                 writer = None
             threading.Event().wait(self.draw.random() / 20)
 
-    def opened(self, member: Member[Any], claim: Claim) -> tuple[Any, Claim, dict[int, int]]:
+    def opened(
+        self, member: Member[Any], claim: Assignment
+    ) -> tuple[Any, Assignment, dict[int, int]]:
         writer = member.writer(claim.epoch)
-        places = {(self.topic, task) for task in claim.partitions}
-        found = self.log.positions(GROUP, places)
+        topic_partitions = {(self.topic, task) for task in claim.partitions}
+        found = self.log.positions(GROUP, topic_partitions)
         return writer, claim, {task: found.get((self.topic, task), 0) for task in claim.partitions}
 
     def count(self, writer: Any, counts: dict[int, int]) -> bool:
@@ -104,8 +106,13 @@ def test_nothing_is_counted_twice(
     for thread in threads:
         thread.join()
     assert [worker.failures for worker in workers] == [[]] * WORKERS
-    places = {(topic, task) for task in range(TASKS)}
-    positions = logs[0].positions(GROUP, places)
-    counted = {place: numbers(logs[0], *place) for place in places}
-    assert counted == {place: list(range(1, positions[place] + 1)) for place in places}
+    topic_partitions = {(topic, task) for task in range(TASKS)}
+    positions = logs[0].positions(GROUP, topic_partitions)
+    counted = {
+        topic_partition: numbers(logs[0], *topic_partition) for topic_partition in topic_partitions
+    }
+    assert counted == {
+        topic_partition: list(range(1, positions[topic_partition] + 1))
+        for topic_partition in topic_partitions
+    }
     assert min(positions.values()) > ROUNDS

@@ -1,4 +1,4 @@
-"""EXPLAIN (PROGRAM) prints the program that the running kernels hold, for every golden query."""
+"""EXPLAIN (PROGRAM) prints the program that the running executors hold, for every golden query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import millstream
 from millstream import Database, Rows, Stream
-from millstream.kernel.kernel import DuckKernel
+from millstream.executor.executor import DuckDBExecutor
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import HEADER_TYPE, raw_batch
 from millstream.operators.compile import compile_subtopology
@@ -54,13 +54,13 @@ def prepared(db: Database, path: Path) -> statements.Statement:
 
 
 def held(db: Database, query_id: str) -> list[str]:
-    """The programs in the kernels of a running query."""
-    kernels = db.engine.instance.kernels(query_id)
-    assert kernels and all(isinstance(kernel, DuckKernel) for kernel in kernels)
+    """The programs in the executors of a running query."""
+    executors = db.engine.runtime.executors(query_id)
+    assert executors and all(isinstance(executor, DuckDBExecutor) for executor in executors)
     return [
-        show_program(kernel.active.program, exact=kernel.active.exact).rstrip()
-        for kernel in kernels
-        if isinstance(kernel, DuckKernel)
+        show_program(executor.active.program, exact=executor.active.exact).rstrip()
+        for executor in executors
+        if isinstance(executor, DuckDBExecutor)
     ]
 
 

@@ -13,7 +13,7 @@ from sqlglot import tokenize
 from sqlglot.tokenizer_core import TokenType
 
 import millstream
-from millstream.kernel.kernel import DuckKernel
+from millstream.executor.executor import DuckDBExecutor
 from millstream.operators.program import Program, Repeat, Sql, Step
 from tests.unit.service.test_literals import QUERIES, SCRIPT, TEXTS, written
 
@@ -38,15 +38,15 @@ def tokens(program: Program) -> Iterator[Tokens]:
 
 
 def programs(text: str) -> dict[tuple[str, int], list[Tokens]]:
-    """Of each query of the script, with the literal in its places, and each of its kernels."""
+    """Of each query of the script, with the literal in its places, and each of its executors."""
     with millstream.connect(properties={"auto.offset.reset": "earliest"}) as db:
         db.execute(written(SCRIPT, PLAIN) + written(QUERIES, text))
         found = {}
         for query_id in db.engine.catalog.queries:
             # The number that an id ends in is the same in every run.
-            for place, kernel in enumerate(db.engine.instance.kernels(query_id)):
-                assert isinstance(kernel, DuckKernel)
-                found[query_id, place] = list(tokens(kernel.active.program))
+            for place, executor in enumerate(db.engine.runtime.executors(query_id)):
+                assert isinstance(executor, DuckDBExecutor)
+                found[query_id, place] = list(tokens(executor.active.program))
         return found
 
 

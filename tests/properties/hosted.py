@@ -1,4 +1,4 @@
-"""A kernel fed in pieces, for tests of programs: any cut of the input, state lost in between."""
+"""An executor fed in pieces, for tests of programs: any cut of the input, state lost in between."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.catalog.source import Format, Source
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey
 from millstream.model.types import INTEGER, STRING
@@ -52,7 +52,7 @@ def subtopology(node: n.Node, window: WindowedKey | None = None) -> SubTopology:
 
 
 class Host:
-    """A kernel that can be started anew with nothing but its changelog."""
+    """An executor that can be started anew with nothing but its changelog."""
 
     def __init__(self, sub: SubTopology) -> None:
         self.sub = sub
@@ -61,20 +61,22 @@ class Host:
 
     def start(self) -> None:
         self.store = Store.open(":memory:")
-        self.kernel = DuckKernel(self.store, "Q", self.sub, CATALOGUE, pace=Pace(fewest=3, piece=2))
-        self.kernel.open(0)
+        self.executor = DuckDBExecutor(
+            self.store, "Q", self.sub, CATALOGUE, pace=Pace(fewest=3, piece=2)
+        )
+        self.executor.open(0)
         for offset, batch in enumerate(self.changelog):
-            self.kernel.restore(0, fetched("changes", 0, batch, start=offset))
+            self.executor.restore(0, fetched("changes", 0, batch, start=offset))
 
     def commit(self) -> list[Row]:
         """Flush and commit; the rows that leave only now."""
-        flushed = self.kernel.flush()
+        flushed = self.executor.flush()
         self.changelog += [item.batch for item in flushed if item.topic == "changes"]
-        self.kernel.commit({0: len(self.changelog)})
+        self.executor.commit({0: len(self.changelog)})
         return decoded([item for item in flushed if item.topic == "o"])
 
     def close(self) -> None:
-        self.kernel.close()
+        self.executor.close()
         self.store.close()
 
 
@@ -84,7 +86,7 @@ def run(
     cuts: Sequence[Sequence[int]],
     restarts: Sequence[int] = (),
 ) -> list[Row]:
-    """What the kernel gives when each run may read up to the next cut of every topic. Between
+    """What the executor gives when each run may read up to the next cut of every topic. Between
     runs the state is committed; before the runs in `restarts` it is lost and restored."""
     positions = dict.fromkeys(feeds, 0)
     rows: list[Row] = []
@@ -101,7 +103,7 @@ def run(
                 batch = raw(lines[at : max(upto, at)], ["V"])
                 done = max(upto, at) == len(lines)
                 inputs.append(fetched(topic, 0, batch, start=at, end=done))
-            result = host.kernel.run(inputs)
+            result = host.executor.run(inputs)
             for (topic, _), reached in result.consumed.items():
                 positions[topic] = reached
             rows += [*decoded(result.outputs), *host.commit()]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from millstream.catalog.catalog import Catalog
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.batches import TABLES
 from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
@@ -18,12 +18,12 @@ from millstream.model.batch import raw_batch
 from millstream.plan.build import plan_query
 from millstream.plan.define import create_source
 from millstream.plan.sinks import NewSource
-from millstream.runtime.instance import (
+from millstream.runtime.runtime import (
     Guarantee,
-    Instance,
     KernelSpec,
     QuerySpec,
     QueryState,
+    Runtime,
     RuntimeSettings,
 )
 from millstream.state.store import Store
@@ -66,13 +66,13 @@ def kernel_specs(
     partitions: Mapping[str, int],
     guarantee: Guarantee,
 ) -> tuple[KernelSpec[Any], ...]:
-    """A kernel for each sub-topology. `partitions`: of its sink, at least."""
+    """An executor for each sub-topology. `partitions`: of its sink, at least."""
     inner = {one.name: (one.tasks, one.lanes) for one in topology.internal_topics}
     made = []
     for sub in topology.subtopologies:
         out = str(sub.output)
         tasks, lanes = inner[out] if out in inner else (partitions[out], 0)
-        kernel = DuckKernel(
+        executor = DuckDBExecutor(
             store,
             "Q",
             sub,
@@ -84,13 +84,13 @@ def kernel_specs(
         )
         inputs = tuple(one.topic for one in sub.inputs)
         made.append(
-            KernelSpec(kernel, inputs, sub.partitions, sub.changelog, (out,), lanes_of(sub))
+            KernelSpec(executor, inputs, sub.partitions, sub.changelog, (out,), lanes_of(sub))
         )
     return tuple(made)
 
 
 class SendingApart:
-    """A kernel each of whose tasks sends into a lane of its own, whatever it is told."""
+    """An executor each of whose tasks sends into a lane of its own, whatever it is told."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -133,9 +133,9 @@ class Pipeline:
         self.store = Store.open(":memory:")
         specs = kernel_specs(self.store, self.topology, self.partitions, self.guarantee)
         if self.apart:
-            specs = tuple(replace(spec, kernel=SendingApart(spec.kernel)) for spec in specs)
+            specs = tuple(replace(spec, executor=SendingApart(spec.executor)) for spec in specs)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}
-        self.instance: Instance[Any] = Instance(self.log, self.settings)
+        self.instance: Runtime[Any] = Runtime(self.log, self.settings)
         self.instance.add_query(
             QuerySpec("Q", "Q", specs, self.guarantee, repartitions=frozenset(moved))
         )

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.executor.executor import DuckDBExecutor
 from millstream.formats.partition import partition_of
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.state.store import Store
@@ -39,7 +39,7 @@ def place_of(key: int) -> int:
 
 
 class Race:
-    """The three kernels of a join, with nothing between them but lists of records."""
+    """The three executors of a join, with nothing between them but lists of records."""
 
     def __init__(self, kind: str) -> None:
         topology = topology_of(SOURCES, SQL.format(kind), WIDTHS)
@@ -50,9 +50,9 @@ class Race:
             (topic, part): [] for topic, count in widths.items() for part in range(count)
         }
         self.read: dict[tuple[str, int], int] = {}
-        self.kernels = []
+        self.executors = []
         for sub in self.subs:
-            kernel = DuckKernel(
+            executor = DuckDBExecutor(
                 self.store,
                 "Q",
                 sub,
@@ -60,8 +60,8 @@ class Race:
                 output_partitions=widths[str(sub.output)],
             )
             for part in range(sub.partitions):
-                kernel.open(part)
-            self.kernels.append(kernel)
+                executor.open(part)
+            self.executors.append(executor)
 
     def append(self, outputs: Any) -> None:
         for item in outputs:
@@ -92,7 +92,7 @@ class Race:
                 batch = self.topics[place][at] if chosen else EMPTY
                 start = self.read.get((item.topic, part), 0)
                 given.append(fetched(item.topic, part, batch, start=start))
-        self.append(self.kernels[index].run(given).outputs)
+        self.append(self.executors[index].run(given).outputs)
         self.read[place] = at + 1
 
     def drain(self, choices: Iterator[int]) -> None:
@@ -109,8 +109,8 @@ class Race:
         return found
 
     def close(self) -> None:
-        for kernel in self.kernels:
-            kernel.close()
+        for executor in self.executors:
+            executor.close()
         self.store.close()
 
 

@@ -17,7 +17,7 @@ from millstream.plan.build import plan_query
 from millstream.plan.define import check_new, create_source, create_type
 from millstream.plan.places import placed, placed_by_name
 from millstream.plan.sinks import Client, ExistingStream, NewSource
-from millstream.service.text import Piece, parse_text
+from millstream.service.text import ParsedStatement, parse_text
 from millstream.topology.split import split
 from millstream_parser import statements as s
 from tests.conformance.cases import load
@@ -77,7 +77,11 @@ DEFAULTS = {"no VALUE_FORMAT": "ksql.persistence.default.format.value"}
 
 
 def apply(
-    piece: Piece, catalog: Catalog, properties: Mapping[str, str], *, compiled: bool = False
+    piece: ParsedStatement,
+    catalog: Catalog,
+    properties: Mapping[str, str],
+    *,
+    compiled: bool = False,
 ) -> Catalog:
     """The catalog behind a statement, which is planned, and compiled, but not run."""
     statement = piece.statement

@@ -19,13 +19,13 @@ from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
-from millstream_server.guarding.audit import Audit
-from millstream_server.guarding.passwords import hashed
-from millstream_server.starting.addresses import Address
-from millstream_server.starting.config import load_config
-from millstream_server.starting.startup import server_settings, tls_of
-from millstream_server.starting.wiring import gate
-from millstream_server.wire.listening import bind
+from millstream_server.auth.audit import Audit
+from millstream_server.auth.passwords import hashed
+from millstream_server.bootstrap.addresses import Address
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.startup import server_settings, tls_of
+from millstream_server.bootstrap.wiring import gate
+from millstream_server.http.listening import bind
 from tests.certified import Authority, authority
 from tests.patience import PATIENCE_S
 from tests.served import served

@@ -11,10 +11,10 @@ import pytest
 import millstream
 from millstream.model.errors import StatementError
 from millstream.service.text import parse_text
-from millstream_server.guarding.access import Access, authorise, matches, read_rules
-from millstream_server.guarding.needs import Kind, Need, Operation, Surroundings, needs_of
-from millstream_server.guarding.principal import ANONYMOUS, Principal
-from millstream_server.guarding.visible import Sight
+from millstream_server.auth.access import Access, authorise, matches, read_rules
+from millstream_server.auth.needs import AccessContext, Kind, Need, Operation, needs_of
+from millstream_server.auth.principal import ANONYMOUS, Principal
+from millstream_server.auth.visible import VisibleCatalog
 from tests.server.authority import Line, Wanted, permitted
 
 SETUP = """
@@ -37,20 +37,20 @@ def database() -> Iterator[millstream.Database]:
 
 
 @pytest.fixture(scope="module")
-def around(database: millstream.Database) -> Surroundings:
+def around(database: millstream.Database) -> AccessContext:
     engine = database.engine
     topics = frozenset(topic.name for topic in engine.log.topics())
-    return Surroundings(engine.catalog, topics, frozenset({"SHOUT"}))
+    return AccessContext(engine.catalog, topics, frozenset({"SHOUT"}))
 
 
-def needs(text: str, around: Surroundings) -> set[Wanted]:
+def needs(text: str, around: AccessContext) -> set[Wanted]:
     (query_id,) = around.catalog.queries
     (piece,) = parse_text(text.replace("{q}", query_id) + ";")
     found = needs_of(piece.statement, around, piece.text)
     return {(need.operation.value, need.kind.value, need.name) for need in found}
 
 
-def wanted(text: str, around: Surroundings) -> set[Wanted]:
+def wanted(text: str, around: AccessContext) -> set[Wanted]:
     (query_id,) = around.catalog.queries
     parts = (part.strip(" ,").split(" ") for part in text.replace("{q}", query_id).split(", "))
     if text == "nothing":
@@ -59,11 +59,11 @@ def wanted(text: str, around: Surroundings) -> set[Wanted]:
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_needs_of_statements(text: str, around: Surroundings) -> None:
+def test_needs_of_statements(text: str, around: AccessContext) -> None:
     assert needs(text, around) == wanted(CASES[text], around)
 
 
-def test_ten_thousand_cases_against_another_account(around: Surroundings) -> None:
+def test_ten_thousand_cases_against_another_account(around: AccessContext) -> None:
     chance = random.Random(6)
     statements = []
     for text, expected in CASES.items():
@@ -108,7 +108,7 @@ def rule(chance: random.Random) -> Line:
     return Line(verdict, who, tuple(operations), kind, pattern)
 
 
-def test_deny_by_default_and_files_never(around: Surroundings) -> None:
+def test_deny_by_default_and_files_never(around: AccessContext) -> None:
     for text in CASES:
         (query_id,) = around.catalog.queries
         (piece,) = parse_text(text.replace("{q}", query_id) + ";")
@@ -119,7 +119,7 @@ def test_deny_by_default_and_files_never(around: Surroundings) -> None:
         assert (authorise(everything, ANONYMOUS, found) is not None) == files
 
 
-def test_every_statement_of_the_language_is_decided(around: Surroundings) -> None:
+def test_every_statement_of_the_language_is_decided(around: AccessContext) -> None:
     class Unheard:
         path = "x"
 
@@ -148,15 +148,17 @@ def test_internal_topics_are_nobody_s(operation: str) -> None:
 
 def test_what_of_the_catalog_may_be_seen(database: millstream.Database) -> None:
     bob, catalog = Principal("bob", frozenset({"reader"})), database.engine.catalog
-    sight = Sight(catalog, Access(read_rules("allow role:reader READ topic:raw_orders")), bob)
+    sight = VisibleCatalog(
+        catalog, Access(read_rules("allow role:reader READ topic:raw_orders")), bob
+    )
     (query_id,) = catalog.queries
     assert [name for name in catalog.sources if sight.source(name)] == ["ORDERS"]
     assert sight.topic("raw_orders") and not sight.topic("salaries")
     assert not sight.source("NOWHERE")
     assert not sight.query(query_id) and not sight.operates(query_id)
-    both = Sight(catalog, Access(read_rules("allow role:reader READ topic:*")), bob)
+    both = VisibleCatalog(catalog, Access(read_rules("allow role:reader READ topic:*")), bob)
     assert both.query(query_id) and not both.operates(query_id)
-    everything = Sight(catalog, Access(open=True), ANONYMOUS)
+    everything = VisibleCatalog(catalog, Access(open=True), ANONYMOUS)
     assert all(map(everything.source, catalog.sources)) and everything.operates(query_id)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 import millstream
 from millstream.model.errors import MillstreamError
-from millstream_server.guarding.access import Access, authorise
-from millstream_server.guarding.audit import Audit, Event, masked
-from millstream_server.guarding.auth import Authenticator, Rules
-from millstream_server.guarding.needs import Kind, Need, Operation
-from millstream_server.guarding.passwords import hashed, read_users
-from millstream_server.guarding.principal import Principal, Refusal
-from millstream_server.starting.config import load_config
+from millstream_server.auth.access import Access, authorise
+from millstream_server.auth.audit import Audit, Event, masked
+from millstream_server.auth.auth import Authenticator, Rules
+from millstream_server.auth.needs import Kind, Need, Operation
+from millstream_server.auth.passwords import hashed, read_users
+from millstream_server.auth.principal import Principal, Refusal
+from millstream_server.bootstrap.config import load_config
 from tests.server.keys import Clock, basic, bearer, claims, jwks, signed
 from tests.server.test_auth import CHEAP, tokens
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
-from millstream_server.guarding import auth, passwords
-from millstream_server.guarding.auth import Authenticator, Rules
-from millstream_server.guarding.certificates import read_subjects, subject_of
-from millstream_server.guarding.jwks import FRESH_S, Keys, KeySet, open_keys, read_keys
-from millstream_server.guarding.passwords import ScryptHash, Users, hashed, read_users
-from millstream_server.guarding.principal import ANONYMOUS, Principal, Refusal
-from millstream_server.guarding.tokens import TokenRefusedError, Tokens
-from millstream_server.starting.config import load_config
-from millstream_server.starting.wiring import authenticator
+from millstream_server.auth import auth, passwords
+from millstream_server.auth.auth import Authenticator, Rules
+from millstream_server.auth.certificates import read_subjects, subject_of
+from millstream_server.auth.jwks import FRESH_S, Keys, KeySet, open_keys, read_keys
+from millstream_server.auth.passwords import ScryptHash, Users, hashed, read_users
+from millstream_server.auth.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.auth.tokens import TokenRefusedError, Tokens
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.wiring import authenticator
 from tests.server.forgeries import forged
 from tests.server.keys import (
     AUDIENCE,

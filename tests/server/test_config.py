@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from millstream.model.errors import StatementError
-from millstream_server.starting.boot import check_boot
-from millstream_server.starting.config import PROPERTY_NAMES, load_config
-from millstream_server.starting.options import BY_NAME, OPTIONS, WITHOUT_EFFECT, ValueKind
-from millstream_server.starting.secret import References, Secret, is_secret_key
+from millstream_server.bootstrap.boot import check_boot
+from millstream_server.bootstrap.config import PROPERTY_NAMES, load_config
+from millstream_server.bootstrap.options import BY_NAME, OPTIONS, WITHOUT_EFFECT, ValueKind
+from millstream_server.bootstrap.secret import References, Secret, is_secret_key
 
 KEYSTORE = {"ssl.keystore.location": "/etc/server.pem"}
 BASIC = {"authentication.method": "BASIC", "authentication.users.file": "/etc/users"}

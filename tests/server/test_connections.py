@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from millstream_server.wire.connection import Speaks, spoken
-from millstream_server.wire.connections import Transport
+from millstream_server.http.connection import Speaks, spoken
+from millstream_server.http.connections import Transport
 from tests.patience import PATIENCE_S
 from tests.server.conftest import Door
 

@@ -21,11 +21,11 @@ from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
+from millstream_server.http.admission import Admission, ConnectionLimits
+from millstream_server.http.connections import Transport
+from millstream_server.http.listening import Tls
+from millstream_server.http.progress import BYTES_TAKEN_MIN, Progress
 from millstream_server.server import ServerSettings
-from millstream_server.wire.admission import Admission, ConnectionLimits
-from millstream_server.wire.connections import Transport
-from millstream_server.wire.listening import Tls
-from millstream_server.wire.progress import BYTES_TAKEN_MIN, Progress
 from tests.certified import authority
 from tests.patience import PATIENCE_S
 from tests.served import Served, served

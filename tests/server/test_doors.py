@@ -15,7 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from millstream_server.guarding.endpoint_needs import NEEDS
+from millstream_server.auth.endpoint_needs import NEEDS
 from millstream_server.routes import ENDPOINTS
 from tests.certified import authority
 from tests.patience import PATIENCE_S

@@ -14,24 +14,24 @@ import h2.connection
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from millstream_server.starting.addresses import Address
-from millstream_server.starting.config import load_config
-from millstream_server.starting.startup import transport_of
-from millstream_server.wire.addresses import (
+from millstream_server.bootstrap.addresses import Address
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.startup import transport_of
+from millstream_server.http.addresses import (
     FLOODS_REMEMBERED,
     KNOWN_SECONDS,
     Addresses,
     AddressLimits,
     network_of,
 )
-from millstream_server.wire.admission import Admission, ConnectionLimits
-from millstream_server.wire.connection import Connection
-from millstream_server.wire.connections import Transport
-from millstream_server.wire.frames import FrameMeter, Kind
-from millstream_server.wire.http1 import PlainHttp1
-from millstream_server.wire.http2 import LiveHttp2
-from millstream_server.wire.listening import bind, serve
-from millstream_server.wire.protocols import Answering, Spoken, WholeHttp1
+from millstream_server.http.admission import Admission, ConnectionLimits
+from millstream_server.http.connection import Connection
+from millstream_server.http.connections import Transport
+from millstream_server.http.frames import FrameMeter, Kind
+from millstream_server.http.http1 import PlainHttp1
+from millstream_server.http.http2 import LiveHttp2
+from millstream_server.http.listening import bind, serve
+from millstream_server.http.protocols import HttpConnection, NegotiatedProtocol, WholeHttp1
 from tests.fuzz.floods import (
     HEADERS,
     OPENING,
@@ -52,8 +52,8 @@ GREETING = PREFACE + frame(SETTINGS)
 OF_CONNECTIONS = (
     Connection,
     PlainHttp1,
-    Answering,
-    Spoken,
+    HttpConnection,
+    NegotiatedProtocol,
     WholeHttp1,
     LiveHttp2,
     h2.connection.H2Connection,

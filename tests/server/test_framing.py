@@ -10,12 +10,12 @@ import pyarrow as pa
 from millstream.model import types as t
 from millstream.model.batch import DIFF
 from millstream.model.schema import Column, Role, Schema
+from millstream.service.rendered_rows import RenderedRows
 from millstream.service.results import Change
-from millstream.service.texts import Texts
 from millstream_server.failures import RefusedError
-from millstream_server.rows.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
-from millstream_server.rows.protobuf import ProtobufObjects, proto_schema
-from millstream_server.rows.queries import framed
+from millstream_server.results.framing import ArrowStream, Delimited, Framing, Objects, PlainArray
+from millstream_server.results.protobuf import ProtobufObjects, proto_schema
+from millstream_server.results.queries import framed
 
 SCHEMA = Schema((Column("ID", t.INTEGER, Role.KEY), Column("V", t.STRING)))
 ROWS = pa.table({"ID": pa.array([1, 2], pa.int32()), "V": ["a", None]})
@@ -109,7 +109,7 @@ def test_protobuf_definitions_nest() -> None:
 
 
 def test_rows_are_framed_once_for_those_who_share_them() -> None:
-    change = Change(ROWS, Texts(10_000))
+    change = Change(ROWS, RenderedRows(10_000))
     ones, others = Delimited(), Delimited()
     for framing in (ones, others):
         framing.header("q1", SCHEMA)

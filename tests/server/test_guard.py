@@ -13,13 +13,13 @@ from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream.service.session import Session
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
 from millstream_parser import statements as s
+from millstream_server.auth.access import Access
+from millstream_server.auth.guard import Scope
+from millstream_server.auth.principal import Principal
+from millstream_server.auth.visible import VisibleCatalog
 from millstream_server.failures import FORBIDDEN_ON_KAFKA, UNAUTHENTICATED, RefusedError
-from millstream_server.guarding.access import Access
-from millstream_server.guarding.guard import Scope
-from millstream_server.guarding.principal import Principal
-from millstream_server.guarding.visible import Sight
 from tests.served import served
 from tests.server.conftest import Door
 
@@ -42,7 +42,7 @@ class Porter:
             raise RefusedError(UNAUTHENTICATED, "Who is it?", headers=headers)
         return Principal(name)
 
-    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+    def authorise(self, principal: Principal, statement: ParsedStatement, session: Session) -> None:
         self.seen.append(f"{principal.name}: {statement.text}")
         if isinstance(statement.statement, s.DropSource):
             raise RefusedError(FORBIDDEN_ON_KAFKA, "Not that", statement.text)
@@ -50,11 +50,11 @@ class Porter:
     def enter(self, principal: Principal, path: str) -> None:
         self.inside[path] += 1
 
-    def record(self, principal: Principal, statement: Piece) -> None:
+    def record(self, principal: Principal, statement: ParsedStatement) -> None:
         self.done.append(statement.text)
 
-    def sight(self, principal: Principal, catalog: Catalog) -> Sight:
-        return Sight(catalog, Access(open=True), principal)
+    def sight(self, principal: Principal, catalog: Catalog) -> VisibleCatalog:
+        return VisibleCatalog(catalog, Access(open=True), principal)
 
     def leave(self, principal: Principal, path: str) -> None:
         self.inside[path] -= 1

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from millstream_server.wire.headers import common_headers
+from millstream_server.http.headers import common_headers
 from tests.patience import PATIENCE_S
 from tests.server.conftest import Door
 from tests.server.guarded import Guarded, guarded

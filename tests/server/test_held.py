@@ -16,7 +16,7 @@ from millstream.service.clock import now_ms
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
 from millstream_server.failures import RefusedError
-from millstream_server.rows.held import HeldRows
+from millstream_server.results.held import HeldRows
 from millstream_server.server import ServerSettings
 from tests.patience import PATIENCE_S, until
 from tests.served import Served, served

@@ -15,7 +15,7 @@ import h2.exceptions
 import hpack
 import pytest
 
-from millstream_server.wire.frames import CONTINUATIONS_MAX, PREFACE_BYTES, FrameMeter, Kind
+from millstream_server.http.frames import CONTINUATIONS_MAX, PREFACE_BYTES, FrameMeter, Kind
 from tests.patience import PATIENCE_S
 from tests.server.conftest import Door
 

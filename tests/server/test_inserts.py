@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millstream_server.rows.framing import JSON
+from millstream_server.results.framing import JSON
 from tests.server.conftest import Door
 
 KINDS = (

@@ -10,10 +10,10 @@ import pytest
 
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings, InstanceSettings
-from millstream_server.starting.boot import check_boot
-from millstream_server.starting.config import load_config
-from millstream_server.starting.extensions import load_functions
-from millstream_server.starting.startup import instance_settings, open_database
+from millstream_server.bootstrap.boot import check_boot
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.extensions import load_functions
+from millstream_server.bootstrap.startup import instance_settings, open_database
 
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
 ENGINE = {

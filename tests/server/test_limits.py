@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from millstream_server.guarding import limits
-from millstream_server.guarding.limits import Limits, Quota, Work, WorkLimit
-from millstream_server.guarding.principal import ANONYMOUS, Principal, Refusal
-from millstream_server.starting.config import load_config
-from millstream_server.starting.wiring import quota
+from millstream_server.auth import limits
+from millstream_server.auth.limits import Limits, Quota, Work, WorkLimit
+from millstream_server.auth.principal import ANONYMOUS, Principal, Refusal
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.wiring import quota
 from tests.server.keys import Clock
 
 ALICE, BOB = Principal("alice"), Principal("bob")

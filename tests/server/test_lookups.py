@@ -14,14 +14,14 @@ import pytest
 
 from millstream.model.schema import Schema
 from millstream.service.session import Session
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
+from millstream_server.auth.guard import NoAuthentication
+from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.failures import FORBIDDEN, RefusedError
-from millstream_server.guarding.guard import OpenDoor
-from millstream_server.guarding.principal import ANONYMOUS, Principal
 from millstream_server.requests import Asked
-from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
-from millstream_server.rows.lookups import Found, Lookups
-from millstream_server.rows.values import texts_of
+from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.results.lookups import Found, Lookups
+from millstream_server.results.values import texts_of
 from tests.served import served
 from tests.server.conftest import Door
 
@@ -140,15 +140,17 @@ def test_other_queries_go_their_own_way(shop: Door, sql: str) -> None:
             assert found.text == other.text
 
 
-class NotAnn(OpenDoor):
+class NotAnn(NoAuthentication):
     """Nobody may ask for ann."""
 
-    def authorise(self, principal: Principal, statement: Piece, session: Session) -> None:
+    def authorise(self, principal: Principal, statement: ParsedStatement, session: Session) -> None:
         if "ann" in statement.text:
             raise RefusedError(FORBIDDEN, "not ann")
 
 
-def asked_at_once(door: Door, guard: OpenDoor, *texts: str) -> list[Found | BaseException | None]:
+def asked_at_once(
+    door: Door, guard: NoAuthentication, *texts: str
+) -> list[Found | BaseException | None]:
     """What each gets; the first has been asked before, so that all wait for the same answer."""
     lookups = Lookups(door.engine, guard, 1, nullcontext)
 
@@ -173,12 +175,12 @@ def test_a_row_that_cannot_be_shown_is_nobody_else_s_business(
             raise OverflowError("There is no text for it")
         return texts_of(rows, schema)
 
-    monkeypatch.setattr("millstream_server.rows.lookups.texts_of", shown)
+    monkeypatch.setattr("millstream_server.results.lookups.texts_of", shown)
     door.ksql(ALL_TYPES)
     door.ksql("INSERT INTO many (k) VALUES ('far');")
     door.engine.drain()
     texts = [f"SELECT k, t FROM latest WHERE k = '{key}';" for key in ("x", "far")]
-    right, wrong = asked_at_once(door, OpenDoor(), *texts)
+    right, wrong = asked_at_once(door, NoAuthentication(), *texts)
     assert isinstance(right, Found)
     assert right.rows == ['["x","2024-01-02T03:04:05.678"]']
     assert isinstance(wrong, OverflowError)

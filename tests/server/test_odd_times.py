@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from tests.server.conftest import Door
 
 LATE, EARLY = 253_402_300_800_000, -62_135_596_800_001

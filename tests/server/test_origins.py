@@ -16,10 +16,10 @@ from websockets.sync.client import connect
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
-from millstream_server.guarding.audit import Audit
-from millstream_server.guarding.origins import Origins
-from millstream_server.starting.config import load_config
-from millstream_server.starting.wiring import gate, names
+from millstream_server.auth.audit import Audit
+from millstream_server.auth.origins import Origins
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.wiring import gate, names
 from tests.patience import PATIENCE_S
 from tests.served import Served, served
 

@@ -13,9 +13,9 @@ from millstream.model.properties import PROPERTIES
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.wiring import overrides
 from millstream_server.server import ServerSettings
-from millstream_server.starting.config import load_config
-from millstream_server.starting.wiring import overrides
 from tests.served import served
 from tests.server.conftest import Door
 

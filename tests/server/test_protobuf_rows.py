@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from millstream_server.rows.framing import PROTOBUF
+from millstream_server.results.framing import PROTOBUF
 from tests.server.conftest import Door
 
 

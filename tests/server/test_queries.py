@@ -19,7 +19,7 @@ from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import QueryState
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
-from millstream_server.rows.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
+from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from tests.patience import PATIENCE_S
 from tests.served import SOCKET_BYTES, served
 from tests.server.conftest import BUFFER_BYTES, Door

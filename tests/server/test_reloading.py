@@ -20,13 +20,13 @@ from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
-from millstream_server.guarding.audit import Audit, Event
-from millstream_server.guarding.passwords import hashed
-from millstream_server.guarding.principal import Principal
-from millstream_server.starting.config import load_config
-from millstream_server.starting.reloading import AuditFile, Certificate, Reloading
-from millstream_server.starting.wiring import gate
-from millstream_server.wire.listening import Tls
+from millstream_server.auth.audit import Audit, Event
+from millstream_server.auth.passwords import hashed
+from millstream_server.auth.principal import Principal
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.reloading import AuditFile, Certificate, Reloading
+from millstream_server.bootstrap.wiring import gate
+from millstream_server.http.listening import Tls
 from tests.certified import Authority, authority
 from tests.patience import PATIENCE_S, until
 from tests.server.guarded import HEADERS

@@ -6,7 +6,7 @@ import pytest
 
 from millstream_server.failures import RefusedError
 from millstream_server.requests import accepted, asked, check_depth, parsed_body
-from millstream_server.rows.framing import DELIMITED, JSON, KSQL
+from millstream_server.results.framing import DELIMITED, JSON, KSQL
 
 OFFERED = (KSQL, JSON, DELIMITED)
 

@@ -23,16 +23,16 @@ from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.session import Session
 from millstream.service.text import parse_text
+from millstream_server.auth.audit import Audit
+from millstream_server.auth.guard import NoAuthentication
+from millstream_server.auth.passwords import hashed
+from millstream_server.auth.principal import Principal
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.reloading import Reloading
+from millstream_server.bootstrap.wiring import gate
 from millstream_server.failures import FORBIDDEN_ON_KAFKA, RefusedError, RevokedError
-from millstream_server.guarding.audit import Audit
-from millstream_server.guarding.guard import OpenDoor
-from millstream_server.guarding.passwords import hashed
-from millstream_server.guarding.principal import Principal
 from millstream_server.ongoing import OngoingWork
-from millstream_server.rows.framing import DELIMITED, KSQL
-from millstream_server.starting.config import load_config
-from millstream_server.starting.reloading import Reloading
-from millstream_server.starting.wiring import gate
+from millstream_server.results.framing import DELIMITED, KSQL
 from tests.patience import PATIENCE_S, until
 from tests.served import Served, served
 from tests.server.guarded import HEADERS
@@ -220,7 +220,7 @@ def test_rows_are_not_inserted_any_more(guarded: Guarded) -> None:
     until(lambda: not guarded.door.server.ongoing.count)
 
 
-class Refusing(OpenDoor):
+class Refusing(NoAuthentication):
     """Allows nothing."""
 
     def authorise(self, principal: object, statement: object, session: object) -> None:
@@ -250,6 +250,6 @@ def test_what_is_still_allowed_goes_on() -> None:
     begun = work.begin(Principal("ann"), piece, Session())
     ended: list[RevokedError] = []
     begun.ends_by(ended.append)
-    work.recheck(OpenDoor())
+    work.recheck(NoAuthentication())
     begun.check()
     assert not ended

@@ -17,10 +17,10 @@ import pytest
 
 from millstream.model.errors import StatementError, UnavailableError
 from millstream_cli.main import main
-from millstream_server.starting.addresses import Address, read_address
-from millstream_server.starting.config import load_config
-from millstream_server.starting.startup import open_database, server_settings
-from millstream_server.wire.listening import Tls, bind
+from millstream_server.bootstrap.addresses import Address, read_address
+from millstream_server.bootstrap.config import load_config
+from millstream_server.bootstrap.startup import open_database, server_settings
+from millstream_server.http.listening import Tls, bind
 from tests.certified import authority
 from tests.patience import PATIENCE_S
 

@@ -12,10 +12,10 @@ import pytest
 
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
-from millstream.service.command_log.entries import Command
+from millstream.service.cluster.host_info import PeerHost
+from millstream.service.cluster.metadata import Held, InstanceMetadata
+from millstream.service.command_topic.entries import Command
 from millstream.service.execution import open_engine
-from millstream.service.instances.neighbours import Neighbour
-from millstream.service.instances.presence import Held, Presence
 from tests.patience import PATIENCE_S
 from tests.served import Served, served
 from tests.server.conftest import MADE, Door
@@ -308,11 +308,13 @@ def test_a_command_that_fails_here_has_a_status(shop: Door) -> None:
     assert "NOTHING does not exist" in told["message"]
 
 
-def neighbour(name: str, state: str, *, alive: bool = True) -> Neighbour:
+def neighbour(name: str, state: str, *, alive: bool = True) -> PeerHost:
     held = Held(frozenset({0}), {1: 7})
     query = "CTAS_SPENDING_1"
-    said = Presence(name, f"{name}1", "h:1", {query: held}, host=name, states={query: state})
-    return Neighbour(said, alive, 5)
+    said = InstanceMetadata(
+        name, f"{name}1", "h:1", {query: held}, host=name, states={query: state}
+    )
+    return PeerHost(said, alive, 5)
 
 
 def test_queries_are_counted_over_the_instances(shop: Door) -> None:
@@ -321,7 +323,7 @@ def test_queries_are_counted_over_the_instances(shop: Door) -> None:
         neighbour("c:8088", "ERROR"),
         neighbour("d:8088", "ERROR", alive=False),
     )
-    shop.engine.whereabouts.neighbours = lambda: others
+    shop.engine.host_info.neighbours = lambda: others
     ((query,),) = (entity["queries"] for entity in shop.ksql("SHOW QUERIES;"))
     assert query["statusCount"] == {"RUNNING": 2, "ERROR": 1}
     assert query["state"] == "ERROR"
@@ -341,7 +343,7 @@ def test_explain_of_a_pull_query_tells_the_offsets(shop: Door) -> None:
 
 def test_the_status_of_the_cluster(shop: Door) -> None:
     others = (neighbour("b:8088", "RUNNING"), neighbour("d:8088", "RUNNING", alive=False))
-    shop.engine.whereabouts.neighbours = lambda: others
+    shop.engine.host_info.neighbours = lambda: others
     found = shop.http.get("/clusterStatus").json()["clusterStatus"]
     assert {host: status["hostAlive"] for host, status in found.items()} == {
         "localhost:8088": True,

@@ -14,10 +14,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from millstream.service.rendered_rows import RenderedRows
 from millstream.service.results import Change
-from millstream.service.texts import Texts
-from millstream_server.rows import queries
-from millstream_server.wire.connections import WEBSOCKET_BYTES_MAX
+from millstream_server.http.connections import WEBSOCKET_BYTES_MAX
+from millstream_server.results import queries
 from tests.patience import PATIENCE_S, until
 from tests.server.conftest import Door
 
@@ -110,7 +110,7 @@ def test_rows_are_put_into_text_once() -> None:
         calls.append(rows.num_rows)
         return b"x"
 
-    change = Change(pa.table({"a": list(range(queries.ROWS_AT_ONCE + 1))}), Texts(100))
+    change = Change(pa.table({"a": list(range(queries.ROWS_AT_ONCE + 1))}), RenderedRows(100))
     for _ in range(2):
         for start in (0, queries.ROWS_AT_ONCE):
             assert queries.shared(change, "kind", start, make) == b"x"

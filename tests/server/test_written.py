@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from millstream_server.wire.written import Written
+from millstream_server.http.written import Written
 
 
 class Sent(asyncio.Transport):

@@ -1,4 +1,4 @@
-"""A kernel in a process that may die, or be suspended, around everything it does."""
+"""An executor in a process that may die, or be suspended, around everything it does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from millstream.log.log import Appended, Fetched
 from millstream.model.errors import UnavailableError
-from millstream.runtime.ports import Kernel, RunResult, Snapshots
+from millstream.runtime.ports import Executor, RunResult, Snapshots
 
 
 class Fate(Protocol):
@@ -23,7 +23,7 @@ class Fate(Protocol):
 class FaultyKernel:
     """Passes everything on to `inner`, with a place to die before and after."""
 
-    def __init__(self, inner: Kernel[Any], fate: Fate) -> None:
+    def __init__(self, inner: Executor[Any], fate: Fate) -> None:
         self.inner = inner
         self.fate = fate
 

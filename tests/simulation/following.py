@@ -14,7 +14,7 @@ from typing import Any
 from millstream.log.log import Fetched
 from millstream.log.simulated import SimulatedCrash
 from millstream.model.errors import UnavailableError
-from millstream.runtime.ports import Kernel, Replica, Restorer
+from millstream.runtime.ports import Executor, Replica, Restorer
 from millstream.runtime.restoration import FollowSpec, Restoration
 from tests.simulation.faults import FaultyKernel
 from tests.simulation.pure import PureKernel
@@ -30,8 +30,8 @@ REST_STEPS = 5000
 class FollowingMutant(Mutant):
     """A planted bug of restoration."""
 
-    def replica(self, world: World, kernel: PureKernel) -> Replica[Any]:
-        return kernel
+    def replica(self, world: World, executor: PureKernel) -> Replica[Any]:
+        return executor
 
     def restoration(self) -> type[Restoration[Any]]:
         return Restoration
@@ -53,7 +53,9 @@ class Follower(Host):
 class GuardedKernel(FaultyKernel):
     """Notes what is open for processing."""
 
-    def __init__(self, inner: Kernel[Any], world: FollowingWorld, host: Follower, job: int) -> None:
+    def __init__(
+        self, inner: Executor[Any], world: FollowingWorld, host: Follower, job: int
+    ) -> None:
         super().__init__(inner, world)
         self.opened: set[int] = set()
         host.opened[job] = self.opened
@@ -131,9 +133,9 @@ class FollowingWorld(World):
         plain = super().make_host(number)
         return Follower(number, plain.disks)
 
-    def kernel(self, job: int, host: Host) -> Kernel[Any]:
+    def executor(self, job: int, host: Host) -> Executor[Any]:
         assert isinstance(host, Follower)
-        inner = super().kernel(job, host)
+        inner = super().executor(job, host)
         assert isinstance(inner, FaultyKernel)
         return GuardedKernel(inner.inner, self, host, job)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.log.log import Fetched
-from millstream.runtime.execution import Execution
 from millstream.runtime.following import Followed, Moved
+from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.restoration import Restoration
 from tests.simulation.following import FollowingMutant
 from tests.simulation.mutants import RashKernel, Through
@@ -36,7 +36,7 @@ class Rejoining(Restoration[Any]):
     """Stands by for what is processed here, too."""
 
     def _arrange(self, query: Followed[Any], now: int) -> Moved:
-        for partition in query.standby & query.custody.processing:
+        for partition in query.standby & query.ownership.processing:
             if partition not in {task.partition for task in query.followers}:
                 query.open(partition, self._log, now)
         return super()._arrange(query, now)
@@ -46,13 +46,13 @@ class Clearing(Restoration[Any]):
     """Clears what is not followed, processed or not."""
 
     def _clear_left(self, query: Followed[Any], now: int) -> bool:
-        processing = sorted(query.custody.processing - query.standby)
+        processing = sorted(query.ownership.processing - query.standby)
         if processing and now % 50 == 0:
             query.clear(processing[0])
         return super()._clear_left(query, now)
 
 
-class Trusting(Execution[Any]):
+class Trusting(QueryRunner[Any]):
     """Takes what it is granted for complete and replays nothing itself."""
 
     def _open(self, now: int) -> None:
@@ -92,8 +92,8 @@ class WithReplica(FollowingMutant):
     def __init__(self, kind: type[Through]) -> None:
         self.kind = kind
 
-    def replica(self, world: World, kernel: PureKernel) -> Any:
-        return self.kind(kernel, world)
+    def replica(self, world: World, executor: PureKernel) -> Any:
+        return self.kind(executor, world)
 
 
 class WithRestoration(FollowingMutant):
@@ -105,7 +105,7 @@ class WithRestoration(FollowingMutant):
 
 
 class WithTrust(FollowingMutant):
-    def execution(self) -> type[Execution[Any]]:
+    def execution(self) -> type[QueryRunner[Any]]:
         return Trusting
 
 

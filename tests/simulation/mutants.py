@@ -1,4 +1,4 @@
-"""Planted bugs: each one breaks a rule of the runtime, the log or the kernels on purpose, so that
+"""Planted bugs: each one breaks a rule of the runtime, the log or the executors on purpose, so that
 the simulation has to prove that it would notice."""
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
 from millstream.log.membership import Member, SoleMember
 from millstream.model.errors import FencedError, UnavailableError
-from millstream.runtime.execution import STOPPED, Execution
-from millstream.runtime.lanes import Lanes
+from millstream.runtime.channels import Channels
 from millstream.runtime.ports import RunResult, Snapshots
+from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.spec import Guarantee, QueryState
-from millstream.runtime.stage import Stage
+from millstream.runtime.subtopology_runner import SubTopologyRunner
 from tests.simulation.pure import PureKernel
 from tests.simulation.world import QUERY, Mutant, World
 
@@ -118,7 +118,7 @@ class ForgetfulLog(Through):
         self.stale: dict[TopicPartition, int] | None = None
 
     def positions(
-        self, group: str, places: Collection[TopicPartition] = ()
+        self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
         if self.stale is None:
             self.stale = self.inner.positions(group)
@@ -141,14 +141,14 @@ class EarlyPositions(Through):
         return self.inner.writer(identity, size=size)
 
     def positions(
-        self, group: str, places: Collection[TopicPartition] = ()
+        self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int]
         found = self.inner.positions(group) if self.early is None else dict(self.early)
         return found
 
 
-# ---- the kernels --------------------------------------------------------------------------------
+# ---- the executors -------------------------------------------------------------------------------
 
 
 class TornKernel(Through):
@@ -226,7 +226,7 @@ class HalfSnapshot(Through):
 # ---- the runtime --------------------------------------------------------------------------------
 
 
-class LocalFirst(Execution[Any]):
+class LocalFirst(QueryRunner[Any]):
     """Makes state durable before the log has committed."""
 
     def _transact(
@@ -237,11 +237,11 @@ class LocalFirst(Execution[Any]):
             for output in flushed:
                 if output.topic == stage.spec.changelog:
                     ahead[output.partition] += output.count
-            stage.spec.kernel.commit(ahead)
+            stage.spec.executor.commit(ahead)
         return super()._transact(flushed, positions)
 
 
-class AskedPosition(Execution[Any]):
+class AskedPosition(QueryRunner[Any]):
     """Asks the log where the changelog ends after the commit, when it may not be its own end."""
 
     def _transact(
@@ -261,7 +261,7 @@ class AskedPosition(Execution[Any]):
         return outcome
 
 
-class PositionsFirst(Execution[Any]):
+class PositionsFirst(QueryRunner[Any]):
     """At least once, commits positions before the outputs and changes they stand for."""
 
     def _transact(
@@ -269,65 +269,67 @@ class PositionsFirst(Execution[Any]):
     ) -> Outcome:
         if self.spec.guarantee is Guarantee.EXACTLY_ONCE:
             return super()._transact(flushed, positions)
-        outcome = self.outbox.writer.transact(self.spec.group, (), positions)
-        self.outbox.writer.append((*self.outbox.pending, *flushed))
+        outcome = self.collector.writer.transact(self.spec.group, (), positions)
+        self.collector.writer.append((*self.collector.pending, *flushed))
         return outcome
 
-    def _deliver(self, stage: Stage[Any], result: RunResult[Any]) -> None:
+    def _deliver(self, stage: SubTopologyRunner[Any], result: RunResult[Any]) -> None:
         if self.spec.guarantee is Guarantee.AT_LEAST_ONCE:
-            self.outbox.pending.extend(result.outputs)
+            self.collector.pending.extend(result.outputs)
             return
         super()._deliver(stage, result)
 
 
-class KeptOutputs(Execution[Any]):
+class KeptOutputs(QueryRunner[Any]):
     """Starts over without dropping the outputs that were waiting for the commit."""
 
     def discard(self) -> None:
-        kept = list(self.outbox.pending)
+        kept = list(self.collector.pending)
         super().discard()
-        self.outbox.pending.extend(kept)
+        self.collector.pending.extend(kept)
 
 
-class RepeatedOutputs(Execution[Any]):
+class RepeatedOutputs(QueryRunner[Any]):
     """Keeps committed outputs for the next commit as well, now and then."""
 
     def _committed(self, now: int) -> bool:
-        kept = self.outbox.pending[:1] if self.metrics.commits % 8 == 7 else []
+        kept = self.collector.pending[:1] if self.metrics.commits % 8 == 7 else []
         super()._committed(now)
-        self.outbox.pending.extend(kept)
+        self.collector.pending.extend(kept)
         return True
 
 
-class MemoryAfterDoubt(Execution[Any]):
+class MemoryAfterDoubt(QueryRunner[Any]):
     """After a commit in doubt, goes on with the state in memory from the committed positions."""
 
     def _retry(self, now: int, error: Exception) -> None:
         if not any(stage.tasks for stage in self.stages):
             super()._retry(now, error)
             return
-        self.outbox.pending.clear()
+        self.collector.pending.clear()
         self.dirty = False
-        self.outbox.open()
+        self.collector.open()
         self.committed = self.log.positions(self.spec.group)
         for stage in self.stages:
             stage.buffer.clear()
-            for place in stage.positions:
-                stage.positions[place] = self.committed.get(place, 0)
+            for topic_partition in stage.positions:
+                stage.positions[topic_partition] = self.committed.get(topic_partition, 0)
 
 
-class BlindRecovery(Execution[Any]):
+class BlindRecovery(QueryRunner[Any]):
     """After a commit in doubt, believes that it did not happen."""
 
     def _open(self, now: int) -> None:
         before = dict(self.committed)
         super()._open(now)
         for stage in self.stages:
-            for place in stage.positions:
-                stage.positions[place] = before.get(place, stage.positions[place])
+            for topic_partition in stage.positions:
+                stage.positions[topic_partition] = before.get(
+                    topic_partition, stage.positions[topic_partition]
+                )
 
 
-class ShortRestore(Execution[Any]):
+class ShortRestore(QueryRunner[Any]):
     """Takes the changelog to end before its last records."""
 
     def _open(self, now: int) -> None:
@@ -338,7 +340,7 @@ class ShortRestore(Execution[Any]):
                 task.arrive()
 
 
-class HastyRun(Execution[Any]):
+class HastyRun(QueryRunner[Any]):
     """Runs tasks whose changelog is not replayed yet."""
 
     def _restore(self) -> None:
@@ -349,7 +351,7 @@ class HastyRun(Execution[Any]):
         super()._restore()
 
 
-class SettledEarly(Execution[Any]):
+class SettledEarly(QueryRunner[Any]):
     """Lets go of tasks before their work is committed."""
 
     def _follow(self, now: int) -> bool:
@@ -364,67 +366,70 @@ class SettledEarly(Execution[Any]):
         return change is not None
 
 
-class LostCommitted(Execution[Any]):
+class LostCommitted(QueryRunner[Any]):
     """Commits what it has lost in the name of what it was given since."""
 
     def _follow(self, now: int) -> bool:
         change = self.holding.change()
         if change is not None and change.dropping:
             self.holding._claim = change.claim
-            self.outbox._writer = self.holding.writer()
+            self.collector._writer = self.holding.writer()
             if self.dirty and self.state not in STOPPED:
                 self._commit(now)
         return super()._follow(now)
 
 
-class UndoneRun(Execution[Any]):
+class UndoneRun(QueryRunner[Any]):
     """Forgets to commit the positions of inputs that gave no output."""
 
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
-        if not self.outbox.pending:
-            positions = {place: self.committed.get(place, 0) for place in positions}
+        if not self.collector.pending:
+            positions = {
+                topic_partition: self.committed.get(topic_partition, 0)
+                for topic_partition in positions
+            }
         return super()._transact(flushed, positions)
 
 
-class EarlyTruncation(Execution[Any]):
+class EarlyTruncation(QueryRunner[Any]):
     """Truncates the changelog before the snapshot is committed."""
 
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
         for stage in self.stages:
-            for partition in stage.spec.kernel.snapshots().complete:
+            for partition in stage.spec.executor.snapshots().complete:
                 start = stage.snapshot_starts[partition]
                 self.log.truncate(str(stage.spec.changelog), partition, start)
         return super()._transact(flushed, positions)
 
 
-class LateSnapshotStart(Execution[Any]):
+class LateSnapshotStart(QueryRunner[Any]):
     """Takes a snapshot to begin where its last piece begins."""
 
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
     ) -> Outcome:
         for stage in self.stages:
-            for partition in stage.spec.kernel.snapshots().complete:
+            for partition in stage.spec.executor.snapshots().complete:
                 end = self.log.end_offset(str(stage.spec.changelog), partition)
                 stage.snapshot_starts[partition] = end
         return super()._transact(flushed, positions)
 
 
-class PassingLanes(Lanes[Any]):
+class PassingLanes(Channels[Any]):
     def older_first(self, *_reads: Any) -> None:
         return
 
 
-class FullLanes(Lanes[Any]):
+class FullLanes(Channels[Any]):
     def drained(self, *_places: Any) -> bool:
         return True
 
 
-class YoungerRows(Execution[Any]):
+class YoungerRows(QueryRunner[Any]):
     """Takes what tasks have sent apart before what was sent together, which was earlier."""
 
     def _open(self, now: int) -> None:
@@ -433,7 +438,7 @@ class YoungerRows(Execution[Any]):
         super()._open(now)
 
 
-class HastyGathering(Execution[Any]):
+class HastyGathering(QueryRunner[Any]):
     """Sends together while something is left that tasks have sent apart."""
 
     def _open(self, now: int) -> None:
@@ -465,15 +470,15 @@ class WithKernel(Mutant):
     def __init__(self, kind: type[Through]) -> None:
         self.kind = kind
 
-    def kernel(self, world: World, kernel: PureKernel) -> Any:
-        return self.kind(kernel, world)
+    def executor(self, world: World, executor: PureKernel) -> Any:
+        return self.kind(executor, world)
 
 
 class WithExecution(Mutant):
-    def __init__(self, kind: type[Execution[Any]]) -> None:
+    def __init__(self, kind: type[QueryRunner[Any]]) -> None:
         self.kind = kind
 
-    def execution(self) -> type[Execution[Any]]:
+    def execution(self) -> type[QueryRunner[Any]]:
         return self.kind
 
 

@@ -1,4 +1,4 @@
-"""Small sub-topologies in plain Python behind the Kernel port, and the shapes made of them.
+"""Small sub-topologies in plain Python behind the Executor port, and the shapes made of them.
 
 Input records are (key, payload) with unique payloads. State is a dictionary for each partition;
 a `Disk` is what survives a crash of its host.
@@ -22,7 +22,7 @@ PIECE = 2
 
 @dataclass(slots=True)
 class Disk:
-    """What a kernel has made durable: (changelog position, rows) for each partition."""
+    """What an executor has made durable: (changelog position, rows) for each partition."""
 
     saved: dict[int, tuple[int, dict[int, int]]] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class PureKernel:
             to = key % self.partitions if self.job.rekey else partition
             to += (partition + 1) * self.partitions if self.job.lanes and not together else 0
             outputs.setdefault((self.job.target, to), []).append(row)
-        made = tuple(appended(place, rows) for place, rows in outputs.items())
+        made = tuple(appended(topic_partition, rows) for topic_partition, rows in outputs.items())
         return RunResult(made, consumed, kept=kept)
 
     def _taken(
@@ -103,14 +103,14 @@ class PureKernel:
     ) -> Iterator[tuple[int, int, Any]]:
         for fetched in inputs:
             rows = fetched.batch
-            place = (fetched.topic, fetched.partition)
+            topic_partition = (fetched.topic, fetched.partition)
             if rows and self.rnd.random() < self.hold:
                 rows = rows[: self.rnd.randint(0, len(rows) - 1)]
                 if not rows:
                     continue
-                consumed[place] = rows[-1][0] + 1
+                consumed[topic_partition] = rows[-1][0] + 1
             else:
-                consumed[place] = fetched.next_offset
+                consumed[topic_partition] = fetched.next_offset
             for _offset, key, payload in rows:
                 yield fetched.partition % self.partitions, key, payload
 
@@ -172,9 +172,9 @@ class PureKernel:
         self.discard()
 
 
-def appended(place: tuple[str, int], rows: list[Any]) -> Appended[Rows]:
+def appended(topic_partition: tuple[str, int], rows: list[Any]) -> Appended[Rows]:
     """Rows for one partition."""
-    return Appended(place[0], place[1], tuple(rows), len(rows), 10 * len(rows))
+    return Appended(topic_partition[0], topic_partition[1], tuple(rows), len(rows), 10 * len(rows))
 
 
 @dataclass(frozen=True, slots=True)

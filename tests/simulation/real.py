@@ -1,4 +1,4 @@
-"""Seeds with real queries: SQL compiled to DuckDB kernels in place of the pure ones.
+"""Seeds with real queries: SQL compiled to DuckDB executors in place of the pure ones.
 
 A host's disk is a state database in memory that outlives its processes; what a process had not
 committed is rolled back when it dies, as DuckDB does when it opens the file of a killed one.
@@ -14,16 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.batches import TABLES
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.plan.build import plan_query
 from millstream.plan.define import create_source
 from millstream.plan.sinks import NewSource
-from millstream.runtime.ports import Kernel
+from millstream.runtime.ports import Executor
 from millstream.state.store import Store
 from millstream.topology.split import split
 from millstream.topology.topology import Topology
@@ -51,7 +51,7 @@ class Computer(Host):
     """A host whose disk is a DuckDB database."""
 
     store: Store = field(default_factory=lambda: Store.open(":memory:"))
-    kernels: list[DuckKernel] = field(default_factory=list)
+    executors: list[DuckDBExecutor] = field(default_factory=list)
 
 
 def topology_of(sql: str, partitions: int) -> Topology:
@@ -108,9 +108,9 @@ class RealWorld(World):
     def make_host(self, number: int) -> Host:
         return Computer(number, [])
 
-    def kernel(self, job: int, host: Host) -> Kernel[Any]:
+    def executor(self, job: int, host: Host) -> Executor[Any]:
         assert isinstance(host, Computer)
-        kernel = DuckKernel(
+        executor = DuckDBExecutor(
             host.store,
             QUERY,
             self.topology.subtopologies[job],
@@ -120,15 +120,15 @@ class RealWorld(World):
             held=self.exactly_once,
             pace=Pace(fewest=3, piece=2),
         )
-        host.kernels.append(kernel)
-        return FaultyKernel(kernel, self)
+        host.executors.append(executor)
+        return FaultyKernel(executor, self)
 
     def died(self, host: Host) -> None:
         super().died(host)
         assert isinstance(host, Computer)
-        for kernel in host.kernels:
-            kernel.close()
-        host.kernels.clear()
+        for executor in host.executors:
+            executor.close()
+        host.executors.clear()
 
     def wiped(self, host: Host) -> None:
         assert isinstance(host, Computer)
@@ -171,7 +171,7 @@ def decoded(row: Mapping[str, Any], *names: str) -> tuple[Any, Any]:
 
 
 def play_real(seed: int) -> Verdict:
-    """One seed with real kernels."""
+    """One seed with real executors."""
     world = RealWorld(seed)
     try:
         return world.run()

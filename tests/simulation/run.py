@@ -20,7 +20,7 @@ FOLLOWING_EVERY = 4
 
 
 def play_seed(seed: int, mutant: Mutant | None = None) -> Verdict:
-    """One seed; every twentieth runs SQL on DuckDB kernels, and on the hosts of every fourth of
+    """One seed; every twentieth runs SQL on DuckDB executors, and on the hosts of every fourth of
     the others, state is restored beside processing."""
     if mutant is None and seed % REAL_EVERY == 0:
         return play_real(seed)

@@ -18,16 +18,16 @@ from millstream.log.batches import Batches
 from millstream.log.log import Appended, Log, Topic
 from millstream.log.simulated import Fault, SimulatedCrash, SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
-from millstream.runtime.execution import Execution
-from millstream.runtime.instance import (
+from millstream.runtime.ports import Executor, NoRestorer, Restorer
+from millstream.runtime.query_runner import QueryRunner
+from millstream.runtime.runtime import (
     Guarantee,
-    Instance,
     KernelSpec,
     QuerySpec,
     QueryState,
+    Runtime,
     RuntimeSettings,
 )
-from millstream.runtime.ports import Kernel, NoRestorer, Restorer
 from tests.simulation.checker import History, complaints
 from tests.simulation.faults import FaultyKernel
 from tests.simulation.pure import SHAPES, Disk, PureKernel, Rows, Shape
@@ -36,7 +36,7 @@ QUERY = "CSAS_1"
 ROWS: Batches[Rows] = Batches(
     cut=lambda rows, start, count: rows[start : start + count],
     join=lambda parts: tuple(row for part in parts for row in part),
-    place=lambda rows, first: tuple((first + i, *row) for i, row in enumerate(rows)),
+    topic_partition=lambda rows, first: tuple((first + i, *row) for i, row in enumerate(rows)),
     size=lambda rows: 10 * len(rows),
 )
 RATES = {
@@ -63,14 +63,14 @@ CALM_TURNS = 4000
 class Mutant:
     """A planted bug: how a world that has it differs. The plain one has none."""
 
-    def kernel(self, world: World, kernel: PureKernel) -> Kernel[Any]:
-        return kernel
+    def executor(self, world: World, executor: PureKernel) -> Executor[Any]:
+        return executor
 
     def log(self, world: World, log: Log[Any]) -> Log[Any]:
         return log
 
-    def execution(self) -> type[Execution[Any]]:
-        return Execution
+    def execution(self) -> type[QueryRunner[Any]]:
+        return QueryRunner
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Host:
 
     number: int
     disks: list[Disk]
-    instance: Instance[Any] | None = None
+    instance: Runtime[Any] | None = None
     member: SimulatedMember[Any] | None = None
     backup: list[Disk] | None = None
 
@@ -157,7 +157,7 @@ class World:
         """One record as it lies on the log."""
         return ((key, payload),)
 
-    # ---- what the log and the kernels ask -----------------------------------------------------
+    # ---- what the log and the executors ask -----------------------------------------------------
 
     def hit(self, name: str) -> bool:
         """Whether a fault strikes here."""
@@ -194,12 +194,12 @@ class World:
         """A machine with empty disks."""
         return Host(number, [Disk() for _ in self.shape.jobs])
 
-    def kernel(self, job: int, host: Host) -> Kernel[Any]:
-        """A kernel for a process on `host`."""
+    def executor(self, job: int, host: Host) -> Executor[Any]:
+        """An executor for a process on `host`."""
         pure = PureKernel(
             self.shape.jobs[job], self.partitions, host.disks[job], self.rnd, self.hold
         )
-        return FaultyKernel(self.mutant.kernel(self, pure), self)
+        return FaultyKernel(self.mutant.executor(self, pure), self)
 
     def restorer(self, host: Host) -> Restorer:
         """Who brings the state of a process on `host` up to date."""
@@ -209,10 +209,10 @@ class World:
         """Start a process; being the newest, it takes the identity over."""
         self.stats["start"] += 1
         log = self.mutant.log(self, self.broker)
-        host.instance = Instance(log, self.settings, restorer=self.restorer(host))
-        kernels = tuple(
+        host.instance = Runtime(log, self.settings, restorer=self.restorer(host))
+        executors = tuple(
             KernelSpec(
-                self.kernel(index, host),
+                self.executor(index, host),
                 job.inputs,
                 self.partitions,
                 job.changelog,
@@ -222,7 +222,7 @@ class World:
             for index, job in enumerate(self.shape.jobs)
         )
         guarantee = Guarantee.EXACTLY_ONCE if self.exactly_once else Guarantee.AT_LEAST_ONCE
-        spec = QuerySpec(QUERY, QUERY, kernels, guarantee, repartitions=self.shape.repartitions)
+        spec = QuerySpec(QUERY, QUERY, executors, guarantee, repartitions=self.shape.repartitions)
         host.instance.add_query(spec)
         for execution in host.instance._queries.values():
             execution.__class__ = self.mutant.execution()
@@ -266,7 +266,7 @@ class World:
             self.start(host)
         self.acting.pop()
 
-    def _up(self, host: Host, instance: Instance[Any]) -> None:
+    def _up(self, host: Host, instance: Runtime[Any]) -> None:
         if self.hit("stop"):
             instance.close(self.now)
             # It may leave a transaction open whose outcome it does not know.
@@ -291,7 +291,7 @@ class World:
             if status.code != "E-GAP" or len(self.hosts) == 1:
                 self.found.append(f"query failed: {status.code} {status.error}")
 
-    def _resume(self, instance: Instance[Any]) -> None:
+    def _resume(self, instance: Runtime[Any]) -> None:
         if instance.query_status(QUERY).state in (QueryState.PAUSED, QueryState.RUNNING):
             instance.resume(QUERY)
 
@@ -383,7 +383,7 @@ class World:
             coalesced=any(job.coalesce for job in self.shape.jobs),
             inputs={name: self.rows(name) for name in self.shape.sources},
             output=self.rows("out"),
-            changelog=self.places("changelog") if counting else (),
+            changelog=self.topic_partitions("changelog") if counting else (),
             starts=self.starts("changelog") if counting else (),
             disks=[host.disks[index].saved for host in self.hosts for index in counting],
         )
@@ -394,10 +394,10 @@ class World:
 
     def rows(self, topic: str) -> list[list[tuple[Any, Any]]]:
         """The (key, value) pairs of a topic by partition."""
-        places: Sequence[Sequence[tuple[Any, Any] | None]] = self.places(topic)
-        return [[row for row in rows if row is not None] for rows in places]
+        topic_partitions: Sequence[Sequence[tuple[Any, Any] | None]] = self.topic_partitions(topic)
+        return [[row for row in rows if row is not None] for rows in topic_partitions]
 
-    def places(self, topic: str) -> list[list[tuple[Any, Any] | None]]:
+    def topic_partitions(self, topic: str) -> list[list[tuple[Any, Any] | None]]:
         """The same, with a None where an offset holds no record."""
         found: list[list[tuple[Any, Any] | None]] = []
         for partition in range(self.partitions):

@@ -28,7 +28,7 @@ from millstream.history.splits import Run
 from millstream.history.stage import stages
 from millstream.history.worker import SCHEMA, START, Work, own_functions, produced
 from millstream.log.log import Appended
-from millstream.model.moments import NEVER
+from millstream.model.event_time import NEVER
 from millstream.service.engine import Engine
 from tests.spark.java import QUICK
 

@@ -18,7 +18,7 @@ from millstream.model.settings import EngineSettings
 from millstream.service.history.watch import Watch
 from millstream_cli.sessions.historical import shown
 from millstream_cli.sessions.local import LocalSession
-from millstream_cli.sessions.results import Answer
+from millstream_cli.sessions.results import ResultTable
 from tests.patience import PATIENCE_S, until
 from tests.served import served
 from tests.spark.java import QUICK
@@ -103,7 +103,7 @@ def test_the_shell_runs_where_it_is_told_to(db: Database) -> None:
     for backend in ("duckdb", "spark"):
         [_, answer] = session.run(f"SET 'millstream.history.backend' = '{backend}'; {QUERIES[1]}")
         answers.append(answer)
-    assert answers[0] == answers[1] and isinstance(answers[0], Answer) and answers[0].rows
+    assert answers[0] == answers[1] and isinstance(answers[0], ResultTable) and answers[0].rows
 
 
 def test_stages_and_cancelling(db: Database) -> None:

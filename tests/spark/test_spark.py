@@ -12,7 +12,7 @@ import pytest
 
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
-from millstream.history.reading import FromLog, Piece
+from millstream.history.reading import FromLog, ReadChunk
 from millstream.history.sealed import seal
 from millstream.history.session import Spark
 from millstream.history.splits import Run, Split
@@ -91,7 +91,7 @@ class Waiting:
 
     sign: str
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `reading.Source`."""
         Path(self.sign).touch()
         threading.Event().wait()

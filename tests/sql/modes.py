@@ -18,7 +18,7 @@ from millstream.service.changes import Deletion, Row
 from millstream.service.engine import Engine
 from millstream.service.execution import parsed, resume_engine
 from millstream.service.results import Stream
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
 from millstream.state.store import Store
 from millstream_cli.testing.cells import render
 from millstream_cli.testing.outcomes import Answer, Outcome
@@ -54,7 +54,7 @@ class HistoryRun(CaseRun):
         self.asked = 0
         """How many queries history has answered."""
 
-    def execute(self, piece: Piece) -> Outcome:
+    def execute(self, piece: ParsedStatement) -> Outcome:
         self._final = None
         outcome = super().execute(piece)
         question = self._question(piece.statement)

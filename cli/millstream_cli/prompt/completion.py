@@ -14,7 +14,7 @@ from millstream_cli.prompt.place import Place, follows, place, plain, sources_in
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, written
 from millstream_grammar.expected import Expected
 from millstream_grammar.grammar import Keyword, Lexical
-from millstream_parser.lexemes import Lexeme, Piece
+from millstream_parser.lexemes import Lexeme, LexemeKind
 
 FORMATS = tuple(f"'{name}'" for name in USABLE)
 SKELETONS = {
@@ -232,6 +232,6 @@ def _cased(candidate: Candidate, prefix: str) -> Candidate:
 def _name_after(words: Sequence[Lexeme], keyword: str) -> str:
     """The name that follows a keyword, "" where none does."""
     for word, following in pairwise(words):
-        if word.upper == keyword and following.piece in (Piece.WORD, Piece.QUOTED):
+        if word.upper == keyword and following.piece in (LexemeKind.WORD, LexemeKind.QUOTED):
             return plain(following)
     return ""

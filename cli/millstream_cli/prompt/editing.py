@@ -24,7 +24,7 @@ from millstream_cli.prompt.entry import complete
 from millstream_cli.prompt.terminal import PROMPT, Terminal
 from millstream_cli.sessions.names import Names
 from millstream_grammar.keywords import HARD, SOFT
-from millstream_parser.lexemes import Lexeme, Piece, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
 _STYLE = Style.from_dict(
     {
@@ -39,12 +39,12 @@ _STYLE = Style.from_dict(
     }
 )
 _CLASSES = {
-    Piece.STRING: "class:string",
-    Piece.QUOTED: "class:quoted",
-    Piece.COMMENT: "class:comment",
-    Piece.INTEGER: "class:number",
-    Piece.DECIMAL: "class:number",
-    Piece.FLOAT: "class:number",
+    LexemeKind.STRING: "class:string",
+    LexemeKind.QUOTED: "class:quoted",
+    LexemeKind.COMMENT: "class:comment",
+    LexemeKind.INTEGER: "class:number",
+    LexemeKind.DECIMAL: "class:number",
+    LexemeKind.FLOAT: "class:number",
 }
 _TYPES = frozenset("BOOLEAN INT BIGINT DOUBLE VARCHAR BYTES".split())  # noqa: SIM905
 
@@ -95,7 +95,7 @@ def coloured(text: str) -> list[StyleAndTextTuples]:
     """Each line of a text as pieces with their styles."""
     lines: list[StyleAndTextTuples] = [[]]
     at = 0
-    for piece in [*lexemes(text), Lexeme(Piece.SYMBOL, "", len(text), len(text))]:
+    for piece in [*lexemes(text), Lexeme(LexemeKind.SYMBOL, "", len(text), len(text))]:
         for style, part in (("", text[at : piece.start]), (_style(piece), piece.text)):
             first, *more = part.split("\n")
             lines[-1].append((style, first))
@@ -105,9 +105,9 @@ def coloured(text: str) -> list[StyleAndTextTuples]:
 
 
 def _style(piece: Lexeme) -> str:
-    if piece.piece is Piece.WORD:
+    if piece.piece is LexemeKind.WORD:
         return "class:keyword" if piece.upper in HARD | SOFT | _TYPES else ""
-    if not piece.closed and piece.piece is not Piece.COMMENT:
+    if not piece.closed and piece.piece is not LexemeKind.COMMENT:
         return "class:open"
     return _CLASSES.get(piece.piece, "")
 

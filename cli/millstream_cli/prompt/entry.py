@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from millstream_cli.prompt.commands import find_command
 from millstream_parser.continuation import is_continued
-from millstream_parser.lexemes import Lexeme, Piece, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
 
 def complete(text: str) -> bool:
@@ -17,7 +17,7 @@ def complete(text: str) -> bool:
     pieces = list(lexemes(text))
     if any(not piece.closed and not piece.text.startswith("--") for piece in pieces):
         return False
-    bare = [piece for piece in pieces if piece.piece is not Piece.COMMENT]
+    bare = [piece for piece in pieces if piece.piece is not LexemeKind.COMMENT]
     if not bare or ("\n" not in text.strip() and find_command(text) is not None):
         return True
     return bare[-1].text == ";" or _is_vertical(bare)
@@ -28,7 +28,7 @@ def parts(text: str) -> Iterator[str]:
     and the statements between them, on the lines where they stand."""
     begin, start = 0, None
     for piece in lexemes(text):
-        if piece.piece is Piece.COMMENT:
+        if piece.piece is LexemeKind.COMMENT:
             continue
         start = piece.start if start is None else start
         if piece.text != ";":
@@ -48,7 +48,7 @@ def parts(text: str) -> Iterator[str]:
 
 def _filled(text: str, begin: int, end: int) -> Iterator[str]:
     """The statements of a range, moved to the line and column that they have in the whole."""
-    if any(p.piece is not Piece.COMMENT and p.text != ";" for p in lexemes(text[begin:end])):
+    if any(p.piece is not LexemeKind.COMMENT and p.text != ";" for p in lexemes(text[begin:end])):
         before = text[:begin]
         column = begin - (before.rfind("\n") + 1)
         yield "\n" * before.count("\n") + " " * column + text[begin:end]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from millstream_grammar.expected import Expected, Word, expected
 from millstream_grammar.keywords import HARD
-from millstream_parser.lexemes import Lexeme, Piece, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
-_WORDS = (Piece.WORD, Piece.DIGIT_WORD, Piece.INTEGER)
-_NAMES = (Piece.WORD, Piece.QUOTED)
+_WORDS = (LexemeKind.WORD, LexemeKind.DIGIT_WORD, LexemeKind.INTEGER)
+_NAMES = (LexemeKind.WORD, LexemeKind.QUOTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Place:
     def qualifier(self) -> str:
         """`a` where the cursor stands behind `a.`, else ""."""
         match self.before:
-            case (*_, Lexeme(piece=Piece.WORD | Piece.QUOTED) as name, Lexeme(text=".")):
+            case (*_, Lexeme(piece=LexemeKind.WORD | LexemeKind.QUOTED) as name, Lexeme(text=".")):
                 return plain(name)
             case _:
                 return ""
@@ -40,9 +40,9 @@ class Place:
 def place(text: str, cursor: int) -> Place | None:
     """Where a cursor is; None within a comment or a number."""
     pieces = list(lexemes(text[:cursor]))
-    if pieces and pieces[-1].piece is Piece.COMMENT and not pieces[-1].closed:
+    if pieces and pieces[-1].piece is LexemeKind.COMMENT and not pieces[-1].closed:
         return None
-    tokens = [piece for piece in pieces if piece.piece is not Piece.COMMENT]
+    tokens = [piece for piece in pieces if piece.piece is not LexemeKind.COMMENT]
     prefix = ""
     if tokens and _touches(tokens[-1], cursor):
         prefix = tokens.pop().text
@@ -50,7 +50,7 @@ def place(text: str, cursor: int) -> Place | None:
             return None
     before = tuple(_statement(tokens))
     begin = before[0].start if before else cursor - len(prefix)
-    following = [piece for piece in lexemes(text[begin:]) if piece.piece is not Piece.COMMENT]
+    following = [piece for piece in lexemes(text[begin:]) if piece.piece is not LexemeKind.COMMENT]
     ends = next((i for i, piece in enumerate(following) if piece.text == ";"), len(following))
     return Place(before, prefix, tuple(following[:ends]))
 
@@ -63,7 +63,7 @@ def follows(words: Iterable[Lexeme], *keywords: str) -> tuple[Expected, ...]:
 
 def plain(name: Lexeme) -> str:
     """The name that a word or quoted name stands for."""
-    if name.piece is Piece.WORD:
+    if name.piece is LexemeKind.WORD:
         return name.text.upper()
     mark = name.text[0]
     return name.text.strip(mark).replace(mark * 2, mark)

@@ -10,7 +10,7 @@ from millstream.model.errors import MillstreamError
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.progress import Bars
 from millstream_cli.screen.show import show, show_error
-from millstream_cli.screen.tables import Look
+from millstream_cli.screen.tables import TableStyle
 from millstream_cli.sessions.results import Session
 
 PROMPT = "millstream> "
@@ -25,7 +25,7 @@ class Terminal:
     out: Output
     errors: Output
     """The same as `out` where somebody looks."""
-    look: Look = field(default_factory=Look)
+    look: TableStyle = field(default_factory=TableStyle)
     history: Callable[[], Sequence[str]] = tuple
     """The lines typed so far, oldest first."""
     connect: Callable[[str], Session] | None = None

@@ -17,7 +17,7 @@ from millstream.model.errors import MillstreamError
 from millstream.service.changes import Deletion
 from millstream_cli.screen.keys import Keys
 from millstream_cli.screen.output import Output
-from millstream_cli.screen.tables import Layout, Look, stream_layout, table_layout
+from millstream_cli.screen.tables import Layout, TableStyle, stream_layout, table_layout
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.results import Live, Row
 
@@ -55,7 +55,7 @@ class Followed:
             self.fresh = self.latest.keys() & keyed.keys()
         return rows
 
-    def enough(self, look: Look) -> bool:
+    def enough(self, look: TableStyle) -> bool:
         """Whether a limit of the shell's own ends the query."""
         if look.row_limit is not None and self.count >= look.row_limit:
             self.ended = "Limit Reached"
@@ -75,7 +75,7 @@ class Followed:
 
 
 def incoming(
-    live: Live, followed: Followed, look: Look, interrupt: Interrupt
+    live: Live, followed: Followed, look: TableStyle, interrupt: Interrupt
 ) -> Iterator[Sequence[Row] | None]:
     """The batches of a query, and None now and then while there is none. Ends with the query, at
     the look's limits or with Ctrl-C; raises what ended it."""
@@ -134,7 +134,7 @@ def _put(
     return False
 
 
-def follow(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Followed:
+def follow(live: Live, out: Output, look: TableStyle, interrupt: Interrupt) -> Followed:
     """Show the rows until the query ends, or Ctrl-C or q ends it.
 
     While it runs, t switches between rows below each other and rows in place.
@@ -160,7 +160,7 @@ def follow(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Followe
     return followed
 
 
-def _obeyed(pressed: str, followed: Followed, out: Output, look: Look) -> bool:
+def _obeyed(pressed: str, followed: Followed, out: Output, look: TableStyle) -> bool:
     """Do what a key says; False to end the query."""
     if "q" in pressed:
         followed.ended = "Query terminated"
@@ -172,7 +172,7 @@ def _obeyed(pressed: str, followed: Followed, out: Output, look: Look) -> bool:
     return True
 
 
-def _picture(followed: Followed, screen: Console, look: Look) -> Group:
+def _picture(followed: Followed, screen: Console, look: TableStyle) -> Group:
     """What is seen for a moment: the table where rows are replaced, and the line below it."""
     toggle = "t rows below each other, " if followed.in_place else "t rows in place, "
     keys = f"{toggle if followed.live.key else ''}Ctrl-C ends"
@@ -187,7 +187,9 @@ def _picture(followed: Followed, screen: Console, look: Look) -> Group:
     return Group(*parts, Text(footer, style="reverse", no_wrap=True))
 
 
-def _table(followed: Followed, keys: Sequence[Row], screen: Console, look: Look) -> list[Text]:
+def _table(
+    followed: Followed, keys: Sequence[Row], screen: Console, look: TableStyle
+) -> list[Text]:
     layout = _layout(followed, screen.width, replace(look, wrap=False))
     lines = [Text(line, style="bold", no_wrap=True) for line in layout.head()]
     for key in keys:
@@ -200,11 +202,11 @@ def _table(followed: Followed, keys: Sequence[Row], screen: Console, look: Look)
     return lines
 
 
-def _layout(followed: Followed, width: int, look: Look) -> Layout:
+def _layout(followed: Followed, width: int, look: TableStyle) -> Layout:
     return table_layout(followed.live.columns, list(followed.latest.values()), width, look)
 
 
-def _whole(followed: Followed, width: int, look: Look) -> list[str]:
+def _whole(followed: Followed, width: int, look: TableStyle) -> list[str]:
     layout = _layout(followed, width, look)
     rows = [line for row in followed.latest.values() for line in layout.row(row)]
     return [*layout.head(), *rows, layout.rule] if rows else layout.head()

@@ -11,27 +11,27 @@ from millstream.service.changes import Deletion
 from millstream_cli.screen.cells import cell, to_json
 from millstream_cli.screen.live import Followed, follow, incoming, marked
 from millstream_cli.screen.output import Output
-from millstream_cli.screen.tables import Look, table, vertical
+from millstream_cli.screen.tables import TableStyle, table, vertical
 from millstream_cli.sessions.interrupts import Interrupt, noted
-from millstream_cli.sessions.results import Answer, Live, Outcome, Row, Said
+from millstream_cli.sessions.results import Live, Message, Outcome, ResultTable, Row
 
 TOMBSTONE = "$tombstone"
 """The further field of a deletion in JSON. No column of a query has a name like this."""
 FORMS = ("TABULAR", "JSON", "CSV", "VERTICAL")
 
 
-def show(outcome: Outcome, out: Output, look: Look) -> None:
+def show(outcome: Outcome, out: Output, look: TableStyle) -> None:
     """Print one result; a push query is printed until it ends or Ctrl-C ends it."""
     match outcome:
-        case Said() | Answer() if look.form == "JSON" and outcome.entity is not None:
+        case Message() | ResultTable() if look.form == "JSON" and outcome.entity is not None:
             out.line(to_json(outcome.entity, indent=2))
-        case Said(text):
+        case Message(text):
             _say(text, outcome.warning, out, look)
-        case Answer() if look.form == "TABULAR" and outcome.columns == ["Stage", "Text"]:
+        case ResultTable() if look.form == "TABULAR" and outcome.columns == ["Stage", "Text"]:
             for stage, text in outcome.rows:
                 out.line(stage, "bold")
                 out.line(text)
-        case Answer():
+        case ResultTable():
             _answer(outcome, out, look)
         case Live():
             _live(outcome, out, look)
@@ -61,7 +61,7 @@ def _underlined(error: MillstreamError, width: int) -> list[str]:
     return [line[left : left + width], " " * (at - left) + "^" * marked]
 
 
-def _say(text: str, warning: bool, out: Output, look: Look) -> None:
+def _say(text: str, warning: bool, out: Output, look: TableStyle) -> None:
     match look.form:
         case "JSON":
             out.line(to_json({"message": text}))
@@ -71,7 +71,7 @@ def _say(text: str, warning: bool, out: Output, look: Look) -> None:
             out.line(text)
 
 
-def _answer(answer: Answer, out: Output, look: Look) -> None:
+def _answer(answer: ResultTable, out: Output, look: TableStyle) -> None:
     if look.form in ("JSON", "CSV"):
         out.lines(list(_records(answer.columns, answer.rows, look.form)))
         return
@@ -88,7 +88,7 @@ def _answer(answer: Answer, out: Output, look: Look) -> None:
         out.lines(lines)
 
 
-def _live(live: Live, out: Output, look: Look) -> None:
+def _live(live: Live, out: Output, look: TableStyle) -> None:
     # An exception in the middle of drawing would leave the console collecting what it is given.
     with noted() as interrupt:
         if live.columns and look.form == "TABULAR":
@@ -102,7 +102,7 @@ def _live(live: Live, out: Output, look: Look) -> None:
         out.line(followed.summary(), "dim")
 
 
-def _listed(live: Live, out: Output, look: Look, interrupt: Interrupt) -> Followed:
+def _listed(live: Live, out: Output, look: TableStyle, interrupt: Interrupt) -> Followed:
     """Rows as lines of a form that needs no widths, or lines of text."""
     followed = Followed(live)
     if live.columns and look.form == "CSV":

@@ -17,7 +17,7 @@ _FRAME = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TableStyle:
     """How results are printed. Text that does not fit is wrapped, or else cut to end in `...`; a
     `width` of 0 lets the columns share the terminal. `live`: rows of a table replace each other on
     the screen. `pager`: long answers are shown page by page. A push query ends at `row_limit` rows
@@ -87,13 +87,15 @@ def wrapped(line: str, width: int) -> list[str]:
     return [*pieces, line]
 
 
-def stream_layout(columns: Sequence[str], screen: int, look: Look) -> Layout:
+def stream_layout(columns: Sequence[str], screen: int, look: TableStyle) -> Layout:
     """For rows that are not known yet: all columns are equally wide."""
     width = look.width or max((screen - 1) // max(len(columns), 1) - _FRAME, NARROWEST)
     return Layout(columns, [width] * len(columns), [False] * len(columns), look.wrap)
 
 
-def table_layout(columns: Sequence[str], rows: Sequence[Row], screen: int, look: Look) -> Layout:
+def table_layout(
+    columns: Sequence[str], rows: Sequence[Row], screen: int, look: TableStyle
+) -> Layout:
     """For rows that are known: as wide as the text, the widest columns less where that is more
     than the screen has."""
     widths = [
@@ -141,7 +143,7 @@ def vertical(columns: Sequence[str], rows: Iterable[Row], first: int = 1) -> lis
     return lines
 
 
-def table(columns: Sequence[str], rows: Sequence[Row], screen: int, look: Look) -> list[str]:
+def table(columns: Sequence[str], rows: Sequence[Row], screen: int, look: TableStyle) -> list[str]:
     """A whole table, vertical where the columns cannot stand side by side."""
     if not look.width and not fits(columns, screen):
         return vertical(columns, rows)

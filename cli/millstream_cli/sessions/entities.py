@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from millstream_cli.screen.cells import cell
-from millstream_cli.sessions.results import Answer, Outcome, Row, Said
+from millstream_cli.sessions.results import Message, Outcome, ResultTable, Row
 
 Entity = Mapping[str, Any]
 
@@ -25,11 +25,11 @@ def outcomes(entity: Entity) -> Iterator[Outcome]:
         field, columns = _LISTS[kind]
         yield _listed(entity, entity.get(field) or [], columns)
     elif kind in _SENTENCES:
-        yield Said(_SENTENCES[kind](entity), kind == "warning_entity", entity)
+        yield Message(_SENTENCES[kind](entity), kind == "warning_entity", entity)
     else:
         yield _anything(entity)
     for warning in entity.get("warnings") or ():
-        yield Said(str(warning.get("message")), warning=True)
+        yield Message(str(warning.get("message")), warning=True)
 
 
 def type_text(schema: Mapping[str, Any] | None) -> str:
@@ -50,10 +50,10 @@ def type_text(schema: Mapping[str, Any] | None) -> str:
             return str(schema or "")
 
 
-def _listed(entity: Entity, items: Sequence[Entity], columns: Mapping[str, str]) -> Answer:
+def _listed(entity: Entity, items: Sequence[Entity], columns: Mapping[str, str]) -> ResultTable:
     rows = [tuple(_flat(item.get(name)) for name in columns.values()) for item in items]
     footer = "For details: EXPLAIN <Query ID>;" if entity["@type"] == "queries" else ""
-    return Answer(list(columns), rows, footer=footer, entity=entity)
+    return ResultTable(list(columns), rows, footer=footer, entity=entity)
 
 
 def _flat(value: Any) -> Any:
@@ -115,7 +115,7 @@ _SENTENCES: Mapping[str, Callable[[Entity], str]] = {
 }
 
 
-def _topics(entity: Entity) -> Answer:
+def _topics(entity: Entity) -> ResultTable:
     extended = entity["@type"] == "kafka_topics_extended"
     marked = any("internal" in topic for topic in entity["topics"])
     columns = ["Kafka Topic", "Partitions", "Partition Replicas"]
@@ -128,12 +128,12 @@ def _topics(entity: Entity) -> Answer:
         internal = ("true" if topic.get("internal") else "false",) if marked else ()
         more = (topic.get("consumerCount"), topic.get("consumerGroupCount")) if extended else ()
         rows.append((topic["name"], len(replicas), shown, *internal, *more))
-    return Answer(
+    return ResultTable(
         columns + (["Consumers", "ConsumerGroups"] if extended else []), rows, entity=entity
     )
 
 
-def _properties(entity: Entity) -> Answer:
+def _properties(entity: Entity) -> ResultTable:
     given = set(entity.get("overwrittenProperties") or ())
     defaults = set(entity.get("defaultProperties") or ())
     rows = [
@@ -146,19 +146,19 @@ def _properties(entity: Entity) -> Answer:
         for item in entity["properties"]
     ]
     columns = ["Property", "Scope", "Default override", "Effective Value"]
-    return Answer(columns, rows, entity=entity)
+    return ResultTable(columns, rows, entity=entity)
 
 
-def _types(entity: Entity) -> Answer:
+def _types(entity: Entity) -> ResultTable:
     rows = [(name, type_text(schema)) for name, schema in sorted(entity["types"].items())]
-    return Answer(["Type Name", "Schema"], rows, entity=entity)
+    return ResultTable(["Type Name", "Schema"], rows, entity=entity)
 
 
-def _source(entity: Entity) -> Answer:
+def _source(entity: Entity) -> ResultTable:
     source = entity["sourceDescription"]
     fields = [(field["name"], _field_type(field, source)) for field in source["fields"]]
     if not source.get("extended"):
-        return Answer(["Field", "Type"], fields, f"Name : {source['name']}", entity=entity)
+        return ResultTable(["Field", "Type"], fields, f"Name : {source['name']}", entity=entity)
     partitions, replicas = source.get("partitions"), source.get("replication")
     facts: list[Row] = [
         ("Type", source.get("type")),
@@ -172,7 +172,7 @@ def _source(entity: Entity) -> Answer:
         *(("Written by", query["id"]) for query in source.get("writeQueries") or ()),
         ("Statistics", source.get("statistics")),
     ]
-    return Answer(["Property", "Value"], facts, f"Name : {source['name']}", entity=entity)
+    return ResultTable(["Property", "Value"], facts, f"Name : {source['name']}", entity=entity)
 
 
 def _field_type(field: Mapping[str, Any], source: Mapping[str, Any]) -> str:
@@ -187,7 +187,7 @@ def _field_type(field: Mapping[str, Any], source: Mapping[str, Any]) -> str:
             return text
 
 
-def _query(entity: Entity) -> Answer:
+def _query(entity: Entity) -> ResultTable:
     query = entity["queryDescription"]
     names = {
         "ID": "id",
@@ -203,10 +203,10 @@ def _query(entity: Entity) -> Answer:
     facts = [(title, _flat(query.get(name))) for title, name in names.items() if query.get(name)]
     facts += [(f"Field {f['name']}", type_text(f.get("schema"))) for f in query.get("fields") or ()]
     facts += [("Error", error.get("errorMessage")) for error in query.get("queryErrors") or ()]
-    return Answer(["Property", "Value"], facts, entity=entity)
+    return ResultTable(["Property", "Value"], facts, entity=entity)
 
 
-def _function(entity: Entity) -> Answer:
+def _function(entity: Entity) -> ResultTable:
     facts: list[Row] = [
         (title, entity.get(name))
         for title, name in (
@@ -222,13 +222,13 @@ def _function(entity: Entity) -> Answer:
         facts.append(("Variation", f"{entity['name']}({arguments}) → {variant.get('returnType')}"))
         if variant.get("description"):
             facts.append(("", variant["description"]))
-    return Answer(["Property", "Value"], facts, f"Name : {entity['name']}", entity=entity)
+    return ResultTable(["Property", "Value"], facts, f"Name : {entity['name']}", entity=entity)
 
 
-def _anything(entity: Entity) -> Answer:
+def _anything(entity: Entity) -> ResultTable:
     """An entity that has no form of its own: its fields."""
     rows = [(name, cell(value)) for name, value in entity.items() if name != "statementText"]
-    return Answer(["Property", "Value"], rows, entity=entity)
+    return ResultTable(["Property", "Value"], rows, entity=entity)
 
 
 _READERS: Mapping[str, Callable[[Entity], Outcome]] = {

@@ -10,7 +10,7 @@ from typing import Any
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.service.changes import Deletion
 from millstream_cli.sessions.results import Row
-from millstream_parser.lexemes import Piece, lexemes
+from millstream_parser.lexemes import LexemeKind, lexemes
 
 
 def objects(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -66,7 +66,7 @@ def column_names(schema: str) -> list[str]:
     """The columns of "`ID` INTEGER, `S` STRUCT<`F` INTEGER>"."""
     found, depth, begins = [], 0, True
     for piece in lexemes(schema):
-        if piece.piece is Piece.QUOTED and begins and depth == 0:
+        if piece.piece is LexemeKind.QUOTED and begins and depth == 0:
             found.append(piece.text[1:-1].replace("``", "`"))
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece.text, 0)
         begins = piece.text == ","

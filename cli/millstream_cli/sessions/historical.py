@@ -13,7 +13,14 @@ import pyarrow as pa
 from millstream.model.python_values import tuples
 from millstream.service.results import History
 from millstream_cli.sessions.objects import with_objects
-from millstream_cli.sessions.results import TABLE_ROWS_MAX, Answer, Live, Outcome, Progress, Row
+from millstream_cli.sessions.results import (
+    TABLE_ROWS_MAX,
+    Live,
+    Outcome,
+    Progress,
+    ResultTable,
+    Row,
+)
 
 _LOOK_SECONDS = 0.2
 
@@ -25,7 +32,7 @@ def shown(result: History, progress: Progress | None = None) -> Outcome:
     while len(first) < TABLE_ROWS_MAX:
         batch = _awaited(result, progress)
         if batch is None:
-            return Answer(result.columns, first, query=True)
+            return ResultTable(result.columns, first, query=True)
         first += with_objects(tuples(batch), batch.schema)
     return Live(result.columns, chain([first], _batches(result)), result.close)
 

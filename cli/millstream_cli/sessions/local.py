@@ -18,17 +18,17 @@ from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, function_names
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.sessions.results import (
-    Answer,
     Live,
+    Message,
     Outcome,
     Progress,
     QueryStatus,
+    ResultTable,
     Row,
-    Said,
     Status,
 )
 from millstream_cli.sessions.sizes import rows_in
-from millstream_parser.lexemes import Piece, lexemes
+from millstream_parser.lexemes import LexemeKind, lexemes
 
 
 class LocalSession:
@@ -102,7 +102,7 @@ def _only_reads(text: str) -> bool:
     """Whether no statement of a text changes anything."""
     firsts, first = set(), True
     for word in lexemes(text):
-        if word.piece is not Piece.COMMENT:
+        if word.piece is not LexemeKind.COMMENT:
             if first and word.text != ";":
                 firsts.add(word.upper)
             first = word.text == ";"
@@ -138,9 +138,9 @@ def outcome(result: Result, progress: Progress | None = None) -> Outcome:
     """A result of the engine as the shell shows it."""
     match result:
         case Done(message):
-            return Said(message)
+            return Message(message)
         case Rows():
-            return Answer(
+            return ResultTable(
                 result.columns, _rows(result), result.title, query=result.schema is not None
             )
         case History():

@@ -21,17 +21,17 @@ from millstream_cli.sessions.keyed import key_positions
 from millstream_cli.sessions.names import ColumnName, Names, SourceName, builtin_names
 from millstream_cli.sessions.results import (
     TABLE_ROWS_MAX,
-    Answer,
     Live,
+    Message,
     Outcome,
     Progress,
     QueryStatus,
+    ResultTable,
     Row,
-    Said,
     Status,
 )
 from millstream_cli.sessions.settings import Settings
-from millstream_parser.lexemes import Piece, lexemes
+from millstream_parser.lexemes import LexemeKind, lexemes
 
 _LAG = re.compile(r'^millstream_query_lag_records\{query="([^"]+)"\} (\d+)', re.MULTILINE)
 _NAMES = "LIST STREAMS EXTENDED; LIST TABLES EXTENDED; LIST TYPES; LIST TOPICS;"
@@ -134,7 +134,7 @@ class RemoteSession:
                 raise StatementError(str(status.get("message")))
             yield from outcomes(entity)
         if not entities:
-            yield Said(_silent(text))
+            yield Message(_silent(text))
         self._stale = True
 
     def _post(self, text: str) -> list[dict[str, Any]]:
@@ -223,7 +223,7 @@ def _pulled(reply: Reply, columns: list[str], rows: Iterator[Row]) -> Outcome:
         failed.callback(reply.close)
         first = list(itertools.islice(rows, TABLE_ROWS_MAX))
         if len(first) < TABLE_ROWS_MAX:
-            return Answer(columns, first, query=True)
+            return ResultTable(columns, first, query=True)
         failed.pop_all()
     return Live(columns, itertools.chain([first], _one_by_one(rows)), reply.close)
 
@@ -241,11 +241,11 @@ def _source(source: dict[str, Any]) -> SourceName:
 
 
 def _words(statement: str) -> list[str]:
-    return [word.upper for word in lexemes(statement) if word.piece is Piece.WORD]
+    return [word.upper for word in lexemes(statement) if word.piece is LexemeKind.WORD]
 
 
 def _string(statement: str) -> str:
-    texts = [word.text for word in lexemes(statement) if word.piece is Piece.STRING]
+    texts = [word.text for word in lexemes(statement) if word.piece is LexemeKind.STRING]
     if not texts:
         raise StatementError("RUN SCRIPT takes a file.", hint="RUN SCRIPT '<file>';")
     return texts[0][1:-1].replace("''", "'")

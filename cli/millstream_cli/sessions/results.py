@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Message:
     """A sentence. `entity` is what a server sent, shown as it is in JSON."""
 
     text: str
@@ -21,7 +21,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResultTable:
     """A finished table. `query`: the rows of a SELECT rather than a listing."""
 
     columns: Sequence[str]
@@ -50,7 +50,7 @@ class Live:
     """Whether it ends by itself."""
 
 
-Outcome = Said | Answer | Live
+Outcome = Message | ResultTable | Live
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from millstream.model.errors import StatementError
 from millstream.service.text import parse_text
-from millstream_cli.sessions.results import Answer, Outcome, Said
+from millstream_cli.sessions.results import Message, Outcome, ResultTable
 from millstream_parser.statements import DefineVariable, Listing, SetProperty, Show
 
 
@@ -38,18 +38,18 @@ class Settings:
                 before = self.properties.get(name)
                 self.properties[name] = value
                 was = f" from '{before}'" if before is not None else ""
-                return Said(f"Successfully changed local property '{name}'{was} to '{value}'.")
+                return Message(f"Successfully changed local property '{name}'{was} to '{value}'.")
             case SetProperty(name, None):
                 if self.properties.pop(name, None) is None:
                     raise StatementError(f"Cannot unset {name}: it was not set in this session")
-                return Said(f"Successfully unset local property '{name}'.")
+                return Message(f"Successfully unset local property '{name}'.")
             case DefineVariable(name, str(value)):
                 self.variables[name] = value
-                return Said(f"Variable {name} defined")
+                return Message(f"Variable {name} defined")
             case DefineVariable(name, None):
                 if self.variables.pop(name, None) is None:
-                    return Said(f"Cannot find variable with name '{name}'", warning=True)
-                return Said(f"Variable {name} undefined")
+                    return Message(f"Cannot find variable with name '{name}'", warning=True)
+                return Message(f"Variable {name} undefined")
             case Show(listing=Listing.VARIABLES):
-                return Answer(["Variable Name", "Value"], sorted(self.variables.items()))
+                return ResultTable(["Variable Name", "Value"], sorted(self.variables.items()))
         raise StatementError("This is no setting.")

@@ -28,7 +28,7 @@ from millstream_cli.testing.cases import (
     TestFile,
 )
 from millstream_cli.testing.cells import Cell, split_row
-from millstream_parser.lexemes import Lexeme, Piece, lexemes
+from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
 _DIRECTIVE = re.compile(r"--@([A-Za-z.]+)(?::\s*(.*?))?\s*")
 _DIRECTIVES = ("test", "expected.error", "expected.message", "skip")
@@ -113,7 +113,7 @@ def _parts(text: str) -> Iterator[Step | Lexeme]:
     """The statements, without what is expected of them, and the directives between them."""
     words: list[Lexeme] = []
     for word in lexemes(text):
-        if word.piece is Piece.COMMENT and word.closed | word.text.startswith("--"):
+        if word.piece is LexemeKind.COMMENT and word.closed | word.text.startswith("--"):
             if word.text.startswith("--@") and not words:
                 yield word
             continue

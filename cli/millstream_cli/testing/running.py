@@ -24,7 +24,7 @@ from millstream.service.execution import execute_piece, open_engine, parsed
 from millstream.service.results import Done, Stream
 from millstream.service.session import Bounds, Session
 from millstream.service.statements.inserting import row_of
-from millstream.service.text import Piece
+from millstream.service.text import ParsedStatement
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.testing.cases import Case, ExpectedError, Step
@@ -187,7 +187,7 @@ class CaseRun:
         except MillstreamError as error:
             return Failed(error)
 
-    def _inserted(self, piece: Piece) -> Outcome:
+    def _inserted(self, piece: ParsedStatement) -> Outcome:
         outcome = self.execute(piece)
         statement = piece.statement
         if isinstance(statement, s.InsertValues):
@@ -202,7 +202,7 @@ class CaseRun:
             self.settle()
         return outcome
 
-    def execute(self, piece: Piece) -> Outcome:
+    def execute(self, piece: ParsedStatement) -> Outcome:
         """Execute one statement, without waiting for what came before."""
         self._make_topic(piece.statement)
         result = execute_piece(self.engine, piece, self.session)
@@ -262,7 +262,7 @@ class CaseRun:
         self._check_queries()
 
     def _check_queries(self) -> None:
-        stopped = {name for name, state in self.engine.instance.states().items()
+        stopped = {name for name, state in self.engine.runtime.states().items()
                    if state in _STOPPED} - self._stopped  # fmt: skip
         if not stopped:
             return

@@ -30,7 +30,7 @@ from millstream.formats.protobuf import read_protobuf, write_protobuf
 from millstream.formats.window_keys import join_window, split_window
 from millstream.model.batch import ARRIVAL, DIFF, HEADERS, MOMENT, PART, ROWTIME
 from millstream.model.errors import StatementError
-from millstream.model.moments import LATEST
+from millstream.model.event_time import LATEST
 from millstream.model.physical import physical_names
 from millstream.model.problem import Problem
 from millstream.model.row_text import row_text

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from millstream.catalog.source import TimestampColumn
 from millstream.model.errors import RecordError
+from millstream.model.event_time import LATEST
 from millstream.model.java_time import compile_pattern, parse_timestamp
-from millstream.model.moments import LATEST
 from millstream.model.types import BIGINT, TIMESTAMP, SqlType
 
 INVALID = np.iinfo(np.int64).min

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from millstream.formats import json_scan
 from millstream.formats.json_digits import whole_numbers
-from millstream.formats.json_places import Piece, Places, piece_of, places_of
+from millstream.formats.json_places import Places, RecordBytes, piece_of, places_of
 from millstream.formats.json_proof import BOUNDS
 from millstream.formats.json_shape import WHOLE, FlatField, Shapes
 from millstream.formats.library import compiled_formats
@@ -118,7 +118,7 @@ def _cut_by_numpy(text: pa.Array, fields: Sequence[FlatField]) -> dict[str, pa.A
     return {name: pa.concat_arrays([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _cut(piece: Piece, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
+def _cut(piece: RecordBytes, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
     places = places_of(piece, fields)
     if places is None:
         raise _NotCutError
@@ -131,7 +131,7 @@ def _cut(piece: Piece, fields: Sequence[FlatField]) -> dict[str, pa.Array]:
     return found
 
 
-def _prove(piece: Piece, begin: Places, end: Places, field: FlatField) -> None:
+def _prove(piece: RecordBytes, begin: Places, end: Places, field: FlatField) -> None:
     """What nobody reads is what its column may hold."""
     free = field.declared is None or field.declared is STRING
     if free and field.quoted:
@@ -147,7 +147,7 @@ def _prove(piece: Piece, begin: Places, end: Places, field: FlatField) -> None:
         _texts(piece, begin[~fine], end[~fine], field)
 
 
-def _texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Array:
+def _texts(piece: RecordBytes, begin: Places, end: Places, field: FlatField) -> pa.Array:
     """What lies between the places, which must be what the field may hold."""
     return _proved(piece.texts(begin, end), field)
 
@@ -159,7 +159,7 @@ def _proved(texts: pa.Array, field: FlatField) -> pa.Array:
 
 
 def _read(
-    piece: Piece, begin: Places, end: Places, field: FlatField, sql_type: SqlType
+    piece: RecordBytes, begin: Places, end: Places, field: FlatField, sql_type: SqlType
 ) -> pa.Array:
     if sql_type is STRING or sql_type is BYTES:
         return _read_texts(piece, begin, end, field)
@@ -173,7 +173,7 @@ def _read(
     return pa.array(values, mask=_corrected(values, ~fine, others, None)).cast(target)
 
 
-def _read_texts(piece: Piece, begin: Places, end: Places, field: FlatField) -> pa.Array:
+def _read_texts(piece: RecordBytes, begin: Places, end: Places, field: FlatField) -> pa.Array:
     texts = piece.texts(begin, end)
     if not field.quoted:
         if not pc.all(pc.equal(texts, "null")).as_py():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from millstream.formats.json_places import Piece, Places, Words
+from millstream.formats.json_places import Places, RecordBytes, Words
 
 _DIGITS = 16
 _ZERO, _MINUS = b"0-"
@@ -31,7 +31,7 @@ _FIRST_WORD = _last_bytes(range(-8, _DIGITS - 7))
 
 
 def whole_numbers(
-    piece: Piece, begin: Places, end: Places, *, read: bool
+    piece: RecordBytes, begin: Places, end: Places, *, read: bool
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Which of the places hold a whole number of up to sixteen digits as JSON writes it, and with
     `read` their values (elsewhere they mean nothing)."""

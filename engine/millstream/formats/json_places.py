@@ -27,7 +27,7 @@ _MARGIN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RecordBytes:
     """Records in one run of bytes: where each starts (and the last ends) in `content`."""
 
     content: npt.NDArray[np.uint8]
@@ -51,18 +51,20 @@ class Piece:
         return every[ends - width].view("<u8")
 
 
-def piece_of(text: pa.Array) -> Piece:
+def piece_of(text: pa.Array) -> RecordBytes:
     """The records of an array without NULL."""
     starts, content = byte_content(text)
     first = int(starts[0])
     if first >= _MARGIN:
-        return Piece(content[first - _MARGIN : int(starts[-1])], starts - (first - _MARGIN))
+        return RecordBytes(content[first - _MARGIN : int(starts[-1])], starts - (first - _MARGIN))
     padded = np.zeros(_MARGIN + int(starts[-1]) - first, np.uint8)
     padded[_MARGIN:] = content[first : int(starts[-1])]
-    return Piece(padded, starts + (_MARGIN - first))
+    return RecordBytes(padded, starts + (_MARGIN - first))
 
 
-def places_of(piece: Piece, fields: Sequence[FlatField]) -> list[tuple[Places, Places]] | None:
+def places_of(
+    piece: RecordBytes, fields: Sequence[FlatField]
+) -> list[tuple[Places, Places]] | None:
     """Where the value of each field begins and ends, of a text without its quotes.
 
     None unless every record consists of just these fields, without white space and escapes. What
@@ -91,7 +93,7 @@ def places_of(piece: Piece, fields: Sequence[FlatField]) -> list[tuple[Places, P
     return places
 
 
-def _quotes(piece: Piece, fields: Sequence[FlatField]) -> Places | None:
+def _quotes(piece: RecordBytes, fields: Sequence[FlatField]) -> Places | None:
     """The places of the quotes, a row for each record; None unless all have as many as the fields
     tell and nothing is escaped."""
     content = piece.content[_MARGIN:]
@@ -107,7 +109,7 @@ def _quotes(piece: Piece, fields: Sequence[FlatField]) -> Places | None:
     return quotes if np.array_equal(quotes[:, 0], piece.starts[:-1] + 1) else None
 
 
-def _agree(piece: Piece, ends: Places, joint: bytes) -> bool:
+def _agree(piece: RecordBytes, ends: Places, joint: bytes) -> bool:
     """Whether the joint stands before each of the places."""
     # They ascend, so that the last tells whether they are within the content.
     if ends[-1] > len(piece.content):

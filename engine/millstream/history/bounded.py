@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 import pyarrow as pa
 
-from millstream.history.reading import Piece
+from millstream.history.reading import ReadChunk
 from millstream.history.splits import Split
 from millstream.log.log import (
     DirectReader,
@@ -27,12 +27,12 @@ READ_BYTES = 16 << 20
 """About as much is given at a time, however few records that is."""
 
 
-class Feed:
+class SplitBuffer:
     """The records of one partition as they come, kept for as long as they may be asked for."""
 
-    def __init__(self, pieces: Iterator[Piece]) -> None:
+    def __init__(self, pieces: Iterator[ReadChunk]) -> None:
         self._pieces = pieces
-        self._kept: deque[Piece] = deque()
+        self._kept: deque[ReadChunk] = deque()
         self._ended = False
 
     def read(self, offset: int, max_records: int) -> tuple[pa.Table, int, bool]:
@@ -84,7 +84,7 @@ class BoundedLog:
     """Implements `Log` for reading some partitions, from feeds."""
 
     def __init__(
-        self, feeds: Mapping[TopicPartition, Feed], splits: Mapping[TopicPartition, Split]
+        self, feeds: Mapping[TopicPartition, SplitBuffer], splits: Mapping[TopicPartition, Split]
     ) -> None:
         """`splits`: what feeds hold, where that is known before."""
         self._feeds = feeds

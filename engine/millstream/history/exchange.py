@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.formats.ipc import pack, unpack
-from millstream.history.reading import Piece
+from millstream.history.reading import ReadChunk
 from millstream.model.batch import MOMENT, SEQ, raw_batch
-from millstream.model.moments import NEVER
+from millstream.model.event_time import NEVER
 
 MERGE_ROWS = 50_000
 """Rows to give at a time, where there are so many."""
@@ -52,7 +52,7 @@ class Exchange:
         self._merges = {topic: _Merge() for topic in topics}
         self._ended = False
 
-    def pieces(self, topic: str, offset: int = 0) -> Iterator[Piece]:
+    def pieces(self, topic: str, offset: int = 0) -> Iterator[ReadChunk]:
         """The records of a repartition topic, from `offset` on: batches as the streaming engine
         writes them."""
         merge = self._merges[topic]

@@ -1,7 +1,7 @@
 """Folders for what is of use to one process, and gone with it: what a process that was killed has
 left is removed when the next one makes a folder of the kind.
 
-A lock that the kernel takes from whoever ends tells the living from the dead. The lock is held
+A lock that the executor takes from whoever ends tells the living from the dead. The lock is held
 before it goes by its name, so nobody finds one that is free while its owner is about to take it.
 """
 

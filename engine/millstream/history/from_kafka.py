@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from millstream.history.reading import Piece, read_through
+from millstream.history.reading import ReadChunk, read_through
 from millstream.history.splits import Split
 
 
@@ -18,7 +18,7 @@ class FromKafka:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Further ones of the client, as `security.protocol`."""
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`. UnavailableError when the cluster does not answer."""
         # Not everybody who runs tasks has the client.
         from millstream.log.kafka.log import KafkaLog

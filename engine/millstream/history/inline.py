@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.formats.ipc import pack, unpack
-from millstream.history.reading import Piece, Source, all_records
+from millstream.history.reading import ReadChunk, Source, all_records
 from millstream.history.sealed import FromSegments, seal, sealed
 from millstream.history.splits import Split
 from millstream.log.log import Log, TopicPartition
@@ -22,7 +22,7 @@ INLINE_RECORDS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class SplitTail:
     """The last records of a split, from offset `first` on, as an Arrow IPC batch; none where there
     are offsets and no records."""
 
@@ -35,10 +35,10 @@ class Inline:
     """Reads the tails of splits from memory and what is before them from elsewhere. Implements
     `reading.Source`."""
 
-    tails: Mapping[TopicPartition, Tail]
+    tails: Mapping[TopicPartition, SplitTail]
     rest: Source
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`."""
         tail = self.tails.get((split.topic, split.partition))
         first = split.end if tail is None else max(split.start, min(tail.first, split.end))
@@ -74,16 +74,16 @@ def beside(
 
 def _tails(
     log: Log[pa.Table], splits: Iterable[Split]
-) -> tuple[dict[TopicPartition, Tail], list[Split]]:
+) -> tuple[dict[TopicPartition, SplitTail], list[Split]]:
     """The records of small splits, and the splits that are too large for that."""
-    tails, large, room = dict[TopicPartition, Tail](), list[Split](), INLINE_BYTES
+    tails, large, room = dict[TopicPartition, SplitTail](), list[Split](), INLINE_BYTES
     for split in splits:
         records = _records(log, split)
         if records is None or records.nbytes > room:
             large.append(split)
         elif split.end > split.start:
             room -= records.nbytes
-            tails[_place(split)] = Tail(split.start, pack(records))
+            tails[_place(split)] = SplitTail(split.start, pack(records))
     return tails, large
 
 

@@ -24,7 +24,7 @@ from millstream.history.splits import Run
 from millstream.history.stage import stages
 from millstream.history.task import Produced
 from millstream.history.worker import IN_ORDER, START, Work, own_functions, produced
-from millstream.model.moments import NEVER
+from millstream.model.event_time import NEVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

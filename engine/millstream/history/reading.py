@@ -15,7 +15,7 @@ from millstream.model.batch import NO_RECORDS
 
 PIECE_RECORDS = 50_000
 
-Piece = tuple[pa.Table, int]
+ReadChunk = tuple[pa.Table, int]
 """Records of one partition (`RAW_SCHEMA` or `NUMBERED_SCHEMA` of `model.batch`) in order, and the
 offset to go on at."""
 
@@ -23,7 +23,7 @@ offset to go on at."""
 class Source(Protocol):
     """Reads splits. It travels to who reads, so it is plain data until it is asked."""
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """The records of a split, in order; waits for them where they are on their way."""
 
 
@@ -33,14 +33,14 @@ class FromLog:
 
     log: Log[pa.Table]
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`."""
         return read_through(self.log.read, split)
 
 
 def read_through(
     read: Callable[[str, int, int, int], Fetched[pa.Table]], split: Split
-) -> Iterator[Piece]:
+) -> Iterator[ReadChunk]:
     """A split by as many reads as it takes, each of which waits for what is to come."""
     at = split.start
     while at < split.end:
@@ -63,6 +63,6 @@ def before(records: pa.Table, end: int) -> pa.Table:
     return records.filter(pc.less(records["offset"], end))
 
 
-def pieces_of(source: Source, split: Split | None) -> Iterator[Piece]:
+def pieces_of(source: Source, split: Split | None) -> Iterator[ReadChunk]:
     """The records of a split that may not be there."""
     return iter(()) if split is None else source.pieces(split)

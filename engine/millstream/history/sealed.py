@@ -18,7 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from millstream.history.reading import PIECE_RECORDS, Piece, before, read_through
+from millstream.history.reading import PIECE_RECORDS, ReadChunk, before, read_through
 from millstream.history.splits import Split
 from millstream.log.log import Log, TopicPartition
 from millstream.model.batch import ARRIVAL, NUMBERED_SCHEMA, RAW_SCHEMA
@@ -51,7 +51,7 @@ class FromSegments:
 
     segments: Mapping[TopicPartition, tuple[Segment, ...]]
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`. CorruptionError when records are missing."""
         at = split.start
         for segment in self.segments.get((split.topic, split.partition), ()):

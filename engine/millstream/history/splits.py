@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from millstream.kernel.compaction import Pace
+from millstream.executor.compaction import Pace
 from millstream.log.checks import check_offset
 from millstream.log.log import Log, TopicPartition
 from millstream.model.settings import EngineSettings

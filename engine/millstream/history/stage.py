@@ -9,7 +9,7 @@ from itertools import chain
 import pyarrow as pa
 
 from millstream.history.exchange import Cell, Exchange
-from millstream.history.reading import Piece, Source, pieces_of
+from millstream.history.reading import ReadChunk, Source, pieces_of
 from millstream.history.splits import Run, Split, read_by
 from millstream.history.task import Produced, TaskKind, run_task
 from millstream.history.workspace import Workspace
@@ -52,7 +52,7 @@ class Stage:
         cells: Iterator[Cell],
         splits: Mapping[TopicPartition, Split],
         source: Source,
-    ) -> dict[TopicPartition, Iterator[Piece]]:
+    ) -> dict[TopicPartition, Iterator[ReadChunk]]:
         """What a task reads. Cells are in one order already. Where instances have lanes they come
         in one of their own: what was sent before is still in the others."""
         sub = self.kind.sub

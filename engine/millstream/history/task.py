@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.problems import lacks_memory
 from millstream.functions.function import Catalogue
-from millstream.history.bounded import BoundedLog, Feed
-from millstream.history.reading import PIECE_RECORDS, Piece
+from millstream.history.bounded import BoundedLog, SplitBuffer
+from millstream.history.reading import PIECE_RECORDS, ReadChunk
 from millstream.history.splits import MEMORY_LIMIT, Split
 from millstream.history.workspace import Workspace
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
-from millstream.kernel.problems import lacks_memory
 from millstream.log.log import Appended, TopicPartition
 from millstream.model.batch import DIFF
 from millstream.model.errors import StatementError
 from millstream.model.problem import Problem
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
-from millstream.runtime.instance import Instance
-from millstream.runtime.spec import KernelSpec, QuerySpec, RuntimeSettings
+from millstream.runtime.runtime import Runtime
+from millstream.runtime.spec import ExecutorSpec, QuerySpec, RuntimeSettings
 from millstream.state.store import Store
 from millstream.topology.topology import SubTopology, lanes_of
 
@@ -73,7 +73,7 @@ class TaskKind:
 def run_task(
     kind: TaskKind,
     partition: int,
-    pieces: Mapping[TopicPartition, Iterator[Piece]],
+    pieces: Mapping[TopicPartition, Iterator[ReadChunk]],
     splits: Mapping[TopicPartition, Split],
     workspace: Workspace,
 ) -> Iterator[Produced]:
@@ -86,17 +86,17 @@ def run_task(
     """
     made: list[Produced] = []
     failed: list[Exception] = []
-    log = BoundedLog({place: Feed(given) for place, given in pieces.items()}, splits)
-    instance: Instance[pa.Table] = Instance(
+    log = BoundedLog({place: SplitBuffer(given) for place, given in pieces.items()}, splits)
+    instance: Runtime[pa.Table] = Runtime(
         log,
         _SETTINGS if kind.limit is None else _FEW,
         lambda _, problems: made.extend(problems),
     )
     with _within_memory(kind, partition), workspace.store() as store, _closing(instance):
         pace = kind.pace if (kind.sub.changelog, partition) in splits else _NO_SNAPSHOTS
-        kernel = _kernel(kind, store, workspace.functions, pace)
-        outputs = _Outputs(kernel, kind.sub.changelog, partition, made)
-        spec = _spec(kind, kernel, partition, splits)
+        executor = _kernel(kind, store, workspace.functions, pace)
+        outputs = _Outputs(executor, kind.sub.changelog, partition, made)
+        spec = _spec(kind, executor, partition, splits)
         instance.add_query(replace(spec, on_outputs=outputs.take, on_error=failed.append))
         for _ in _steps(instance, kind.query_id):
             yield from _handed_out(made, failed)
@@ -128,9 +128,9 @@ class _Outputs:
     """Takes what a task makes, and sees when that begins a snapshot."""
 
     def __init__(
-        self, kernel: DuckKernel, changelog: str | None, partition: int, made: list[Produced]
+        self, executor: DuckDBExecutor, changelog: str | None, partition: int, made: list[Produced]
     ) -> None:
-        self._kernel = kernel
+        self._kernel = executor
         self._changelog = changelog
         self._partition = partition
         self._made = made
@@ -154,14 +154,14 @@ def _rows(batch: pa.Table) -> int:
 
 
 @contextmanager
-def _closing(instance: Instance[pa.Table]) -> Iterator[None]:
+def _closing(instance: Runtime[pa.Table]) -> Iterator[None]:
     try:
         yield
     finally:
         instance.close(commit=False)
 
 
-def _steps(instance: Instance[pa.Table], query_id: str) -> Iterator[None]:
+def _steps(instance: Runtime[pa.Table], query_id: str) -> Iterator[None]:
     """Work until nothing is left, with a commit from time to time and at the end."""
     since = 0
     while (step := instance.advance(query_id, 0)).progress:
@@ -180,14 +180,14 @@ def _handed_out(made: list[Produced], failed: Sequence[Exception]) -> Iterator[P
         raise failed[0]
 
 
-def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> DuckKernel:
+def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> DuckDBExecutor:
     cursor = store.cursor()
     try:
         expressions = node_expressions(kind.sub.root)
         register_expressions(cursor, expressions, functions, store.functions)
     finally:
         cursor.close()
-    return DuckKernel(
+    return DuckDBExecutor(
         store,
         kind.query_id,
         kind.sub,
@@ -202,17 +202,17 @@ def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> D
 
 
 def _spec(
-    kind: TaskKind, kernel: DuckKernel, partition: int, splits: Mapping[TopicPartition, Split]
+    kind: TaskKind, executor: DuckDBExecutor, partition: int, splits: Mapping[TopicPartition, Split]
 ) -> QuerySpec[pa.Table]:
     sub = kind.sub
-    spec = KernelSpec(
-        kernel,
+    spec = ExecutorSpec(
+        executor,
         tuple(item.topic for item in sub.inputs),
         sub.partitions,
         sub.changelog if (sub.changelog, partition) in splits else None,
         lanes=lanes_of(sub),
     )
-    places = tuple(spec.places(partition))
+    places = tuple(spec.topic_partitions(partition))
     return QuerySpec(
         kind.query_id,
         kind.query_id,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from millstream.formats.codec import OFFSET, DecodeSpec
 from millstream.formats.decoder import Decoder, decoder
 from millstream.history.ranges import Bounds
-from millstream.history.reading import Piece, Source
+from millstream.history.reading import ReadChunk, Source
 from millstream.history.splits import Split
 from millstream.model.batch import ROWTIME
 from millstream.model.errors import StatementError
@@ -44,7 +44,7 @@ class Within:
     source: Source
     topics: Mapping[str, Timed]
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`."""
         timed = self.topics.get(split.topic)
         pieces = self.source.pieces(split)
@@ -53,7 +53,7 @@ class Within:
         return _within(pieces, split, timed)
 
 
-def _within(pieces: Iterator[Piece], split: Split, timed: Timed) -> Iterator[Piece]:
+def _within(pieces: Iterator[ReadChunk], split: Split, timed: Timed) -> Iterator[ReadChunk]:
     at, holes, beyond = split.start, False, timed.cut
     decoding = nullcontext() if timed.spec is None else decoder(timed.spec, split.topic)
     with decoding as decoded:

@@ -28,7 +28,7 @@ from millstream.history.task import Produced, Superseded
 from millstream.history.workspace import Workspace, lasting, of_spark
 from millstream.log.log import Appended
 from millstream.model.errors import KINDS, MillstreamError, UnavailableError
-from millstream.model.moments import NEVER
+from millstream.model.event_time import NEVER
 from millstream.model.problem import Problem
 
 SCHEMA = pa.schema(

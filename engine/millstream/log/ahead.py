@@ -45,15 +45,15 @@ class AheadReader:
         )
 
     def _read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        place = (topic, partition)
+        topic_partition = (topic, partition)
         if max_records >= AHEAD:
-            self._kept.pop(place, None)
+            self._kept.pop(topic_partition, None)
             return self._log.read(topic, partition, offset, max_records)
-        kept = self._kept.get(place)
+        kept = self._kept.get(topic_partition)
         first = -1 if kept is None else offset - (kept.next_offset - kept.count)
         gone = offset < self._log.start_offset(topic, partition)
         if kept is None or gone or not 0 <= first < kept.count:
-            kept = self._kept[place] = self._log.read(topic, partition, offset, AHEAD)
+            kept = self._kept[topic_partition] = self._log.read(topic, partition, offset, AHEAD)
             first = 0
         batch = kept.batch.slice(first, max(max_records, 0))
         following = offset + batch.num_rows

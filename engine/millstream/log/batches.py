@@ -18,13 +18,13 @@ class Batches(Generic[Batch]):
     """What a log does with a batch.
 
     `cut(batch, start, count)` takes a run of records, `join` puts batches one after another (no
-    batches: the empty batch), `place(batch, first)` numbers the records from the offset `first`,
-    `size` is its approximate size in bytes.
+    batches: the empty batch), `topic_partition(batch, first)` numbers the records from the offset
+    `first`, `size` is its approximate size in bytes.
     """
 
     cut: Callable[[Batch, int, int], Batch]
     join: Callable[[Sequence[Batch]], Batch]
-    place: Callable[[Batch, int], Batch]
+    topic_partition: Callable[[Batch, int], Batch]
     size: Callable[[Batch], int]
 
 
@@ -44,7 +44,7 @@ def _join_lists(lists: Sequence[list[Any]]) -> list[Any]:
 TABLES: Batches[pa.Table] = Batches(
     cut=lambda table, start, count: table.slice(start, count),
     join=_join_tables,
-    place=_place_table,
+    topic_partition=_place_table,
     size=lambda table: int(table.nbytes),
 )
 """Arrow tables of `RAW_SCHEMA`."""
@@ -52,7 +52,7 @@ TABLES: Batches[pa.Table] = Batches(
 LISTS: Batches[list[Any]] = Batches(
     cut=lambda records, start, count: records[start : start + count],
     join=_join_lists,
-    place=lambda records, _first: records,
+    topic_partition=lambda records, _first: records,
     size=lambda records: 100 * len(records),
 )
 """Lists of anything; the records do not know their offsets."""

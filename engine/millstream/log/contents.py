@@ -12,7 +12,7 @@ from millstream.log import tables
 from millstream.log.checks import check_partition
 from millstream.log.log import Appended, Topic, TopicPartition
 from millstream.log.stored import Insertion, Stored, plan_insertion
-from millstream.log.tail import Tail
+from millstream.log.tail import TailCache
 
 
 class Contents:
@@ -23,13 +23,13 @@ class Contents:
         self._tail_bytes = tail_bytes
         self.topics: dict[str, Stored] = {}
         self.positions: dict[str, dict[TopicPartition, int]] = {}
-        self.tail = Tail(tail_bytes)
+        self.tail = TailCache(tail_bytes)
 
     def load(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Take over what the file shows."""
         self.topics = tables.load_topics(cursor)
         self.positions = tables.load_positions(cursor)
-        self.tail = Tail(self._tail_bytes)
+        self.tail = TailCache(self._tail_bytes)
 
     def listed(self) -> tuple[Topic, ...]:
         """The topics, by name."""

@@ -204,18 +204,25 @@ class EmbeddedLog:
         """See `Log`."""
         return self._stored(topic, partition).ends[partition]
 
-    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """See `Log`; all of them at one moment."""
         with self._lock:
-            return ends_one_by_one(self, places)
+            return ends_one_by_one(self, topic_partitions)
 
     def written_end(self, topic: str, partition: int) -> int:
         """See `Log`; what is written is committed."""
         return self.end_offset(topic, partition)
 
-    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def written_ends(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """See `Log`."""
-        return {place: self.written_end(*place) for place in places}
+        return {
+            topic_partition: self.written_end(*topic_partition)
+            for topic_partition in topic_partitions
+        }
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`. Space is given back by `maintain`, a segment at a time."""
@@ -233,12 +240,12 @@ class EmbeddedLog:
     # Positions and writers
 
     def positions(
-        self, group: str, places: Collection[TopicPartition] = ()
+        self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
         """See `Log`."""
         with self._lock:
             self._require_open()
-            return of_places(self._contents.positions.get(group, {}), places)
+            return of_places(self._contents.positions.get(group, {}), topic_partitions)
 
     def vacant(self, group: str) -> bool:
         """See `Log`; groups of one process have no members."""

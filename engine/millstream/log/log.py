@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from millstream.model.errors import MillstreamError
-from millstream.model.moments import NEVER
+from millstream.model.event_time import NEVER
 
 if TYPE_CHECKING:
     from millstream.log.membership import Member
@@ -164,7 +164,9 @@ class DirectReader(Generic[Batch]):
     def ready(self, positions: Mapping[TopicPartition, int]) -> int:
         """What lies between the positions and the ends."""
         ends = ends_one_by_one(self.log, positions)
-        return sum(max(0, end - positions[place]) for place, end in ends.items())
+        return sum(
+            max(0, end - positions[topic_partition]) for topic_partition, end in ends.items()
+        )
 
     def close(self) -> None:
         """Nothing was fetched."""
@@ -188,21 +190,25 @@ def read_before(
 
 
 def ends_one_by_one(
-    log: Log[Batch], places: Collection[TopicPartition]
+    log: Log[Batch], topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """`end_offsets` of a log that answers at once."""
     ends = {}
-    for place in places:
+    for topic_partition in topic_partitions:
         with suppress(MillstreamError):
-            ends[place] = log.end_offset(*place)
+            ends[topic_partition] = log.end_offset(*topic_partition)
     return ends
 
 
 def of_places(
-    positions: Mapping[TopicPartition, int], places: Collection[TopicPartition]
+    positions: Mapping[TopicPartition, int], topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """These positions, or those of `places` where any are given."""
-    return {place: at for place, at in positions.items() if not places or place in places}
+    """These positions, or those of `topic_partitions` where any are given."""
+    return {
+        topic_partition: at
+        for topic_partition, at in positions.items()
+        if not topic_partitions or topic_partition in topic_partitions
+    }
 
 
 class Log(Protocol[Batch]):
@@ -237,7 +243,9 @@ class Log(Protocol[Batch]):
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset after the last readable record."""
 
-    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """The ends of many partitions at once, as they are now; those that cannot be told are
         left out."""
 
@@ -245,7 +253,9 @@ class Log(Protocol[Batch]):
         """The offset after the last record of all, those of open transactions included: who has
         read up to it has seen everything that was committed by now."""
 
-    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def written_ends(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """`written_end` of many partitions at once, all of them. They include what another process
         has committed and nobody can read yet; `end_offsets` may lie before it for a moment."""
 
@@ -253,10 +263,10 @@ class Log(Protocol[Batch]):
         """Forget records with an offset below `before` (consumed repartition records)."""
 
     def positions(
-        self, group: str, places: Collection[TopicPartition] = ()
+        self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
-        """The committed positions of a group, of `places` alone where they are given. Those that
-        a transaction may still move are waited for."""
+        """The committed positions of a group, of `topic_partitions` alone where they are given.
+        Those that a transaction may still move are waited for."""
 
     def vacant(self, group: str) -> bool:
         """Whether nobody is in a group, on a log that is shared; what its last members have

@@ -11,7 +11,7 @@ import duckdb
 
 from millstream.log.duckfile import is_fatal, is_full, writing_error
 from millstream.model.errors import UnavailableError
-from millstream.model.insist import insist
+from millstream.model.retry import retry_until
 
 MEMORY = ":memory:"
 SPARE_BYTES = 64 << 20
@@ -130,7 +130,7 @@ class LogFile:
     def close(self) -> None:
         """Release the file, when the last statement that reads it has ended."""
         self.checkpoint()
-        insist(self.connection.close, duckdb.ResourceInUseException)
+        retry_until(self.connection.close, duckdb.ResourceInUseException)
 
 
 def _wal_bytes(path: str) -> int:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Assignment:
     """The tasks of a query that are one member's: partition p stands for task p of each of its
     sub-topologies that has so many.
 
@@ -41,7 +41,7 @@ class Member(Protocol[Batch]):
     The claim is moved by others, at any time and in other threads; no call waits for them.
     """
 
-    def claim(self) -> Claim:
+    def claim(self) -> Assignment:
         """What this member is to hold now."""
 
     def settled(self, epoch: int) -> None:
@@ -54,7 +54,7 @@ class Member(Protocol[Batch]):
         ABORTED and nothing of it becomes visible. `size`: as of `Log.writer`. FencedError when
         another one has taken this member's identity."""
 
-    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+    def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
         """How far the whole group has come, as was found out since this was asked last; None while
         nobody has answered. Asks anew, without waiting."""
 
@@ -77,9 +77,9 @@ class SoleMember(Generic[Batch]):
         all of them."""
         self._log = log
         self._identity = identity
-        self._claim = Claim(1, frozenset(range(partitions)) if held is None else held)
+        self._claim = Assignment(1, frozenset(range(partitions)) if held is None else held)
 
-    def claim(self) -> Claim:
+    def claim(self) -> Assignment:
         """See `Member`."""
         return self._claim
 
@@ -90,7 +90,7 @@ class SoleMember(Generic[Batch]):
         """See `Member`."""
         return self._log.writer(self._identity, size=size)
 
-    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+    def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
         """See `Member`; nobody else has anything."""
         return Lag({}, {})
 

@@ -13,13 +13,15 @@ SETTLE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 
 
-def await_settled(log: Log[Any], places: Iterable[TopicPartition]) -> None:
+def await_settled(log: Log[Any], topic_partitions: Iterable[TopicPartition]) -> None:
     """Until all that has been written to these partitions by now is committed or aborted.
     UnavailableError when that takes longer than SETTLE_SECONDS."""
-    ends = log.written_ends(frozenset(places))
+    ends = log.written_ends(frozenset(topic_partitions))
     deadline = time.monotonic() + SETTLE_SECONDS
-    for place, end in ends.items():
-        while log.end_offset(*place) < end:
+    for topic_partition, end in ends.items():
+        while log.end_offset(*topic_partition) < end:
             if time.monotonic() > deadline:
-                raise UnavailableError(f"A transaction on topic '{place[0]}' is still open")
+                raise UnavailableError(
+                    f"A transaction on topic '{topic_partition[0]}' is still open"
+                )
             time.sleep(_PAUSE_SECONDS)

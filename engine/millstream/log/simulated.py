@@ -130,7 +130,7 @@ class SimulatedLog(Generic[Batch]):
                 continue
             take = min(piece.next - at, max_records - count)
             cut = self._batches.cut(piece.batch, at - piece.first, take)
-            found.append(self._batches.place(cut, at))
+            found.append(self._batches.topic_partition(cut, at))
             count, at = count + take, at + take
         joined = self._batches.join(found)
         size = self._batches.size(joined)
@@ -148,17 +148,24 @@ class SimulatedLog(Generic[Batch]):
         """See `Log`."""
         return self._partition(topic, partition).stable()
 
-    def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """See `Log`."""
-        return ends_one_by_one(self, places)
+        return ends_one_by_one(self, topic_partitions)
 
     def written_end(self, topic: str, partition: int) -> int:
         """See `Log`."""
         return self._partition(topic, partition).next
 
-    def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def written_ends(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """See `Log`."""
-        return {place: self.written_end(*place) for place in places}
+        return {
+            topic_partition: self.written_end(*topic_partition)
+            for topic_partition in topic_partitions
+        }
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """See `Log`."""
@@ -171,7 +178,7 @@ class SimulatedLog(Generic[Batch]):
     # Positions and writers
 
     def positions(
-        self, group: str, places: Collection[TopicPartition] = ()
+        self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
         """See `Log`. UnavailableError while an open transaction may still move them."""
         self._request("positions")
@@ -180,14 +187,14 @@ class SimulatedLog(Generic[Batch]):
                 f"The positions of group '{group}' are not stable: a transaction is open.",
                 code="E-NOT-STABLE",
             )
-        return of_places(self._positions.get(group, {}), places)
+        return of_places(self._positions.get(group, {}), topic_partitions)
 
-    def lag(self, group: str, places: Collection[TopicPartition]) -> Lag | None:
+    def lag(self, group: str, topic_partitions: Collection[TopicPartition]) -> Lag | None:
         """See `Member`; None where a request was not answered."""
         if self._fault("lag") is not Fault.NONE:
             return None
-        ends = ends_one_by_one(self, places)
-        return Lag(of_places(self._positions.get(group, {}), places), ends)
+        ends = ends_one_by_one(self, topic_partitions)
+        return Lag(of_places(self._positions.get(group, {}), topic_partitions), ends)
 
     def vacant(self, group: str) -> bool:
         """See `Log`."""

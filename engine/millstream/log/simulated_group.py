@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Generic
 
 from millstream.log.log import Appended, Batch, Outcome, TopicPartition, Writer
-from millstream.log.membership import Claim, Lag
+from millstream.log.membership import Assignment, Lag
 from millstream.model.errors import FencedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class SimulatedMember(Generic[Batch]):
         self.partitions = partitions
         self._coordinator = coordinator
         self._log = log
-        self._claim = Claim(0, frozenset())
+        self._claim = Assignment(0, frozenset())
 
     @property
     def in_group(self) -> bool:
@@ -100,12 +100,12 @@ class SimulatedMember(Generic[Batch]):
         epoch = self._claim.epoch + 1
         if not self.in_group:
             self._coordinator.members.append(self)
-            self._claim = Claim(epoch, frozenset(), lost=epoch)
+            self._claim = Assignment(epoch, frozenset(), lost=epoch)
         elif self._coordinator.owned(self) != self._claim.partitions or epoch == 1:
             owned = self._coordinator.owned(self)
-            self._claim = Claim(epoch, owned, self._claim.lost)
+            self._claim = Assignment(epoch, owned, self._claim.lost)
 
-    def claim(self) -> Claim:
+    def claim(self) -> Assignment:
         """See `Member`."""
         return self._claim
 
@@ -122,9 +122,9 @@ class SimulatedMember(Generic[Batch]):
 
         return MemberWriter(self._log.writer(self.identity, admitted))
 
-    def lag(self, places: Collection[TopicPartition]) -> Lag | None:
+    def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
         """See `Member`."""
-        return self._log.lag(self.group, places)
+        return self._log.lag(self.group, topic_partitions)
 
     def close(self) -> None:
         """See `Member`."""

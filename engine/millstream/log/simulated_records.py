@@ -29,7 +29,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(Generic[Batch]):
+class RecordRun(Generic[Batch]):
     """Records at consecutive offsets from `first`; a marker is a piece without records that takes
     one offset."""
 
@@ -51,7 +51,7 @@ class Partition(Generic[Batch]):
 
     start: int = 0
     next: int = 0
-    pieces: list[Piece[Batch]] = field(default_factory=list)
+    pieces: list[RecordRun[Batch]] = field(default_factory=list)
 
     def stable(self) -> int:
         """The offset before which everything is settled."""
@@ -60,12 +60,12 @@ class Partition(Generic[Batch]):
 
     def add(self, batch: Batch, count: int, transaction: Transaction | None) -> None:
         """Append records."""
-        self.pieces.append(Piece(self.next, self.next + count, batch, transaction))
+        self.pieces.append(RecordRun(self.next, self.next + count, batch, transaction))
         self.next += count
 
     def mark(self, batch: Batch) -> None:
         """Append the marker that ends a transaction; `batch` is an empty one."""
-        self.pieces.append(Piece(self.next, self.next + 1, batch, None, marker=True))
+        self.pieces.append(RecordRun(self.next, self.next + 1, batch, None, marker=True))
         self.next += 1
 
 

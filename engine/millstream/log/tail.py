@@ -23,7 +23,7 @@ class _Piece:
         return self.first + int(self.records.num_rows)
 
 
-class Tail:
+class TailCache:
     """Bounded memory of what was appended last; what follows the log reads it without DuckDB.
 
     Not thread-safe: the log's lock guards it.

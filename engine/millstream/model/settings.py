@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from millstream.model import refusals
-from millstream.model.door import Door
+from millstream.model.listener import InternalListener
 from millstream.model.nearest import nearest
 from millstream.model.properties import PROPERTIES, Property
 
@@ -40,7 +40,7 @@ class InstanceSettings:
     group_protocol: Literal["classic", "consumer"] = "classic"
     session_timeout_ms: int = 10_000
     standby_replicas: int = 0
-    door: Door = field(default_factory=Door)
+    door: InternalListener = field(default_factory=InternalListener)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from millstream.operators.grouping import Plan
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
 from millstream.operators.relation import (
     PRESENT,
-    Part,
+    SelectFragment,
     Setting,
     aliased,
     meta_names,
@@ -40,8 +40,8 @@ P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
 
 
 def compile_aggregate(
-    node: Aggregate, given: Part, label: str, setting: Setting, *, old: bool
-) -> Part:
+    node: Aggregate, given: SelectFragment, label: str, setting: Setting, *, old: bool
+) -> SelectFragment:
     """`old`: each change is preceded by the row it replaces (-1)."""
     undo = node.input.kind is SourceKind.TABLE
     physical = dict(zip(node.schema.names, names(node.schema), strict=True))
@@ -88,8 +88,12 @@ def state_table(node: Aggregate, items: Sequence[Accumulator], label: str) -> St
 
 
 def _arguments(
-    node: Aggregate, given: Part, items: Sequence[Accumulator], label: str, setting: Setting
-) -> Part:
+    node: Aggregate,
+    given: SelectFragment,
+    items: Sequence[Accumulator],
+    label: str,
+    setting: Setting,
+) -> SelectFragment:
     """The rows that count, with key columns and the arguments of all aggregates."""
     part = nested(given, setting)
     keys = _key_columns(node)
@@ -118,7 +122,7 @@ def _arguments(
     return replace(part, source=f"(\n  {text}\n)", columns=None, where=(), meta=())
 
 
-def _updated(plan: Plan, part: Part, setting: Setting) -> Part:
+def _updated(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
     """Adds the steps that give the state after each row (or each group) and store the last."""
     grouped = setting.cached or plan.node.final
     by_row = not grouped or any(item.fold for item in plan.items)
@@ -151,7 +155,7 @@ def _stored(plan: Plan) -> str:
     return f"LEFT JOIN {identifier(plan.label)} s ON {' AND '.join(conditions)}"
 
 
-def _grouped_text(plan: Plan, part: Part, setting: Setting) -> str:
+def _grouped_text(plan: Plan, part: SelectFragment, setting: Setting) -> str:
     texts = [text for item in plan.items for text in grouped_texts(item, setting)]
     extra = [
         f"greatest(any_value(s.{RT}), max(b.{RT})) AS {RT}",
@@ -171,7 +175,9 @@ def _grouped_text(plan: Plan, part: Part, setting: Setting) -> str:
     return f"SELECT {listed}\nFROM {part.source} b {_stored(plan)}\nGROUP BY {plan.partition}"
 
 
-def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple[Step, ...]:
+def _running_steps(
+    plan: Plan, part: SelectFragment, rows: str, setting: Setting
+) -> tuple[Step, ...]:
     extra = [
         f"b.{SQ}",
         f"b.{DF}",
@@ -190,7 +196,7 @@ def _running_steps(plan: Plan, part: Part, rows: str, setting: Setting) -> tuple
     return running_steps(plan.items, rows, source, group, extra, setting, order=plan.order)
 
 
-def _opened(plan: Plan, part: Part, setting: Setting) -> Part:
+def _opened(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
     """The result columns over the states; changes as the reader needs them."""
     if plan.node.final:
         part = closed_windows(plan, part, setting)
@@ -232,7 +238,7 @@ def _numbering(plan: Plan, setting: Setting) -> tuple[tuple[str, str], ...]:
     return ((SQ, f"dense_rank() OVER (ORDER BY {', '.join(order)}) - 1"),)
 
 
-def _with_old(plan: Plan, part: Part, setting: Setting) -> str:
+def _with_old(plan: Plan, part: SelectFragment, setting: Setting) -> str:
     """Each change preceded by the row it replaces, if there was one; `$change` is its diff."""
     olds = quoted(f"$old{index}" for index in range(len(plan.states)))
     kept = ", ".join((P, *plan.columns, SQ, DF, RT, *quoted(setting.carried)))

@@ -21,14 +21,20 @@ from millstream.operators.join import compile_stream_table_join
 from millstream.operators.program import Call, Program, Sql, Step
 from millstream.operators.project import compile_project
 from millstream.operators.read import compile_read
-from millstream.operators.relation import Part, Setting, meta_names, names, quoted, select_text
+from millstream.operators.relation import (
+    SelectFragment,
+    Setting,
+    meta_names,
+    names,
+    quoted,
+    select_text,
+)
 from millstream.operators.repartition import compile_repartition
 from millstream.operators.sql import identifier, unquoted
 from millstream.operators.stream_join import compile_stream_stream_join
 from millstream.operators.table_join import compile_table_table_join
 from millstream.plan.nodes import (
     Aggregate,
-    Answer,
     Deliver,
     Filter,
     Flatten,
@@ -36,10 +42,11 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
-    Settle,
     StreamStreamJoin,
     StreamTableJoin,
-    Subscribe,
+    SubscriptionResolve,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
     TableTableJoin,
     Write,
 )
@@ -81,11 +88,11 @@ def compile_subtopology(
     )
 
 
-def _steps(part: Part, setting: Setting) -> tuple[Step, ...]:
+def _steps(part: SelectFragment, setting: Setting) -> tuple[Step, ...]:
     return (*part.steps, _out(part, setting), *part.writes)
 
 
-def _out(part: Part, setting: Setting) -> Sql | Call:
+def _out(part: SelectFragment, setting: Setting) -> Sql | Call:
     """The last relation. Where it only picks columns of the one before, no statement is needed,
     which is a good part of what a single record costs."""
     statement = Sql(OUT, select_text(part, setting))
@@ -120,12 +127,12 @@ def _picked(
     return run
 
 
-def _compile(sub: SubTopology, setting: Setting) -> Part:
+def _compile(sub: SubTopology, setting: Setting) -> SelectFragment:
     """The whole below the root; of what it is made from only `$seq` is left."""
     return replace(_root(sub, setting), origin=None)
 
 
-def _root(sub: SubTopology, setting: Setting) -> Part:
+def _root(sub: SubTopology, setting: Setting) -> SelectFragment:
     leaves, labels = count(), count()
     match sub.root:
         case Repartition():
@@ -141,10 +148,10 @@ def _root(sub: SubTopology, setting: Setting) -> Part:
 
 def _node(
     node: Node, setting: Setting, leaves: Iterator[int], labels: Iterator[int], *, old: bool
-) -> Part:
+) -> SelectFragment:
     """`old`: whether the reader needs the row that a change replaces (-1)."""
 
-    def below(child: Node, *, old: bool) -> Part:
+    def below(child: Node, *, old: bool) -> SelectFragment:
         return _node(child, setting, leaves, labels, old=old)
 
     match node:
@@ -153,7 +160,7 @@ def _node(
                 node, f"in_{next(leaves)}", f"read_{next(labels)}", setting, old=old
             )
         case Repartition():
-            return Part(node.schema, identifier(f"in_{next(leaves)}"))
+            return SelectFragment(node.schema, identifier(f"in_{next(leaves)}"))
         case Filter():
             given = below(node.input, old=True)
             # A filter takes no number: adding one must not rename the state of the steps above.
@@ -181,13 +188,13 @@ def _node(
             right = below(node.right, old=False)
             label = f"join_{next(labels)}"
             return compile_table_table_join(node, left, right, label, setting, old=old)
-        case Subscribe():
+        case SubscriptionSend():
             given = below(node.input, old=False)
             return compile_subscribe(node, given, f"subscribe_{next(labels)}", setting)
-        case Answer():
+        case SubscriptionStoreJoin():
             left, right = below(node.left, old=True), below(node.right, old=False)
             return compile_answer(node, left, right, f"answer_{next(labels)}", setting)
-        case Settle():
+        case SubscriptionResolve():
             given = below(node.input, old=True)
             return compile_settle(node, given, f"settle_{next(labels)}", setting, old=old)
     raise TypeError(f"{type(node).__name__} is not an operator")

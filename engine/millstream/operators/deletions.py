@@ -6,7 +6,7 @@ and is not there at this one, nothing is sent. So it must know of each row wheth
 
 from __future__ import annotations
 
-from millstream.plan.nodes import Node, Project, Read, Settle, TableTableJoin
+from millstream.plan.nodes import Node, Project, Read, SubscriptionResolve, TableTableJoin
 
 
 def pairs_on_demand(node: Node) -> bool:
@@ -16,7 +16,7 @@ def pairs_on_demand(node: Node) -> bool:
             return pairs_on_demand(node.input)
         case Read():
             return node.materialised
-        case TableTableJoin() | Settle():
+        case TableTableJoin() | SubscriptionResolve():
             return True
         case _:
             # Filters have asked, aggregations delete sessions alone, which they know.

@@ -6,11 +6,20 @@ from dataclasses import replace
 
 from millstream.operators.expressions import compile_predicate
 from millstream.operators.guards import guarded_text
-from millstream.operators.relation import PRESENT, Part, Setting, column_lookup, nested, reported
+from millstream.operators.relation import (
+    PRESENT,
+    SelectFragment,
+    Setting,
+    column_lookup,
+    nested,
+    reported,
+)
 from millstream.plan.nodes import Aggregate, Filter
 
 
-def compile_filter(node: Filter, given: Part, label: str, setting: Setting) -> Part:
+def compile_filter(
+    node: Filter, given: SelectFragment, label: str, setting: Setting
+) -> SelectFragment:
     """Rows without a value (`$diff` = 0) are dropped as well."""
     part = nested(given, setting)
     if PRESENT not in part.where:

@@ -8,7 +8,7 @@ from millstream.model.batch import SEQ
 from millstream.model.expressions import TableCall
 from millstream.operators.relation import (
     PRESENT,
-    Part,
+    SelectFragment,
     Setting,
     aliased,
     meta_names,
@@ -25,7 +25,9 @@ from millstream.plan.nodes import Flatten
 POSITION = '"$position"'
 
 
-def compile_flatten(node: Flatten, given: Part, label: str, setting: Setting) -> Part:
+def compile_flatten(
+    node: Flatten, given: SelectFragment, label: str, setting: Setting
+) -> SelectFragment:
     """Shorter lists are padded with NULL, a row disappears when all are empty; `$seq` is numbered
     anew because one record becomes several rows. A row whose list fails to compute is dropped, and
     so is a record without a value."""
@@ -61,7 +63,7 @@ def compile_flatten(node: Flatten, given: Part, label: str, setting: Setting) ->
     )
 
 
-def list_text(call: TableCall, part: Part, setting: Setting) -> str:
+def list_text(call: TableCall, part: SelectFragment, setting: Setting) -> str:
     """The list of a table function's rows."""
     arguments = [value_text(argument, part.schema, setting) for argument in call.arguments]
     if rows_function(call, setting.catalogue) is not None:

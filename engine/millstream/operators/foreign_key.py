@@ -8,7 +8,14 @@ from dataclasses import replace
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import Primitive
 from millstream.operators.program import Sql, StateTable, Upsert
-from millstream.operators.relation import Part, Setting, column_lookup, names, nested, quoted
+from millstream.operators.relation import (
+    SelectFragment,
+    Setting,
+    column_lookup,
+    names,
+    nested,
+    quoted,
+)
 from millstream.operators.sql import call, identifier, struct
 from millstream.operators.table_join import CHANGES, left_table, pairs, right_table
 from millstream.operators.versions import (
@@ -16,8 +23,8 @@ from millstream.operators.versions import (
     HAD,
     RT,
     SQ,
-    Kept,
     P,
+    VersionedTable,
     kept,
     key_names,
     known,
@@ -26,7 +33,12 @@ from millstream.operators.versions import (
     same_keys,
     value_names,
 )
-from millstream.plan.nodes import Answer, JoinKind, Settle, Subscribe
+from millstream.plan.nodes import (
+    JoinKind,
+    SubscriptionResolve,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
+)
 from millstream.topology.foreign_key import ASKED, FOUND, HOME, VERSION
 
 SHOWN = "$shown"
@@ -35,12 +47,16 @@ _GONE = '"$gone"'
 _SIMPLE = (Primitive.INTEGER, Primitive.BIGINT, Primitive.STRING)
 
 
-def compile_subscribe(node: Subscribe, given: Part, label: str, setting: Setting) -> Part:
+def compile_subscribe(
+    node: SubscriptionSend, given: SelectFragment, label: str, setting: Setting
+) -> SelectFragment:
     """The state holds the foreign key of each left row, and how many changes there have been."""
     given = nested(given, setting)
     column = node.input.schema.find(node.foreign_key)
     assert column is not None
-    how = Kept(label, Schema((*given.schema.key, column)), old=True, pairs=pairs(node.input))
+    how = VersionedTable(
+        label, Schema((*given.schema.key, column)), old=True, pairs=pairs(node.input)
+    )
     part = kept(given, how)
     changes, clock = identifier(f"{label}_changes"), f"{label}_clock"
     numbered = (
@@ -61,7 +77,7 @@ def compile_subscribe(node: Subscribe, given: Part, label: str, setting: Setting
     )
 
 
-def _messages(node: Subscribe, how: Kept, changes: str, setting: Setting) -> str:
+def _messages(node: SubscriptionSend, how: VersionedTable, changes: str, setting: Setting) -> str:
     """Each change for the partition of its foreign key; before it, for the one it leaves."""
     (key,) = value_names(how.schema)
     new, old = f"r.{key}", f"r.{old_names(how.schema)[key]}"
@@ -94,12 +110,18 @@ def _carried(source: str, setting: Setting) -> str:
     return "".join(f", {source}.{name}" for name in quoted(setting.carried))
 
 
-def compile_answer(node: Answer, left: Part, right: Part, label: str, setting: Setting) -> Part:
+def compile_answer(
+    node: SubscriptionStoreJoin,
+    left: SelectFragment,
+    right: SelectFragment,
+    label: str,
+    setting: Setting,
+) -> SelectFragment:
     """The state holds the right table and who subscribed to which of its keys. Left changes meet
     the right row as of their `$seq`; right ones all that are subscribed then."""
     left, right = nested(left, setting), nested(right, setting)
-    of_right = Kept(right_table(label), right.schema, old=True, pairs=pairs(node.right))
-    of_left = Kept(left_table(label), _subscriptions(node, left.schema), old=False)
+    of_right = VersionedTable(right_table(label), right.schema, old=True, pairs=pairs(node.right))
+    of_left = VersionedTable(left_table(label), _subscriptions(node, left.schema), old=False)
     (key,) = key_names(left.schema)
     table = kept(replace(right, where=(*right.where, *_not_null(right.schema))), of_right)
     subscribed = kept(replace(left, where=(f"{key} IS NOT NULL",)), of_left)
@@ -122,7 +144,7 @@ def _not_null(schema: Schema) -> tuple[str, ...]:
     return tuple(f"{name} IS NOT NULL" for name in key_names(schema))
 
 
-def _subscriptions(node: Answer, asking: Schema) -> Schema:
+def _subscriptions(node: SubscriptionStoreJoin, asking: Schema) -> Schema:
     """By foreign key and left key."""
     keys = {column.name for column in node.schema.key}
     roles = [
@@ -133,7 +155,9 @@ def _subscriptions(node: Answer, asking: Schema) -> Schema:
     return Schema.of(roles)
 
 
-def _to_the_asking(node: Answer, left: Part, of_right: Kept, setting: Setting) -> str:
+def _to_the_asking(
+    node: SubscriptionStoreJoin, left: SelectFragment, of_right: VersionedTable, setting: Setting
+) -> str:
     same = " AND ".join(same_keys("b", left.schema, "o", of_right.schema))
     mine, theirs = column_lookup(left.schema), column_lookup(of_right.schema)
 
@@ -154,7 +178,9 @@ def _to_the_asking(node: Answer, left: Part, of_right: Kept, setting: Setting) -
     )
 
 
-def _to_all_subscribed(node: Answer, of_left: Kept, of_right: Kept, setting: Setting) -> str:
+def _to_all_subscribed(
+    node: SubscriptionStoreJoin, of_left: VersionedTable, of_right: VersionedTable, setting: Setting
+) -> str:
     (right_key,) = key_names(of_right.schema)
     key, *_ = by = key_names(of_left.schema)
     mine, theirs = column_lookup(of_left.schema), column_lookup(of_right.schema)
@@ -178,7 +204,7 @@ def _to_all_subscribed(node: Answer, of_left: Kept, of_right: Kept, setting: Set
     )
 
 
-def _key_order(node: Answer) -> tuple[str, ...]:
+def _key_order(node: SubscriptionStoreJoin) -> tuple[str, ...]:
     """The left keys in the order of their bytes, as far as it is known in SQL."""
     keys = tuple(zip(node.schema.key, key_names(node.schema), strict=True))
     if not all(column.type in _SIMPLE for column, _ in keys):
@@ -201,13 +227,15 @@ def _key_order(node: Answer) -> tuple[str, ...]:
             return tuple(key for _, key in keys)
 
 
-def compile_settle(node: Settle, given: Part, label: str, setting: Setting, *, old: bool) -> Part:
+def compile_settle(
+    node: SubscriptionResolve, given: SelectFragment, label: str, setting: Setting, *, old: bool
+) -> SelectFragment:
     """The state holds the version of the newest answer to each left row and what it shows, also
     of rows that are gone: an answer to an earlier version may still be on its way."""
     given = nested(given, setting)
     schema = _settled(node)
-    how = Kept(label, schema, old=True)
-    part = kept(Part(schema, _newest(node, given, how, setting)), how)
+    how = VersionedTable(label, schema, old=True)
+    part = kept(SelectFragment(schema, _newest(node, given, how, setting)), how)
     olds, lookup = old_names(schema), column_lookup(schema)
     shown, before = lookup(SHOWN), f"coalesce({olds[lookup(SHOWN)]}, FALSE)"
 
@@ -235,12 +263,14 @@ def compile_settle(node: Settle, given: Part, label: str, setting: Setting, *, o
     )
 
 
-def _settled(node: Settle) -> Schema:
+def _settled(node: SubscriptionResolve) -> Schema:
     """What the state keeps of a left row."""
     return Schema((*node.schema.columns, VERSION, Column(SHOWN, Primitive.BOOLEAN)))
 
 
-def _newest(node: Settle, given: Part, how: Kept, setting: Setting) -> str:
+def _newest(
+    node: SubscriptionResolve, given: SelectFragment, how: VersionedTable, setting: Setting
+) -> str:
     """The answers that are not older than one before them, with what they show."""
     lookup, keys = column_lookup(given.schema), key_names(given.schema)
     version, found = lookup(VERSION.name), lookup(FOUND.name)
@@ -262,7 +292,7 @@ def _newest(node: Settle, given: Part, how: Kept, setting: Setting) -> str:
     )
 
 
-def settled_rows(node: Settle, table: str) -> str:
+def settled_rows(node: SubscriptionResolve, table: str) -> str:
     """The rows of the join, from its state table."""
     lookup = column_lookup(_settled(node))
     listed = _listed(node.schema, lookup)

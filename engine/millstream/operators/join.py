@@ -7,7 +7,7 @@ from dataclasses import replace
 from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.operators.program import Sql, Upsert
 from millstream.operators.relation import (
-    Part,
+    SelectFragment,
     Setting,
     materialised,
     meta_names,
@@ -24,8 +24,8 @@ P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
 
 
 def compile_stream_table_join(
-    node: StreamTableJoin, left: Part, right: Part, label: str, setting: Setting
-) -> Part:
+    node: StreamTableJoin, left: SelectFragment, right: SelectFragment, label: str, setting: Setting
+) -> SelectFragment:
     """ASOF join on `$seq` against the versions of the batch and the stored rows. Changes of the
     table emit nothing; left rows without a value are dropped, and without a key where there is
     nothing to pad."""
@@ -58,7 +58,7 @@ def compile_stream_table_join(
         f"ASOF {how}JOIN (\n  {versions}\n) r\n"
         f"ON {' AND '.join(same)} AND l.{left.origin or SQ} > r.{SQ}"
     )
-    return Part(
+    return SelectFragment(
         schema=node.schema,
         source=source,
         columns=_columns(node, left, right),
@@ -84,7 +84,7 @@ def _meta(setting: Setting) -> tuple[str, ...]:
     return quoted(meta_names(setting))
 
 
-def _columns(node: StreamTableJoin, left: Part, right: Part) -> tuple[str, ...]:
+def _columns(node: StreamTableJoin, left: SelectFragment, right: SelectFragment) -> tuple[str, ...]:
     """Where each column of the result comes from: by name, the key from the left."""
     sides = dict(
         zip(left.schema.names, (f"l.{n}" for n in quoted(names(left.schema))), strict=True)

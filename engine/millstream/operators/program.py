@@ -50,7 +50,7 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Upsert:
     """Write the rows of relation `source` into state table `table` by primary key; rows with
-    `$deleted` = TRUE are removed. The kernel sends the same rows to the changelog.
+    `$deleted` = TRUE are removed. The executor sends the same rows to the changelog.
 
     `fresh`: none of the keys is in the table.
     """

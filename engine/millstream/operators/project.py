@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.model.schema import Role
-from millstream.operators.relation import Part, Setting, key_text, nested, reported, value_text
+from millstream.operators.relation import (
+    SelectFragment,
+    Setting,
+    key_text,
+    nested,
+    reported,
+    value_text,
+)
 from millstream.plan.nodes import Project
 
 
-def compile_project(node: Project, given: Part, label: str, setting: Setting) -> Part:
+def compile_project(
+    node: Project, given: SelectFragment, label: str, setting: Setting
+) -> SelectFragment:
     """One expression for each column of the node's schema; fuses with filters below it."""
     part = nested(given, setting)
     pairs = list(zip(node.schema.names, node.expressions, strict=True))

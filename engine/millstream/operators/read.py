@@ -5,16 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.model.schema import Schema, SourceKind
-from millstream.operators.relation import Part, Setting, names, quoted
+from millstream.operators.relation import SelectFragment, Setting, names, quoted
 from millstream.operators.sql import identifier
-from millstream.operators.versions import DF, HAD, RT, SQ, Kept, P, kept, key_names, old_names
+from millstream.operators.versions import (
+    DF,
+    HAD,
+    RT,
+    SQ,
+    P,
+    VersionedTable,
+    kept,
+    key_names,
+    old_names,
+)
 from millstream.plan.nodes import Read
 
 
-def compile_read(node: Read, source: str, label: str, setting: Setting, *, old: bool) -> Part:
+def compile_read(
+    node: Read, source: str, label: str, setting: Setting, *, old: bool
+) -> SelectFragment:
     """A stream passes through; a table loses records without a key and, when materialised,
     becomes pairs of the old (-1) and the new (+1) row, the old one only if `old`."""
-    part = Part(node.schema, identifier(source))
+    part = SelectFragment(node.schema, identifier(source))
     if node.kind is SourceKind.STREAM:
         return part
     keyed = " OR ".join(f"{name} IS NOT NULL" for name in key_names(node.schema))
@@ -22,10 +34,10 @@ def compile_read(node: Read, source: str, label: str, setting: Setting, *, old: 
     return materialise(part, label, setting, old=old) if node.materialised else part
 
 
-def materialise(part: Part, label: str, setting: Setting, *, old: bool) -> Part:
+def materialise(part: SelectFragment, label: str, setting: Setting, *, old: bool) -> SelectFragment:
     """The earlier row of each change comes from the batch or, for a key's first change, from the
     table of current rows. A reader that does not need old rows gets the changes as they came."""
-    changes = kept(part, Kept(label, part.schema, old))
+    changes = kept(part, VersionedTable(label, part.schema, old))
     return replace(changes, source=_pairs(part.schema, label, setting)) if old else changes
 
 

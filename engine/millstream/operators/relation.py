@@ -1,6 +1,7 @@
 """A relation in the making: one SELECT that grows as stateless neighbours fuse into it.
 
-An operator takes a `Part` and gives a `Part`: the SELECT so far, the steps that must run before
+An operator takes a `SelectFragment` and gives a `SelectFragment`: the SELECT so far, the steps that
+must run before
 it and the state writes that come at the end of a run (so that a failing expression never leaves
 half a run in the state).
 """
@@ -39,7 +40,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SelectFragment:
     """`SELECT columns, meta FROM source WHERE where`, after `steps`.
 
     `columns` holds the text of each column of `schema`, or is None when `source` has them under
@@ -77,7 +78,7 @@ def meta_names(setting: Setting) -> tuple[str, ...]:
     return (PART, SEQ, ROWTIME, DIFF, *setting.carried)
 
 
-def select_text(part: Part, setting: Setting) -> str:
+def select_text(part: SelectFragment, setting: Setting) -> str:
     """The SELECT of a part: the schema's columns, then the bookkeeping ones."""
     items = [aliased(text, name) for name, text in column_texts(part, setting).items()]
     if part.origin is not None:
@@ -86,7 +87,7 @@ def select_text(part: Part, setting: Setting) -> str:
     return f"SELECT {', '.join(items)}\nFROM {part.source}{where}"
 
 
-def column_texts(part: Part, setting: Setting) -> dict[str, str]:
+def column_texts(part: SelectFragment, setting: Setting) -> dict[str, str]:
     """The text of each column of a part under its identifier; see `select_text`."""
     columns, meta = quoted(names(part.schema)), dict(part.meta)
     texts = part.columns if part.columns is not None else columns
@@ -99,12 +100,12 @@ def aliased(text: str, name: str) -> str:
     return name if text == name else f"{text} AS {name}"
 
 
-def plain(part: Part) -> bool:
+def plain(part: SelectFragment) -> bool:
     """Whether the columns are names of the source's, nothing to be computed from it."""
     return part.columns is None and not part.meta
 
 
-def nested(part: Part, setting: Setting) -> Part:
+def nested(part: SelectFragment, setting: Setting) -> SelectFragment:
     """The same relation, its columns plain names again."""
     if plain(part):
         return part
@@ -113,7 +114,7 @@ def nested(part: Part, setting: Setting) -> Part:
     return replace(part, source=source, columns=None, where=(), meta=(), origin=origin)
 
 
-def materialised(part: Part, name: str, setting: Setting) -> Part:
+def materialised(part: SelectFragment, name: str, setting: Setting) -> SelectFragment:
     """The same relation, run as a step under a name of its own."""
     step = Sql(name, select_text(part, setting))
     return replace(
@@ -165,8 +166,11 @@ def cannot_fail(expression: Expression) -> bool:
 
 
 def reported(
-    part: Part, label: str, expressions: Iterable[tuple[str, Expression]], setting: Setting
-) -> Part:
+    part: SelectFragment,
+    label: str,
+    expressions: Iterable[tuple[str, Expression]],
+    setting: Setting,
+) -> SelectFragment:
     """In exact programs: adds a step that lists the rows in which one of the expressions, which
     are over the columns of `part` as they stand, or a part of one fails (`$part`, `$seq`,
     `message`)."""

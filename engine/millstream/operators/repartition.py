@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millstream.operators.relation import Part, Setting, column_lookup, key_text, nested, reported
+from millstream.operators.relation import (
+    SelectFragment,
+    Setting,
+    column_lookup,
+    key_text,
+    nested,
+    reported,
+)
 from millstream.operators.versions import key_names
 from millstream.plan.nodes import Repartition
 
 
-def compile_repartition(node: Repartition, given: Part, label: str, setting: Setting) -> Part:
+def compile_repartition(
+    node: Repartition, given: SelectFragment, label: str, setting: Setting
+) -> SelectFragment:
     """Computes the key columns, passes the value columns on, drops rows without a key."""
     part = nested(given, setting)
     named = {key.name: key.expression for key in node.keys}

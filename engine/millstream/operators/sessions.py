@@ -23,7 +23,7 @@ from millstream.operators.accumulators import (
 )
 from millstream.operators.folds import running_steps
 from millstream.operators.program import Call, Repeat, Sql, StateTable, Step, Upsert
-from millstream.operators.relation import Part, Setting, names, quoted
+from millstream.operators.relation import SelectFragment, Setting, names, quoted
 from millstream.operators.session_plan import session_plan
 from millstream.operators.sql import identifier
 from millstream.operators.windows import END, START, grace_of, timed_rows
@@ -57,8 +57,12 @@ class _Sessions:
 
 
 def compile_sessions(
-    node: Aggregate, part: Part, items: Sequence[Accumulator], label: str, setting: Setting
-) -> Part:
+    node: Aggregate,
+    part: SelectFragment,
+    items: Sequence[Accumulator],
+    label: str,
+    setting: Setting,
+) -> SelectFragment:
     """`part`: rows with key columns and arguments, `$diff` = 1."""
     window = node.window
     assert window is not None
@@ -282,7 +286,7 @@ def _clock(rows: str, planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Tab
     return run
 
 
-def _opened(plan: _Sessions, part: Part) -> Part:
+def _opened(plan: _Sessions, part: SelectFragment) -> SelectFragment:
     """The result columns, and new numbers: one record may cause several changes."""
     results = {item.name: result_text(item) for item in plan.items}
     schema = plan.node.schema

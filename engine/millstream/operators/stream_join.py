@@ -11,16 +11,9 @@ from collections.abc import Iterator
 
 from millstream.model.batch import SEQ
 from millstream.model.physical import duckdb_type
-from millstream.operators import arrivals
-from millstream.operators.lone_rows import (
-    alone_text,
-    padded_text,
-    released_text,
-    waiting_steps,
-    waiting_table,
-)
+from millstream.operators import arrival_sequence
 from millstream.operators.program import Call, Sql, StateTable, Step, Upsert
-from millstream.operators.relation import ORIGIN, PRESENT, Part, Setting, names, nested
+from millstream.operators.relation import ORIGIN, PRESENT, SelectFragment, Setting, names, nested
 from millstream.operators.sql import identifier
 from millstream.operators.stream_pairs import (
     BUCKET,
@@ -32,6 +25,13 @@ from millstream.operators.stream_pairs import (
     bucket,
     pairs_text,
 )
+from millstream.operators.unmatched_rows import (
+    alone_text,
+    padded_text,
+    released_text,
+    waiting_steps,
+    waiting_table,
+)
 from millstream.plan.nodes import JoinKind, StreamStreamJoin, Within
 
 SQ = identifier(SEQ)
@@ -39,8 +39,12 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 def compile_stream_stream_join(
-    node: StreamStreamJoin, left: Part, right: Part, label: str, setting: Setting
-) -> Part:
+    node: StreamStreamJoin,
+    left: SelectFragment,
+    right: SelectFragment,
+    label: str,
+    setting: Setting,
+) -> SelectFragment:
     """Every pair goes with the later of its two rows. Rows without a value or key are dropped."""
     join = _join(node, nested(left, setting), nested(right, setting), label, setting)
     pairs = "\nUNION ALL\n".join(pairs_text(join, x, y) for x, y in join.sides)
@@ -60,7 +64,7 @@ def compile_stream_stream_join(
     result = "\n  UNION ALL\n".join(selects)
     source = f"(\n  {result}\n)" if outer else join.name("pairs")
     ordered = f"row_number() OVER (ORDER BY {', '.join(ORDER)}) - 1"
-    return Part(
+    return SelectFragment(
         schema=node.schema,
         source=source,
         meta=((SQ, ordered),),
@@ -75,7 +79,13 @@ def compile_stream_stream_join(
     )
 
 
-def _join(node: StreamStreamJoin, left: Part, right: Part, label: str, setting: Setting) -> Join:
+def _join(
+    node: StreamStreamJoin,
+    left: SelectFragment,
+    right: SelectFragment,
+    label: str,
+    setting: Setting,
+) -> Join:
     before, after = node.within.before_ms, node.within.after_ms
     kind = node.join
     return Join(
@@ -105,14 +115,14 @@ def _arriving(join: Join) -> Iterator[Step]:
     for (side, _), name in zip(join.sides, inputs, strict=True):
         yield Sql(name, _input_text(join, side))
     yield Sql(stored, f"SELECT * FROM {identifier(clock)}")
-    ordered = arrivals.timeline(left, right, stored, join.retention)
+    ordered = arrival_sequence.timeline(left, right, stored, join.retention)
     yield Call(line, "arrivals", ordered, (*inputs, stored))
     for which, (name, target) in enumerate(zip(inputs, rows, strict=True)):
-        yield Call(target, "placed", arrivals.placed(name, line, which), (name, line))
-        yield Call(f"{target}_kept", "kept", arrivals.kept(target), (target,))
-    yield Call(f"{clock}_new", "clock", arrivals.clock_after(line), (line,))
+        yield Call(target, "placed", arrival_sequence.placed(name, line, which), (name, line))
+        yield Call(f"{target}_kept", "kept", arrival_sequence.kept(target), (target,))
+    yield Call(f"{clock}_new", "clock", arrival_sequence.clock_after(line), (line,))
     if join.waits:
-        risen = arrivals.moments(left, right, line, join.carried)
+        risen = arrival_sequence.moments(left, right, line, join.carried)
         yield Call(f"{label}_moments", "moments", risen, (*inputs, line))
 
 
@@ -128,7 +138,10 @@ def _input_text(join: Join, side: Side) -> str:
 
 def _tables(join: Join) -> tuple[StateTable, ...]:
     clock = StateTable(
-        f"{join.label}_clock", (), tuple((name, "BIGINT") for name in arrivals.CLOCK), plain=True
+        f"{join.label}_clock",
+        (),
+        tuple((name, "BIGINT") for name in arrival_sequence.CLOCK),
+        plain=True,
     )
     return (*(_buffer(join, side) for side, _ in join.sides), clock)
 
@@ -139,7 +152,7 @@ def _buffer(join: Join, side: Side) -> StateTable:
         (name, duckdb_type(column.type))
         for column, name in zip(schema.columns, names(schema), strict=True)
     ]
-    key = ((arrivals.ARRIVAL, "BIGINT"),)
+    key = ((arrival_sequence.ARRIVAL, "BIGINT"),)
     values = (*columns, ("$bucket", "BIGINT"))
     return StateTable(f"{join.label}_{side.name}", key, values, appended=True)
 

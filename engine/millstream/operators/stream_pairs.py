@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millstream.model.batch import DIFF, PART, ROWTIME
-from millstream.operators import arrivals
-from millstream.operators.relation import ORIGIN, Part, names, quoted
+from millstream.operators import arrival_sequence
+from millstream.operators.relation import ORIGIN, SelectFragment, names, quoted
 from millstream.operators.sql import identifier
 from millstream.operators.versions import key_names
 from millstream.plan.nodes import StreamStreamJoin
 
 P, RT, DF = (identifier(name) for name in (PART, ROWTIME, DIFF))
-ARRIVAL = identifier(arrivals.ARRIVAL)
+ARRIVAL = identifier(arrival_sequence.ARRIVAL)
 BUCKET = '"$bucket"'
 """Rows that are near in time are in the same or in neighbouring buckets: without them every row of
 a busy key would be compared with all rows kept of it."""
@@ -28,7 +28,7 @@ class Side:
 
     name: str
     alias: str
-    given: Part
+    given: SelectFragment
     back: int
     ahead: int
     outer: bool

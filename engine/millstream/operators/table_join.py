@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millstream.operators.relation import Part, Setting, names, nested, quoted
+from millstream.operators.relation import SelectFragment, Setting, names, nested, quoted
 from millstream.operators.sql import identifier
 from millstream.operators.versions import (
     DF,
     HAD,
     RT,
     SQ,
-    Kept,
     P,
+    VersionedTable,
     kept,
     key_names,
     known,
@@ -52,23 +52,29 @@ def pairs(node: Node) -> bool:
 class _Side:
     """One input: its changes, how they are kept, and whether its unmatched rows survive."""
 
-    part: Part
-    how: Kept
+    part: SelectFragment
+    how: VersionedTable
     outer: bool
 
 
 def compile_table_table_join(
-    node: TableTableJoin, left: Part, right: Part, label: str, setting: Setting, *, old: bool
-) -> Part:
+    node: TableTableJoin,
+    left: SelectFragment,
+    right: SelectFragment,
+    label: str,
+    setting: Setting,
+    *,
+    old: bool,
+) -> SelectFragment:
     """Each change meets the other side as of its `$seq`, by an ASOF join against the versions of
     the batch and the stored rows. `old`: each change is preceded by the row it replaces (-1);
     without it only rows that vanish are."""
-    of_left = Kept(left_table(label), left.schema, old=True, pairs=pairs(node.left))
-    of_right = Kept(right_table(label), right.schema, old=True, pairs=pairs(node.right))
+    of_left = VersionedTable(left_table(label), left.schema, old=True, pairs=pairs(node.left))
+    of_right = VersionedTable(right_table(label), right.schema, old=True, pairs=pairs(node.right))
     a = _side(left, of_left, node.join in (JoinKind.LEFT, JoinKind.FULL), setting)
     b = _side(right, of_right, node.join in (JoinKind.RIGHT, JoinKind.FULL), setting)
     met = (_met(node, a, b, setting, old=old), _met(node, b, a, setting, old=old))
-    return Part(
+    return SelectFragment(
         schema=node.schema,
         source=f"(\n  {met[0]}\n  UNION ALL\n  {met[1]}\n)",
         steps=(*a.part.steps, *b.part.steps),
@@ -81,7 +87,7 @@ def compile_table_table_join(
     )
 
 
-def _side(given: Part, how: Kept, outer: bool, setting: Setting) -> _Side:
+def _side(given: SelectFragment, how: VersionedTable, outer: bool, setting: Setting) -> _Side:
     part = nested(given, setting)
     keyed = tuple(f"{name} IS NOT NULL" for name in key_names(how.schema))
     where = tuple(dict.fromkeys((*part.where, *keyed)))

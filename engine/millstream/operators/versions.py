@@ -9,7 +9,7 @@ from millstream.model.physical import duckdb_type
 from millstream.model.schema import Role, Schema
 from millstream.model.types import Array, Struct
 from millstream.operators.program import Sql, StateTable, Upsert
-from millstream.operators.relation import Part, names, quoted
+from millstream.operators.relation import SelectFragment, names, quoted
 from millstream.operators.sql import identifier
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
@@ -73,7 +73,7 @@ def old_names(schema: Schema) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class VersionedTable:
     """How changes meet the state. `schema`: the key and the columns that are remembered, all of
     them columns of the changes. `old`: the value before each change is needed. `pairs`: the
     changes may hold -1 and +1 of one number, of which the +1 counts."""
@@ -84,7 +84,7 @@ class Kept:
     pairs: bool = False
 
 
-def kept(part: Part, how: Kept) -> Part:
+def kept(part: SelectFragment, how: VersionedTable) -> SelectFragment:
     """Each change of a relation, marked `$last` if it is the last one of its key, and with `old`
     preceded in its row by what was there: `$had`, `$old<i>`. The last ones go to the state."""
     rows, last = f"{how.table}_rows", f"{how.table}_last"
@@ -102,7 +102,7 @@ def kept(part: Part, how: Kept) -> Part:
     )
 
 
-def _rows_text(part: Part, how: Kept) -> str:
+def _rows_text(part: SelectFragment, how: VersionedTable) -> str:
     keys = key_names(how.schema)
     extra, join = [f"lead(b.{SQ}) OVER w IS NULL AS {LAST}"], ""
     if how.old:
@@ -125,7 +125,7 @@ def _rows_text(part: Part, how: Kept) -> str:
     )
 
 
-def known(how: Kept, others: str, their_keys: tuple[str, ...]) -> str:
+def known(how: VersionedTable, others: str, their_keys: tuple[str, ...]) -> str:
     """All versions of the rows whose keys (or the first columns of them) the relation `others`
     has: `$seq` since when (-1: since before the batch), `$live`, whether the row is there then."""
     columns = (P, *quoted(names(how.schema)), RT)

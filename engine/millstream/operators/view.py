@@ -15,7 +15,7 @@ from millstream.operators.foreign_key import settled_rows
 from millstream.operators.program import StateTable
 from millstream.operators.project import compile_project
 from millstream.operators.relation import (
-    Part,
+    SelectFragment,
     Setting,
     aliased,
     column_lookup,
@@ -31,7 +31,7 @@ from millstream.plan.nodes import (
     Node,
     Project,
     Read,
-    Settle,
+    SubscriptionResolve,
     TableTableJoin,
 )
 from millstream.topology.topology import SubTopology
@@ -87,11 +87,11 @@ def _input(node: Node) -> Node:
 
 def _over_state(
     node: Node, tables: tuple[StateTable, ...], table: Callable[[str], str], setting: Setting
-) -> Part | None:
+) -> SelectFragment | None:
     match node:
         case Read(materialised=True):
             found = _named(tables, "read_")
-            return Part(node.schema, table(found), meta=_META) if found else None
+            return SelectFragment(node.schema, table(found), meta=_META) if found else None
         case Aggregate():
             found = _named(tables, "aggregate_")
             if found is None:
@@ -103,11 +103,13 @@ def _over_state(
         case TableTableJoin():
             left, right = (_named(tables, "join_", side) for side in ("_left", "_right"))
             assert left is not None and right is not None
-            return Part(node.schema, joined_rows(node, table(left), table(right)), meta=_META)
-        case Settle():
+            return SelectFragment(
+                node.schema, joined_rows(node, table(left), table(right)), meta=_META
+            )
+        case SubscriptionResolve():
             found = _named(tables, "settle_")
             assert found is not None
-            return Part(node.schema, settled_rows(node, table(found)), meta=_META)
+            return SelectFragment(node.schema, settled_rows(node, table(found)), meta=_META)
         case Filter():
             given = _over_state(node.input, tables, table, setting)
             return given and compile_filter(node, given, "filter", setting)
@@ -117,7 +119,7 @@ def _over_state(
     return None
 
 
-def _projected(node: Project, given: Part, setting: Setting) -> Part:
+def _projected(node: Project, given: SelectFragment, setting: Setting) -> SelectFragment:
     """Columns that are chosen and renamed need no SELECT of their own: each costs DuckDB a tenth
     of what looking a key up does."""
     chosen = [e.name for e in node.expressions if isinstance(e, ColumnRef)]
@@ -135,7 +137,7 @@ def _named(tables: tuple[StateTable, ...], prefix: str, suffix: str = "") -> str
     return found[-1] if found else None
 
 
-def _aggregated(node: Aggregate, table: str, setting: Setting) -> Part:
+def _aggregated(node: Aggregate, table: str, setting: Setting) -> SelectFragment:
     undo = node.input.kind.value == "TABLE"
     physical = dict(zip(node.schema.names, names(node.schema), strict=True))
     results = {
@@ -146,4 +148,4 @@ def _aggregated(node: Aggregate, table: str, setting: Setting) -> Part:
         results.get(name, text)
         for name, text in zip(names(node.schema), quoted(names(node.schema)), strict=True)
     )
-    return Part(node.schema, table, columns=columns, meta=_META)
+    return SelectFragment(node.schema, table, columns=columns, meta=_META)

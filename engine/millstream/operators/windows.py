@@ -12,7 +12,7 @@ from millstream.model.batch import DIFF, PART, ROWTIME, SEQ
 from millstream.model.schema import WindowKind
 from millstream.operators.grouping import Plan
 from millstream.operators.program import Call, Sql, StateTable, Upsert
-from millstream.operators.relation import Part, Setting, quoted
+from millstream.operators.relation import SelectFragment, Setting, quoted
 from millstream.operators.sql import identifier
 from millstream.plan.nodes import Window
 
@@ -48,7 +48,7 @@ def emitted_rows(window: Window | None, rows: str, clock: str) -> str:
     return f"(SELECT s.* FROM {rows} s JOIN {clock} c USING ({P}) WHERE {closed})"
 
 
-def timed_rows(part: Part, label: str) -> Part:
+def timed_rows(part: SelectFragment, label: str) -> SelectFragment:
     """Adds `$time`, the stream time at each row (its own time included). Rows before the epoch
     are dropped."""
     source, clock = f"{label}_input", f"{label}_clock"
@@ -90,7 +90,9 @@ def _stream_time(source: str, clock: str) -> Callable[[Mapping[str, pa.Table]], 
     return run
 
 
-def windowed_rows(part: Part, window: Window, label: str, *, final: bool) -> Part:
+def windowed_rows(
+    part: SelectFragment, window: Window, label: str, *, final: bool
+) -> SelectFragment:
     """Each row once for every window it falls into that is still open, with WINDOWSTART and
     WINDOWEND; the stream time is stored, late rows are counted once for each window missed."""
     part = timed_rows(part, label)
@@ -125,7 +127,7 @@ def windowed_rows(part: Part, window: Window, label: str, *, final: bool) -> Par
     )
 
 
-def closed_windows(plan: Plan, part: Part, setting: Setting) -> Part:
+def closed_windows(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
     """EMIT FINAL: the windows that the stream time has passed by in this run, each once, ordered
     by start and key."""
     window = plan.node.window

@@ -27,7 +27,7 @@ from millstream.plan.nodes import (
 from millstream.plan.places import placed, span_of
 from millstream.plan.projection import Selected, with_expression
 from millstream.plan.rewrite import substitute
-from millstream.plan.sources import Surroundings, functions_in, unique
+from millstream.plan.sources import BindContext, functions_in, unique
 from millstream_parser import LONGEST_MS, statements
 
 DAY_MS = 86_400_000
@@ -65,7 +65,7 @@ def check_total(clause: str, *lengths: int) -> None:
 
 def aggregate(
     query: statements.Query,
-    surroundings: Surroundings,
+    surroundings: BindContext,
     node: Node,
     below: Key,
     selected: tuple[Selected, ...],
@@ -114,7 +114,7 @@ def aggregate(
     return result, items, _result_key(query, surroundings, keys)
 
 
-def _configured(call: AggregateCall, surroundings: Surroundings) -> AggregateCall:
+def _configured(call: AggregateCall, surroundings: BindContext) -> AggregateCall:
     """The call with the session's setting that its function depends on as a last constant."""
     function = surroundings.catalogue.aggregate[call.function]
     setting = function.variants[call.variant].setting
@@ -125,7 +125,7 @@ def _configured(call: AggregateCall, surroundings: Surroundings) -> AggregateCal
 
 
 def _grouping(
-    query: statements.Query, surroundings: Surroundings
+    query: statements.Query, surroundings: BindContext
 ) -> tuple[tuple[exp.Expression, Expression], ...]:
     result: list[tuple[exp.Expression, Expression]] = []
     for tree in query.group_by:
@@ -156,7 +156,7 @@ def _key_names(
     return tuple(result)
 
 
-def _keyed(node: Node, keys: tuple[Named, ...], below: Key, surroundings: Surroundings) -> Node:
+def _keyed(node: Node, keys: tuple[Named, ...], below: Key, surroundings: BindContext) -> Node:
     """The rows by their grouping columns: moved, unless they lie by them already."""
     names = {key.name for key in keys}
     columns = tuple(Column(key.name, key.expression.type, Role.KEY) for key in keys)
@@ -212,9 +212,7 @@ def _schema(
     return Schema(tuple(columns))
 
 
-def _result_key(
-    query: statements.Query, surroundings: Surroundings, keys: tuple[Named, ...]
-) -> Key:
+def _result_key(query: statements.Query, surroundings: BindContext, keys: tuple[Named, ...]) -> Key:
     if not query.group_by:
         return Key((), "grouping expression")
     columns = []

@@ -45,7 +45,7 @@ from millstream.plan.sinks import (
     fitted,
     new_sink,
 )
-from millstream.plan.sources import Surroundings, functions_in, name_sources, unique
+from millstream.plan.sources import BindContext, functions_in, name_sources, unique
 from millstream_parser import statements
 
 
@@ -93,7 +93,7 @@ def _planned(
 ) -> Planned:
     persistent = not isinstance(target, Client)
     existing = existing_sink(target, catalog) if isinstance(target, ExistingStream) else None
-    surroundings = Surroundings(
+    surroundings = BindContext(
         name_sources(query, catalog, script),
         functions,
         catalog.types,
@@ -153,7 +153,7 @@ def _delivered(node: Node) -> Deliver:
     return node
 
 
-def _check_shape(query: statements.Query, target: Target, surroundings: Surroundings) -> None:
+def _check_shape(query: statements.Query, target: Target, surroundings: BindContext) -> None:
     script = surroundings.script
     match target:
         case NewSource(kind):
@@ -186,7 +186,7 @@ def _refuse_limit(query: statements.Query, form: str, script: str) -> None:
 
 
 def _relation(
-    query: statements.Query, surroundings: Surroundings, *, persistent: bool
+    query: statements.Query, surroundings: BindContext, *, persistent: bool
 ) -> tuple[Node, tuple[Selected, ...], Key]:
     """Everything below the last projection, the SELECT list over it, and its key."""
     if query.group_by:
@@ -218,7 +218,7 @@ def _filtered(node: Node, predicate: Expression) -> Filter:
 
 def _aggregated(
     query: statements.Query,
-    surroundings: Surroundings,
+    surroundings: BindContext,
     below: From,
     selected: tuple[Selected, ...],
     *,
@@ -228,9 +228,7 @@ def _aggregated(
     return aggregate(query, surroundings, node, below.key, selected, persistent=persistent)
 
 
-def _refuse_table_functions(
-    query: statements.Query, surroundings: Surroundings, other: str
-) -> None:
+def _refuse_table_functions(query: statements.Query, surroundings: BindContext, other: str) -> None:
     known = surroundings.catalogue.table
     used = [name for item in query.items for name in functions_in(item.expression, known)]
     if used:
@@ -240,7 +238,7 @@ def _refuse_table_functions(
 
 
 def _flattened(
-    node: Node, selected: tuple[Selected, ...], surroundings: Surroundings
+    node: Node, selected: tuple[Selected, ...], surroundings: BindContext
 ) -> tuple[Node, tuple[Selected, ...]]:
     """Table functions are called in a step of their own; the SELECT list refers to its columns."""
     calls: dict[TableCall, str] = {}
@@ -263,7 +261,7 @@ def _flattened(
     return Flatten(node, tuple(calls), schema), items
 
 
-def _partitioned(query: statements.Query, surroundings: Surroundings, node: Node) -> Key:
+def _partitioned(query: statements.Query, surroundings: BindContext, node: Node) -> Key:
     """The key that PARTITION BY gives. No rows move for it: the sink's topic is written by key."""
     if node.kind is SourceKind.TABLE:
         raise wordings.PARTITIONED_TABLE()

@@ -16,11 +16,11 @@ from millstream.plan.nodes import Node
 from millstream.plan.places import span_of
 from millstream.plan.projection import Selected
 from millstream.plan.scope import location
-from millstream.plan.sources import Surroundings, columns_in, functions_in
+from millstream.plan.sources import BindContext, columns_in, functions_in
 from millstream_parser import statements
 
 
-def is_aggregation(query: statements.Query, surroundings: Surroundings) -> bool:
+def is_aggregation(query: statements.Query, surroundings: BindContext) -> bool:
     """Whether the query groups rows. Refuses GROUP BY and aggregates without each other."""
     known = surroundings.catalogue.aggregate
     trees = [item.expression for item in query.items]
@@ -33,7 +33,7 @@ def is_aggregation(query: statements.Query, surroundings: Surroundings) -> bool:
     return aggregates
 
 
-def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
+def check_clauses(query: statements.Query, surroundings: BindContext) -> None:
     """Refuse aggregates and window bounds where rows are not grouped yet."""
     known = surroundings.catalogue.aggregate
     for tree in query.group_by:
@@ -66,14 +66,14 @@ def check_clauses(query: statements.Query, surroundings: Surroundings) -> None:
 
 
 def _misplaced(
-    clause: str, function: str, tree: exp.Expression, surroundings: Surroundings
+    clause: str, function: str, tree: exp.Expression, surroundings: BindContext
 ) -> StatementError:
     calls = (node for node in tree.find_all(exp.Anonymous) if node.name.upper() == function)
     span = span_of(next(calls, tree), surroundings.script)
     return refusals.AGGREGATE_MISPLACED(clause=clause, function=function, span=span)
 
 
-def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: Surroundings) -> None:
+def _refuse_bounds_in_rows(tree: exp.Expression, surroundings: BindContext) -> None:
     for column in columns_in(tree):
         bound = column.name in WINDOW_BOUNDS and surroundings.windowed
         if bound and not surroundings.resolve(column, "WHERE").has(column.name):
@@ -87,7 +87,7 @@ def refuse_ungrouped(
     having: Expression | None,
     query: statements.Query,
     grouping: tuple[tuple[exp.Expression, Expression], ...],
-    surroundings: Surroundings,
+    surroundings: BindContext,
 ) -> None:
     """Refuse values of single rows where only groups are left."""
     grouped = [expression for _, expression in grouping]
@@ -114,7 +114,7 @@ def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
 
 
 def refuse_on_tables(
-    node: Node, calls: tuple[AggregateCall, ...], surroundings: Surroundings
+    node: Node, calls: tuple[AggregateCall, ...], surroundings: BindContext
 ) -> None:
     """Refuse windows over tables, and aggregates that cannot take a row back."""
     if node.kind is not SourceKind.TABLE:
@@ -129,7 +129,7 @@ def refuse_on_tables(
         raise wordings.AGGREGATE_ON_TABLE(plural=plural, refused=enumerate_words(refused, "and"))
 
 
-def refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: Surroundings) -> None:
+def refuse_in_sessions(calls: tuple[AggregateCall, ...], surroundings: BindContext) -> None:
     """Two sessions become one when a row falls between them, and so must their states."""
     known = surroundings.catalogue.aggregate
     for call in calls:

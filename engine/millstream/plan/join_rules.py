@@ -13,8 +13,8 @@ from millstream.model.schema import SourceKind, WindowKind
 from millstream.plan import wordings
 from millstream.plan.places import placed
 from millstream.plan.sources import (
+    BindContext,
     NamedSource,
-    Surroundings,
     column_reference,
     columns_in,
 )
@@ -41,7 +41,7 @@ class Step:
     position: int
 
 
-def checked(join: statements.Join, position: int, surroundings: Surroundings) -> Step:
+def checked(join: statements.Join, position: int, surroundings: BindContext) -> Step:
     """A join whose condition and kind are allowed."""
     source, earlier = surroundings.sources[position], surroundings.sources[:position]
     with placed(join.condition, surroundings.script):
@@ -63,7 +63,7 @@ def checked(join: statements.Join, position: int, surroundings: Surroundings) ->
     return step
 
 
-def refuse_value_formats(surroundings: Surroundings, clause: str) -> None:
+def refuse_value_formats(surroundings: BindContext, clause: str) -> None:
     """Refuse a clause over values in formats that it does not work with."""
     for name, able in CAPABILITIES.items():
         read = [item.source for item in surroundings.sources]
@@ -72,7 +72,7 @@ def refuse_value_formats(surroundings: Surroundings, clause: str) -> None:
             raise refusals.VALUE_FORMAT_CLAUSE(sources=", ".join(names), format=name, clause=clause)
 
 
-def _condition(join: statements.Join, surroundings: Surroundings) -> exp.EQ:
+def _condition(join: statements.Join, surroundings: BindContext) -> exp.EQ:
     for column in columns_in(join.condition):
         surroundings.resolve(column, "JOIN ON")
     text = surroundings.text(join.condition, qualified=True)
@@ -91,7 +91,7 @@ def _sides(
     condition: exp.EQ,
     joined: NamedSource,
     earlier: tuple[NamedSource, ...],
-    surroundings: Surroundings,
+    surroundings: BindContext,
 ) -> tuple[Side, Side]:
     """The side of the sources so far and the side of the newly joined one."""
     whole = surroundings.text(condition, qualified=True)
@@ -116,7 +116,7 @@ def _sides(
     return left, right
 
 
-def _side(tree: exp.Expression, whole: str, surroundings: Surroundings) -> Side:
+def _side(tree: exp.Expression, whole: str, surroundings: BindContext) -> Side:
     owners = {surroundings.resolve(column, "JOIN ON").alias for column in columns_in(tree)}
     if len(owners) != 1:
         text = surroundings.text(tree, qualified=True)
@@ -126,7 +126,7 @@ def _side(tree: exp.Expression, whole: str, surroundings: Surroundings) -> Side:
     return Side(tree, surroundings.typed(tree, "JOIN ON"), source)
 
 
-def _bare(tree: exp.Expression, surroundings: Surroundings) -> str:
+def _bare(tree: exp.Expression, surroundings: BindContext) -> str:
     return surroundings.text(tree, qualified=True)
 
 
@@ -145,7 +145,7 @@ def is_primary_key(side: Side) -> bool:
     return len(key) == 1 and side.expression == column_reference(side.source, key[0].name)
 
 
-def _got(condition: exp.EQ, surroundings: Surroundings) -> str:
+def _got(condition: exp.EQ, surroundings: BindContext) -> str:
     left, right = condition.this, condition.expression
     return f"Got {_bare(left, surroundings)} = {_bare(right, surroundings)}."
 
@@ -156,7 +156,7 @@ def _check_stream_join(step: Step) -> None:
         raise refusals.WITHIN_MISSING(left=step.left.source.alias, right=step.right.source.alias)
 
 
-def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
+def _check_stream_table(step: Step, surroundings: BindContext) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Stream", right="Table")
@@ -169,7 +169,7 @@ def _check_stream_table(step: Step, surroundings: Surroundings) -> None:
         raise wordings.STREAM_TABLE_JOIN_KEY(got=_got(step.condition, surroundings))
 
 
-def _check_table_join(step: Step, surroundings: Surroundings) -> None:
+def _check_table_join(step: Step, surroundings: BindContext) -> None:
     join, left, right = step.join, step.left, step.right
     if join.within is not None:
         raise refusals.WITHIN_MISPLACED(left="Table", right="Table")

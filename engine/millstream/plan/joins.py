@@ -28,7 +28,7 @@ from millstream.plan.nodes import (
     Within,
 )
 from millstream.plan.places import placed
-from millstream.plan.sources import NamedSource, Surroundings, column_reference, unique
+from millstream.plan.sources import BindContext, NamedSource, column_reference, unique
 from millstream_parser import statements
 
 
@@ -52,7 +52,7 @@ class From:
 
 
 @dataclass(frozen=True, slots=True)
-class _Meeting:
+class _JoinKey:
     """By what both sides of a join lie: the column of the join key, the format that gives the
     partition, and the window that is part of the key."""
 
@@ -74,7 +74,7 @@ def read_source(source: NamedSource) -> From:
     return From(source.read(), Key(tuple(columns)), key_format, same, same, window=window)
 
 
-def read_joined(query: statements.Query, surroundings: Surroundings) -> From:
+def read_joined(query: statements.Query, surroundings: BindContext) -> From:
     """All sources of a query joined from left to right."""
     refuse_value_formats(surroundings, "JOIN")
     steps = []
@@ -95,7 +95,7 @@ def materialised(node: Node) -> Node:
     return node
 
 
-def _joined(left: From, step: Step, surroundings: Surroundings) -> From:
+def _joined(left: From, step: Step, surroundings: BindContext) -> From:
     """The sources so far with one more."""
     right = read_source(step.right.source)
     names = {
@@ -108,7 +108,7 @@ def _joined(left: From, step: Step, surroundings: Surroundings) -> From:
     if _is_table(left) and not is_primary_key(step.left):
         return _by_foreign_key(left, right, step, name)
     _refuse_moving_windows(left, right, step)
-    meeting = _Meeting(name, _common_format(left, right, step), left.window)
+    meeting = _JoinKey(name, _common_format(left, right, step), left.window)
     inner = step.join.kind == "INNER"
     drop = inner or _is_table(left) or not _is_table(right)
     left_node = _keyed(left, step.left, meeting, drop_null_keys=drop)
@@ -146,7 +146,7 @@ def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
     column = Column(name, step.right.expression.type)
     key_format = right.key_format or internal_format((column.type,))
     left_node = materialised(left.node)
-    right_node = _keyed(right, step.right, _Meeting(name, key_format, None), drop_null_keys=True)
+    right_node = _keyed(right, step.right, _JoinKey(name, key_format, None), drop_null_keys=True)
     schema = Schema(left_node.schema.columns + right_node.schema.value)
     foreign_key, kind = Named(name, step.left.expression), JoinKind[step.join.kind]
     node = ForeignKeyJoin(left_node, right_node, foreign_key, key_format, kind, schema)
@@ -183,7 +183,7 @@ def _refuse_moving_windows(left: From, right: From, step: Step) -> None:
         raise wordings.WINDOWS_MOVED()
 
 
-def _keyed(side: From, of: Side, meeting: _Meeting, *, drop_null_keys: bool) -> Node:
+def _keyed(side: From, of: Side, meeting: _JoinKey, *, drop_null_keys: bool) -> Node:
     """The rows of a side by its join expression, which becomes the column of the meeting."""
     node = materialised(side.node)
     if _is_table(side) and of.expression not in side.same:
@@ -227,7 +227,7 @@ def _keyed_schema(node: Node, keys: tuple[Named, ...]) -> Schema:
     return Schema(columns + others)
 
 
-def _key(left: From, step: Step, name: str, surroundings: Surroundings) -> Key:
+def _key(left: From, step: Step, name: str, surroundings: BindContext) -> Key:
     """The key of a join: the columns that may stand for it, the preferred one first."""
     own = [
         (side.expression, surroundings.text(side.tree, qualified=True))

@@ -248,7 +248,7 @@ class ForeignKeyJoin:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribe:
+class SubscriptionSend:
     """The first step of a ForeignKeyJoin, made by `split`: each change of the left table goes to
     the partition of the row's foreign key, and one that leaves another foreign key goes there too.
 
@@ -263,7 +263,7 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SubscriptionStoreJoin:
     """The second step: what every subscribed left row meets in the right table, told again when
     that changes, on its way back to where the left row lies.
 
@@ -280,7 +280,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class SubscriptionResolve:
     """The last step: the newest answer to each left row; older ones are ignored. `schema` is that
     of the ForeignKeyJoin."""
 
@@ -347,9 +347,9 @@ Node = (
     | StreamStreamJoin
     | TableTableJoin
     | ForeignKeyJoin
-    | Subscribe
-    | Answer
-    | Settle
+    | SubscriptionSend
+    | SubscriptionStoreJoin
+    | SubscriptionResolve
     | Write
     | Deliver
 )
@@ -362,7 +362,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return ()
         case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
             return (node.left, node.right)
-        case ForeignKeyJoin() | Answer():
+        case ForeignKeyJoin() | SubscriptionStoreJoin():
             return (node.left, node.right)
         case _:
             return (node.input,)

@@ -23,7 +23,7 @@ from millstream.plan.select_list import (
     refuse_reserved_aliases,
     struct_fields,
 )
-from millstream.plan.sources import NamedSource, Surroundings, column_tree
+from millstream.plan.sources import BindContext, NamedSource, column_tree
 from millstream_parser import statements
 
 
@@ -38,7 +38,7 @@ class Selected:
 
 def expand(
     query: statements.Query,
-    surroundings: Surroundings,
+    surroundings: BindContext,
     partitioning: tuple[exp.Expression, ...],
     *,
     persistent: bool,
@@ -65,7 +65,7 @@ def expand(
 
 def _expanded(
     item: statements.SelectItem,
-    surroundings: Surroundings,
+    surroundings: BindContext,
     partitioning: tuple[exp.Expression, ...],
     persistent: bool,
 ) -> Iterable[Item]:
@@ -93,7 +93,7 @@ def _synthetic_key(name: str) -> Item:
 
 def _star(
     sources: tuple[NamedSource, ...],
-    surroundings: Surroundings,
+    surroundings: BindContext,
     partitioning: tuple[exp.Expression, ...],
     persistent: bool,
 ) -> Iterable[Item]:
@@ -111,7 +111,7 @@ def _star(
 
 def _star_after_partitioning(
     sources: tuple[NamedSource, ...],
-    surroundings: Surroundings,
+    surroundings: BindContext,
     partitioning: tuple[exp.Expression, ...],
 ) -> Iterable[Item]:
     """New keys first, then values, then the columns that were the key before; both in the order
@@ -142,7 +142,7 @@ def _star_after_partitioning(
 
 
 def _named(
-    items: list[Item], surroundings: Surroundings, *, refuse_reserved: bool
+    items: list[Item], surroundings: BindContext, *, refuse_reserved: bool
 ) -> tuple[str, ...]:
     source_names = {column.name for item in surroundings.sources for column in item.columns}
     names = output_names(items, source_names, lambda column: _column_name(column, surroundings))
@@ -153,7 +153,7 @@ def _named(
     return names
 
 
-def _column_name(column: exp.Column, surroundings: Surroundings) -> str:
+def _column_name(column: exp.Column, surroundings: BindContext) -> str:
     if surroundings.is_ambiguous(column.name):
         return surroundings.resolve(column, "SELECT").prefix + column.name
     return column.name

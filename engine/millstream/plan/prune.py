@@ -9,7 +9,6 @@ from millstream.model.expressions import Expression, column_names
 from millstream.model.schema import Role, Schema
 from millstream.plan.nodes import (
     Aggregate,
-    Answer,
     Deliver,
     Filter,
     Flatten,
@@ -18,10 +17,11 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
-    Settle,
     StreamStreamJoin,
     StreamTableJoin,
-    Subscribe,
+    SubscriptionResolve,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
     TableTableJoin,
     Write,
 )
@@ -61,7 +61,7 @@ def _pruned(node: Node, needed: Collection[str]) -> Node:
             return _join(node, {*needed, *column_names(node.foreign_key.expression)})
         case Write() | Deliver():
             return replace(node, input=_pruned(node.input, node.schema.names))
-        case Subscribe() | Answer() | Settle():
+        case SubscriptionSend() | SubscriptionStoreJoin() | SubscriptionResolve():
             return node  # made from what is pruned already
 
 

@@ -37,7 +37,6 @@ from millstream.model.expressions import (
 from millstream.model.schema import WindowedKey
 from millstream.plan.nodes import (
     Aggregate,
-    Answer,
     Deliver,
     Filter,
     Flatten,
@@ -46,10 +45,11 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
-    Settle,
     StreamStreamJoin,
     StreamTableJoin,
-    Subscribe,
+    SubscriptionResolve,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
     TableTableJoin,
     Window,
     Within,
@@ -102,11 +102,11 @@ def describe(node: Node) -> str:
         case ForeignKeyJoin(_, _, foreign_key, key_format, join):
             key = _named(foreign_key.name, foreign_key.expression)
             return f"ForeignKeyJoin {join.value} on {key} [{_format(key_format)}]"
-        case Subscribe():
+        case SubscriptionSend():
             return f"Subscribe to {node.foreign_key}"
-        case Answer():
+        case SubscriptionStoreJoin():
             return "Answer"
-        case Settle(_, join):
+        case SubscriptionResolve(_, join):
             return f"Settle {join.value}"
         case Write():
             return (

@@ -68,7 +68,7 @@ class NamedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BindContext:
     """What the clauses of one query are read against.
 
     `windowed` is whether the query has a WINDOW clause; `script` the text that the spans of

@@ -17,7 +17,7 @@ from millstream.query import wordings
 from millstream.query.allowed import FUNCTIONS, NODES
 from millstream.query.growth import bounded_growth
 from millstream_parser.history import Range
-from millstream_parser.lexemes import Piece, lexemes
+from millstream_parser.lexemes import LexemeKind, lexemes
 from millstream_parser.statements import AliasedSource, Query, SelectStatement, Span
 
 UNREADABLE = "E-SYNTAX"
@@ -57,7 +57,7 @@ class Written:
 def _requoted(text: str, begins: int) -> Iterator[tuple[Span, str]]:
     """Names between backquotes, and how DuckDB reads them."""
     for lexeme in lexemes(text):
-        if lexeme.piece is Piece.QUOTED and lexeme.text[0] == "`":
+        if lexeme.piece is LexemeKind.QUOTED and lexeme.text[0] == "`":
             place = Span(1, 1, begins + lexeme.start, begins + lexeme.end)
             yield place, identifier(lexeme.decoded)
 

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from millstream.log.log import Batch, TopicPartition
-from millstream.runtime.execution import STOPPED, Execution
+from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.spec import QueryState
 
 
 @dataclass(frozen=True, slots=True)
-class StageTopics:
+class SubTopologyTopics:
     """The topics of one sub-topology, repartition topics of its query among them, and the
     partitions that its tasks read, wherever these run."""
 
@@ -32,7 +32,7 @@ class QueryTopics:
     query_id: str
     inputs: frozenset[str]
     outputs: frozenset[str]
-    stages: tuple[StageTopics, ...] = ()
+    stages: tuple[SubTopologyTopics, ...] = ()
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
@@ -64,14 +64,15 @@ def lineage(known: Sequence[QueryTopics], wanted: Collection[str]) -> Lineage:
         new = [one for one in known if one.query_id not in found and one.outputs & inputs]
         found |= {query.query_id: query for query in new}
     ordered = _ordered(list(found.values()))
-    place = {query.query_id: index for index, query in enumerate(ordered)}
+    topic_partition = {query.query_id: index for index, query in enumerate(ordered)}
     sources = {
         topic
         for reader in ordered
         for topic in reader.inputs
         if all(topic not in writer.outputs for writer in ordered)
         or any(
-            topic in writer.outputs and place[writer.query_id] >= place[reader.query_id]
+            topic in writer.outputs
+            and topic_partition[writer.query_id] >= topic_partition[reader.query_id]
             for writer in ordered
         )
     }
@@ -153,27 +154,29 @@ def moved_up_to(
     )
 
 
-def topics_of(execution: Execution[Batch]) -> QueryTopics:
+def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
     """The topics of a query, seen from outside."""
     spec = execution.spec
     stages = tuple(
-        StageTopics(
-            frozenset(kernel.inputs),
-            frozenset(kernel.outputs),
-            frozenset(p for task in range(kernel.partitions) for p in kernel.places(task)),
+        SubTopologyTopics(
+            frozenset(executor.inputs),
+            frozenset(executor.outputs),
+            frozenset(
+                p for task in range(executor.partitions) for p in executor.topic_partitions(task)
+            ),
         )
-        for kernel in spec.kernels
+        for executor in spec.executors
     )
     inputs = frozenset().union(*(stage.inputs for stage in stages)) - spec.repartitions
     outputs = frozenset().union(*(stage.outputs for stage in stages)) - spec.repartitions
     return QueryTopics(spec.query_id, inputs, outputs, stages)
 
 
-def reached_by(execution: Execution[Batch]) -> Reached:
+def reached_by(execution: QueryRunner[Batch]) -> Reached:
     """How far a query has come."""
     return Reached(
         execution.state,
-        execution.trouble.error,
+        execution.retry_state.error,
         frozenset(task.id.partition for task in execution.stages.tasks()),
         execution.positions(),
         not execution.dirty,

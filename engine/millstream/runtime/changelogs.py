@@ -10,10 +10,10 @@ from millstream.runtime.tasks import TaskId
 
 
 class Clearing(Protocol):
-    """The side of a kernel or replica that forgets."""
+    """The side of an executor or replica that forgets."""
 
     def clear(self, partition: int, position: int) -> None:
-        """See `ports.Kernel`."""
+        """See `ports.Executor`."""
 
 
 def check_position(task: TaskId, changelog: str, position: int, end: int) -> None:

@@ -30,14 +30,18 @@ class Durations:
 
     def plus(self, took: int) -> Durations:
         """The same with one more."""
-        place = bisect_left(BOUNDS_MS, took / MS)
+        topic_partition = bisect_left(BOUNDS_MS, took / MS)
         return replace(
             self,
             count=self.count + 1,
             total=self.total + took,
             last=took,
             longest=max(self.longest, took),
-            buckets=(*self.buckets[:place], self.buckets[place] + 1, *self.buckets[place + 1 :]),
+            buckets=(
+                *self.buckets[:topic_partition],
+                self.buckets[topic_partition] + 1,
+                *self.buckets[topic_partition + 1 :],
+            ),
             recent=(*self.recent, took)[-RECENT:],
         )
 

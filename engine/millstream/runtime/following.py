@@ -9,11 +9,11 @@ from typing import Generic
 from millstream.log.log import Batch, Fetched, Log, Reader, TopicPartition
 from millstream.model.errors import CorruptionError
 from millstream.runtime.changelogs import check_position, skip_truncated
-from millstream.runtime.custody import Custody
 from millstream.runtime.ports import Replica
+from millstream.runtime.retry_state import RetryState
 from millstream.runtime.spec import RuntimeSettings
+from millstream.runtime.task_ownership import TaskOwnership
 from millstream.runtime.tasks import TaskId
-from millstream.runtime.trouble import Trouble
 
 _FIRST_RECORD_BYTES = 1 << 15
 """What a changelog record is taken to weigh before one was seen."""
@@ -70,9 +70,9 @@ class Follower(Generic[Batch]):
         """Opens the state; CorruptionError if it has seen more than the changelog holds."""
         self.spec = spec
         self.task = TaskId(spec.subtopology, partition)
-        self.place: TopicPartition = (spec.changelog, partition)
+        self.topic_partition: TopicPartition = (spec.changelog, partition)
         self.position = spec.replica.open(partition)
-        self.target = log.written_end(*self.place)
+        self.target = log.written_end(*self.topic_partition)
         check_position(self.task, spec.changelog, self.position, self.target)
         self._skip(log)
         self.role = Role.STANDBY
@@ -86,7 +86,7 @@ class Follower(Generic[Batch]):
         """Follow it for this reason from now on. To be ready is to have seen what the changelog
         holds now, that of open transactions included."""
         if role is Role.STARTING and self.role is not role:
-            self.target = log.written_end(*self.place)
+            self.target = log.written_end(*self.topic_partition)
             self.at_end = False
             self._first, self._began = self.position, now
         self.role = role
@@ -104,7 +104,7 @@ class Follower(Generic[Batch]):
         quota = max(1, min(settings.restore_records, settings.restore_bytes // self._record_bytes))
         reader.begin()
         try:
-            fetched = reader.read(*self.place, self.position, quota)
+            fetched = reader.read(*self.topic_partition, self.position, quota)
         except CorruptionError:
             # Its owner may only now have come to truncating behind its last snapshot.
             if self._skip(log):
@@ -136,7 +136,7 @@ class Follower(Generic[Batch]):
 
 @dataclass(slots=True)
 class Followed(Generic[Batch]):
-    """One query. What it is told (`starting`, `standby`, `custody`) may be changed by others
+    """One query. What it is told (`starting`, `standby`, `ownership`) may be changed by others
     between any two moments; the rest belongs to who steps."""
 
     query_id: str
@@ -144,11 +144,11 @@ class Followed(Generic[Batch]):
     starting: frozenset[int] = frozenset()
     """Claimed by an execution that has not got them yet."""
     standby: frozenset[int] = frozenset()
-    custody: Custody = field(default_factory=Custody)
+    ownership: TaskOwnership = field(default_factory=TaskOwnership)
     failed: bool = False
     """What it asks for is granted as it stands: its execution is to meet the error and tell it."""
     followers: dict[TaskId, Follower[Batch]] = field(default_factory=dict)
-    trouble: Trouble = field(default_factory=Trouble)
+    retry_state: RetryState = field(default_factory=RetryState)
     restored: int = 0
     """How far all its followers together have moved."""
     left: dict[int, int] = field(default_factory=dict)
@@ -160,7 +160,9 @@ class Followed(Generic[Batch]):
     def wanted(self) -> frozenset[int]:
         """The partitions to follow."""
         return (
-            frozenset() if self.failed else (self.starting | self.standby) - self.custody.processing
+            frozenset()
+            if self.failed
+            else (self.starting | self.standby) - self.ownership.processing
         )
 
     def open(self, partition: int, log: Log[Batch], now: int) -> None:
@@ -182,15 +184,15 @@ class Followed(Generic[Batch]):
 
     def grant(self, partitions: frozenset[int]) -> bool:
         """Let an execution have those of them that nobody follows; whether there are any."""
-        free = partitions - self.custody.following
-        self.custody = self.custody.taken(free)
+        free = partitions - self.ownership.following
+        self.ownership = self.ownership.taken(free)
         self.starting -= free
         return bool(free)
 
     def note_left(self, now: int) -> None:
         """Look which partitions nobody here has any use for."""
-        custody = self.custody
-        used = self.starting | self.standby | custody.processing | custody.following
+        ownership = self.ownership
+        used = self.starting | self.standby | ownership.processing | ownership.following
         unused = frozenset(filter(self.has_state, range(self.partitions))) - used
         self.cleared &= unused
         self.left = {p: self.left.get(p, now) for p in sorted(unused - self.cleared)}
@@ -214,7 +216,7 @@ class Followed(Generic[Batch]):
     def ready(self, tolerance: int) -> frozenset[int]:
         """The followed partitions of which every sub-topology's state is nearly up to date."""
         late = {f.task.partition for f in self.followers.values() if not f.near(tolerance)}
-        return self.custody.following - late
+        return self.ownership.following - late
 
     def discard(self) -> None:
         """Forget everything that is not in the store."""

@@ -1,7 +1,7 @@
-"""What the runtime needs from outside, besides the log: a kernel for each sub-topology, for
+"""What the runtime needs from outside, besides the log: an executor for each sub-topology, for
 those whose state is followed elsewhere a replica, and who does that.
 
-The runtime never looks into a batch. Production hands in DuckDB kernels and Arrow tables, most
+The runtime never looks into a batch. Production hands in DuckDB executors and Arrow tables, most
 simulations hand in small pure-Python ones and lists.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol
 
 from millstream.log.log import Appended, Batch, Fetched
-from millstream.model.moments import END
+from millstream.model.event_time import END
 from millstream.model.problem import Problem
 
 
@@ -23,7 +23,7 @@ class RunResult(Generic[Batch]):
     left is read again and handed in with the next run. A partition that is missing from it was
     not consumed at all.
 
-    `frontier`: the event time up to which everything is consumed that the partitions will bring;
+    `watermark`: the event time up to which everything is consumed that the partitions will bring;
     END where all were at their ends. `first`: the least event time of what was consumed. `kept`:
     bytes of output that will leave with `flush`.
     """
@@ -31,7 +31,7 @@ class RunResult(Generic[Batch]):
     outputs: tuple[Appended[Batch], ...]
     consumed: Mapping[tuple[str, int], int]
     problems: tuple[Problem, ...] = ()
-    frontier: int = END
+    watermark: int = END
     first: int = END
     kept: int = 0
 
@@ -51,7 +51,7 @@ class Snapshots:
     complete: frozenset[int] = frozenset()
 
 
-class Kernel(Protocol[Batch]):
+class Executor(Protocol[Batch]):
     """Runs one sub-topology for all partitions its thread holds. State changes stay invisible and
     undoable until `commit`.
 
@@ -104,9 +104,10 @@ class Kernel(Protocol[Batch]):
 
 
 class Replica(Protocol[Batch]):
-    """Follows the changelogs of a sub-topology into the state that its kernel works on: the part of
-    `Kernel` that replaying takes, so that a kernel of its own can serve. It may be used while the
-    kernel processes other partitions; one partition is never open on both sides.
+    """Follows the changelogs of a sub-topology into the state that its executor works on: the part
+    of
+    `Executor` that replaying takes, so that an executor of its own can serve. It may be used while
+    the executor processes other partitions; one partition is never open on both sides.
 
     ```
     open(p) -> clear(p)? -> (restore(p, ..) -> commit)* -> open(p) again, or never more
@@ -115,22 +116,22 @@ class Replica(Protocol[Batch]):
     """
 
     def open(self, partition: int) -> int:
-        """See `Kernel`; nothing stays open in the store when this returns."""
+        """See `Executor`; nothing stays open in the store when this returns."""
 
     def restore(self, partition: int, fetched: Fetched[Batch]) -> None:
-        """See `Kernel`."""
+        """See `Executor`."""
 
     def clear(self, partition: int, position: int) -> None:
-        """See `Kernel`; durable when this returns."""
+        """See `Executor`; durable when this returns."""
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
         """Make what was restored durable together with these partitions' changelog positions."""
 
     def discard(self) -> None:
-        """See `Kernel`."""
+        """See `Executor`."""
 
     def close(self) -> None:
-        """See `Kernel`."""
+        """See `Executor`."""
 
 
 class Restorer(Protocol):

@@ -73,13 +73,13 @@ class Restoration(Generic[Batch]):
             query = self._queries.get(query_id)
             if query is None:
                 return wanted
-            query.custody = query.custody.given(query.custody.processing - wanted)
-            query.starting = wanted - query.custody.processing
+            query.ownership = query.ownership.given(query.ownership.processing - wanted)
+            query.starting = wanted - query.ownership.processing
             if query.failed:
                 query.grant(query.starting)
             else:
                 query.grant(frozenset(p for p in query.starting if not query.has_state(p)))
-            return query.custody.processing
+            return query.ownership.processing
 
     def standby(self, query_id: str, partitions: frozenset[int]) -> None:
         """Keep the state of these near the end of their changelogs as long as nobody here
@@ -114,7 +114,9 @@ class Restoration(Generic[Batch]):
     def troubles(self) -> dict[str, str]:
         """What keeps queries from being followed at the moment."""
         queries = tuple(self._queries.values())
-        return {query.query_id: query.trouble.error for query in queries if query.trouble.error}
+        return {
+            query.query_id: query.retry_state.error for query in queries if query.retry_state.error
+        }
 
     def close(self) -> None:
         """Let go of everything; idempotent."""
@@ -127,7 +129,7 @@ class Restoration(Generic[Batch]):
     def step(self, now: int) -> Step:
         """Do one bounded piece of work: open a partition, hand some over, or replay one read.
         `now` is in ms and never goes back."""
-        queries = [query for query in self._queries.values() if now >= query.trouble.retry_at]
+        queries = [query for query in self._queries.values() if now >= query.retry_state.retry_at]
         for query in queries:
             if self._guarded(query, now, self._arrange) is Moved.ON:
                 return Step(True, now)
@@ -153,10 +155,10 @@ class Restoration(Generic[Batch]):
         try:
             return action(query, now)
         except UnavailableError as error:
-            query.trouble.wait(now, error, self._settings)
+            query.retry_state.wait(now, error, self._settings)
             self._let_go(query, failed=False)
         except Exception as error:
-            query.trouble.explain(error)
+            query.retry_state.explain(error)
             self._let_go(query, failed=True)
         return Moved.NOT
 
@@ -167,7 +169,7 @@ class Restoration(Generic[Batch]):
             query.discard()
         self._dropped = True
         with self._lock:
-            query.custody = query.custody.stopped(query.custody.following)
+            query.ownership = query.ownership.stopped(query.ownership.following)
             query.failed = failed
             granted = query.grant(query.starting) if failed else False
         if granted:
@@ -176,12 +178,12 @@ class Restoration(Generic[Batch]):
     def _arrange(self, query: Followed[Batch], now: int) -> Moved:
         """Bring about what is wanted: stop following, begin to (one at a time), hand over."""
         with self._lock:
-            gone = query.custody.following - query.wanted
-            query.custody = query.custody.stopped(gone)
+            gone = query.ownership.following - query.wanted
+            query.ownership = query.ownership.stopped(gone)
             starting = query.starting
-            missing = query.wanted - query.custody.following
+            missing = query.wanted - query.ownership.following
             opening = frozenset(sorted(missing & starting or missing)[:1])
-            query.custody = query.custody.followed(opening)
+            query.ownership = query.ownership.followed(opening)
         if gone:
             query.drop(gone)
             self._dropped = True
@@ -201,11 +203,11 @@ class Restoration(Generic[Batch]):
                 p for p, since in query.left.items() if now >= since + self._settings.state_kept_ms
             ]
             held = frozenset(due[:1])
-            query.custody = query.custody.followed(held)
+            query.ownership = query.ownership.followed(held)
         for partition in held:
             query.clear(partition)
         with self._lock:
-            query.custody = query.custody.stopped(held)
+            query.ownership = query.ownership.stopped(held)
             query.cleared |= held
         return bool(held)
 
@@ -214,7 +216,7 @@ class Restoration(Generic[Batch]):
         ready = query.ready(self._settings.restore_tolerance)
         with self._lock:
             ready &= query.starting
-            query.custody = query.custody.stopped(ready)
+            query.ownership = query.ownership.stopped(ready)
             query.drop(ready)
             granted = query.grant(ready)
         if granted:
@@ -235,8 +237,8 @@ class Restoration(Generic[Batch]):
 
         moved = self._guarded(query, now, replay)
         if moved is Moved.ON:
-            query.trouble.over()
-            query.trouble.retry_now()
+            query.retry_state.over()
+            query.retry_state.retry_now()
         return moved
 
     def _ask_lags(self, queries: Sequence[Followed[Batch]], now: int) -> None:
@@ -253,9 +255,9 @@ class Restoration(Generic[Batch]):
         if not standbys:
             return
         with suppress(UnavailableError):
-            ends = self._log.end_offsets([follower.place for follower in standbys])
+            ends = self._log.end_offsets([follower.topic_partition for follower in standbys])
             for follower in standbys:
-                follower.target = ends.get(follower.place, follower.target)
+                follower.target = ends.get(follower.topic_partition, follower.target)
 
     def _tidy(self, queries: Sequence[Followed[Batch]]) -> None:
         """Nothing is left to do: let go of what was fetched of partitions that are not followed
@@ -274,7 +276,9 @@ class Restoration(Generic[Batch]):
     def _wake_at(self, now: int) -> int | None:
         """When to look again: at the changelogs, or at a query that waits for its next attempt."""
         queries = self._queries.values()
-        retries = [query.trouble.retry_at for query in queries if query.trouble.retry_at > now]
+        retries = [
+            query.retry_state.retry_at for query in queries if query.retry_state.retry_at > now
+        ]
         polls = [now + self._settings.idle_poll_ms for query in queries if query.followers]
         kept = self._settings.state_kept_ms
         clearings = [since + kept for query in queries for since in query.left.values()]

@@ -10,7 +10,7 @@ from typing import Generic
 from millstream.log.log import Appended, Batch, Topic, TopicPartition
 from millstream.model.problem import Problem
 from millstream.runtime.durations import Durations
-from millstream.runtime.ports import Kernel
+from millstream.runtime.ports import Executor
 from millstream.runtime.tasks import TaskId, TaskState
 
 
@@ -23,8 +23,8 @@ class Guarantee(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSpec(Generic[Batch]):
-    """A sub-topology: its kernel, the topics it reads (task p reads partition p of each), its
+class ExecutorSpec(Generic[Batch]):
+    """A sub-topology: its executor, the topics it reads (task p reads partition p of each), its
     changelog topic if it has state, and the topics it writes.
 
     `lanes`: of topics with several, how many these are: task p reads partition p of each lane, the
@@ -32,14 +32,14 @@ class KernelSpec(Generic[Batch]):
     tasks of the sub-topology that sends, the others what each of these tasks has.
     """
 
-    kernel: Kernel[Batch]
+    executor: Executor[Batch]
     inputs: tuple[str, ...]
     partitions: int
     changelog: str | None = None
     outputs: tuple[str, ...] = ()
     lanes: Mapping[str, int] = field(default_factory=dict)
 
-    def places(self, task: int) -> Iterator[TopicPartition]:
+    def topic_partitions(self, task: int) -> Iterator[TopicPartition]:
         """What a task reads."""
         return places_of(self.inputs, self.partitions, self.lanes, task)
 
@@ -59,7 +59,7 @@ def places_of(
 
 @dataclass(frozen=True, slots=True)
 class QuerySpec(Generic[Batch]):
-    """A query to run. `kernels` holds one entry for each sub-topology, in their order.
+    """A query to run. `executors` holds one entry for each sub-topology, in their order.
 
     * `group`: whose positions are committed; the writer's identity is `query_id`.
     * `start`: where to read a partition that has no committed position; the default is the
@@ -76,7 +76,7 @@ class QuerySpec(Generic[Batch]):
 
     query_id: str
     group: str
-    kernels: tuple[KernelSpec[Batch], ...]
+    executors: tuple[ExecutorSpec[Batch], ...]
     guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
     repartitions: frozenset[str] = frozenset()
     start: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class Metrics:
 
 
 @dataclass(slots=True)
-class StageMetrics:
+class SubTopologyMetrics:
     """Counters of one sub-topology since its query was added."""
 
     records_in: int = 0
@@ -189,7 +189,7 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class StageStatus:
+class SubTopologyStatus:
     """One sub-topology: what it reads and writes, how far it lags (-1: unknown) and its
     counters."""
 
@@ -199,7 +199,7 @@ class StageStatus:
     tasks: int
     lag: int
     to_restore: int
-    metrics: StageMetrics
+    metrics: SubTopologyMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class QueryStatus:
     lag: Mapping[TopicPartition, int]
     """Records not yet processed; -1 where the log cannot say."""
     metrics: Metrics
-    stages: tuple[StageStatus, ...]
+    stages: tuple[SubTopologyStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from millstream.log.log import Batch, TopicPartition
-from millstream.runtime.execution import Execution
-from millstream.runtime.spec import QueryStatus, StageStatus, TaskStatus
-from millstream.runtime.stage import Stage
+from millstream.runtime.query_runner import QueryRunner
+from millstream.runtime.spec import QueryStatus, SubTopologyStatus, TaskStatus
+from millstream.runtime.subtopology_runner import SubTopologyRunner
 from millstream.runtime.tasks import Task
 
 
-def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -> QueryStatus:
+def status_of(execution: QueryRunner[Batch], ends: Mapping[TopicPartition, int]) -> QueryStatus:
     """A snapshot of a query. `ends`: of its inputs, as far as the log could tell them.
 
     It may be taken while the query is at work in another thread: each figure is then one of that
     time, though not of the same instant."""
     positions = execution.positions()
     lag = {
-        place: max(0, ends[place] - position) if place in ends else -1
-        for place, position in positions.items()
+        topic_partition: max(0, ends[topic_partition] - position) if topic_partition in ends else -1
+        for topic_partition, position in positions.items()
     }
     return QueryStatus(
         query_id=execution.spec.query_id,
         state=execution.state,
         transient=execution.spec.transient,
-        error=execution.trouble.error,
-        code=execution.trouble.code,
+        error=execution.retry_state.error,
+        code=execution.retry_state.code,
         tasks=tasks_of(execution),
         positions=positions,
         lag=lag,
@@ -36,7 +36,7 @@ def status_of(execution: Execution[Batch], ends: Mapping[TopicPartition, int]) -
     )
 
 
-def tasks_of(execution: Execution[Batch]) -> tuple[TaskStatus, ...]:
+def tasks_of(execution: QueryRunner[Batch]) -> tuple[TaskStatus, ...]:
     """The tasks of a query that are open here."""
     return tuple(
         TaskStatus(task.id, task.state, _to_restore(task))
@@ -45,9 +45,9 @@ def tasks_of(execution: Execution[Batch]) -> tuple[TaskStatus, ...]:
     )
 
 
-def _stage(stage: Stage[Batch], lag: Mapping[TopicPartition, int]) -> StageStatus:
-    own = [lag.get(place, -1) for place in tuple(stage.positions)]
-    return StageStatus(
+def _stage(stage: SubTopologyRunner[Batch], lag: Mapping[TopicPartition, int]) -> SubTopologyStatus:
+    own = [lag.get(topic_partition, -1) for topic_partition in tuple(stage.positions)]
+    return SubTopologyStatus(
         stage.index,
         stage.spec.inputs,
         stage.spec.outputs,

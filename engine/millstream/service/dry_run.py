@@ -20,7 +20,7 @@ from millstream.service.execution import execute_piece
 from millstream.service.session import Session
 from millstream.service.statements import control, inserting
 from millstream.service.statements.explain import plan_of
-from millstream.service.text import Piece, locate
+from millstream.service.text import ParsedStatement, locate
 from millstream_parser import statements as s
 
 
@@ -44,7 +44,7 @@ class DryRun:
         """The catalog after the statements so far."""
         return self._definitions.catalog
 
-    def check(self, piece: Piece) -> None:
+    def check(self, piece: ParsedStatement) -> None:
         """The next statement; MillstreamError where it could not be executed."""
         try:
             self._check(piece)
@@ -52,7 +52,7 @@ class DryRun:
             locate(error, piece.script)
             raise
 
-    def _check(self, piece: Piece) -> None:
+    def _check(self, piece: ParsedStatement) -> None:
         statement, engine = piece.statement, self._engine
         match statement:
             case s.SetProperty() | s.DefineVariable():
@@ -75,7 +75,7 @@ class DryRun:
         unknown = self._engine.shared and self._begun
         return unknown or control.pushed(statement, self._engine) is not None
 
-    def _define(self, piece: Piece) -> None:
+    def _define(self, piece: ParsedStatement) -> None:
         given = ConfiguredStatement(
             piece.statement, piece.text, piece.script, self._session.properties, self._number
         )

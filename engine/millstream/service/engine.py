@@ -17,23 +17,23 @@ from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.ddl.topics import PlannedTopics
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.lasting import LastingWriter
 from millstream.log.log import Topic, TopicPartition, WatchedLog
+from millstream.log.reopening import ReopeningWriter
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.plan.build import Planned
-from millstream.runtime.instance import Instance
+from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryState, QueryStatus, RuntimeSettings
 from millstream.service.clock import ticks_ns
-from millstream.service.command_log.commands import CommandLog
-from millstream.service.command_log.ledger import Ledger
+from millstream.service.cluster.host_info import HostInfo
+from millstream.service.cluster.routing import Routing
+from millstream.service.command_topic.commands import CommandLog
+from millstream.service.command_topic.replay_state import ReplayState
 from millstream.service.history.historical import Historical
-from millstream.service.instances.neighbours import Whereabouts
-from millstream.service.instances.routing import Routing
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
-from millstream.service.tails import Tail
+from millstream.service.shared_push import SharedPushQuery
 from millstream.service.threads.driver import Driver
 from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
@@ -108,22 +108,22 @@ class Engine:
         self.processing_log = ProcessingLog()
         runtime = _runtime_settings(settings, ticks)
         self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
-        self.instance: Instance[pa.Table] = Instance(
+        self.runtime: Runtime[pa.Table] = Runtime(
             log, runtime, self.processing_log.add, self.restoring
         )
         self.driver = Driver(
-            self.instance,
+            self.runtime,
             clock,
             log.maintain,
             threads=settings.processing_threads,
             full=settings.max_batch_records,
         )
         self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
-        self.ledger = Ledger()
+        self.ledger = ReplayState()
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
         self.pushing: dict[str, Stream] = {}
-        self.tails: dict[str, Tail] = {}
+        self.tails: dict[str, SharedPushQuery] = {}
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
@@ -135,7 +135,7 @@ class Engine:
         """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
         """Where state is that other instances hold; None where all of it is here."""
-        self.whereabouts = Whereabouts()
+        self.host_info = HostInfo()
         self.on_start: list[Callable[[], None]] = []
         """Called by `start`."""
         self.on_close: list[Callable[[], None]] = []
@@ -152,9 +152,9 @@ class Engine:
         """The name of a writer, or of a query, that is this process's alone."""
         return f"{identity}.{self.incarnation}" if self.incarnation else identity
 
-    def _writer_for_clients(self) -> LastingWriter[pa.Table]:
+    def _writer_for_clients(self) -> ReopeningWriter[pa.Table]:
         name = self.named(CLIENT_IDENTITY)
-        made = LastingWriter(lambda: self.log.writer(name), own=self.shared)
+        made = ReopeningWriter(lambda: self.log.writer(name), own=self.shared)
         made.open()
         return made
 
@@ -214,7 +214,7 @@ class Engine:
 
     def states(self) -> dict[str, str]:
         """What each query of the catalog does here, by the names of `QueryState`."""
-        states = dict.fromkeys(self.failed, QueryState.ERROR) | self.instance.states()
+        states = dict.fromkeys(self.failed, QueryState.ERROR) | self.runtime.states()
         known = self.catalog.queries
         return {name: state.value for name, state in states.items() if name in known}
 
@@ -222,13 +222,13 @@ class Engine:
         """What every running query is doing, told within a second. Where a log does not answer,
         what the queries lack is unknown; where that has them wait, they are looked at beside it."""
         with self.driver.lock.tried(PATIENCE_SECONDS):
-            inputs = self.instance.inputs()
+            inputs = self.runtime.inputs()
         ends = self.log.end_offsets(inputs)
         with self.driver.lock.tried(PATIENCE_SECONDS):
             return self._status(ends)
 
     def _status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
-        statuses = self.instance.status(ends)
+        statuses = self.runtime.status(ends)
         return statuses if self.restoring is None else self.restoring.completed(statuses)
 
     def _fail_pushes(self, failure: BaseException) -> None:
@@ -246,7 +246,7 @@ class Engine:
         while True:
             while self.driver.run_until_idle():
                 pass
-            waiting = self.instance.retrying() if self.shared else {}
+            waiting = self.runtime.retrying() if self.shared else {}
             if not waiting:
                 return
             if time.monotonic() > until:

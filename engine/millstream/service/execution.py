@@ -19,8 +19,8 @@ from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.service import reconcile, wordings
-from millstream.service.command_log import following, issuing
-from millstream.service.command_log.commands import database_id
+from millstream.service.command_topic import following, issuing
+from millstream.service.command_topic.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
 from millstream.service.processing_stream import open_processing_stream
@@ -38,7 +38,7 @@ from millstream.service.statements import (
 from millstream.service.statements.explain import explain
 from millstream.service.statements.printing import print_topic
 from millstream.service.text import (
-    Piece,
+    ParsedStatement,
     locate,
     parameters_for,
     parse_text,
@@ -72,7 +72,7 @@ def open_engine(
         log.close()
         raise
     engine.files = files_of(path)
-    engine.whereabouts.cluster_id = identity
+    engine.host_info.cluster_id = identity
     engine.history.on_spark.database = engine.files.get("log")
     engine.history.on_spark.database_id = identity
     if problem is not None:
@@ -115,7 +115,7 @@ def execute_script(
 
 def parsed(
     text: str, session: Session, parameters: Values = (), *, test_statements: bool = True
-) -> Iterator[Piece]:
+) -> Iterator[ParsedStatement]:
     """The statements of a script. One that changes what variables stand for is parsed as it
     runs. See `parse_text` and `parameters_for`."""
     values = parameters_for(text, parameters)
@@ -131,7 +131,7 @@ def parsed(
         )
 
 
-def execute_piece(engine: Engine, piece: Piece, session: Session) -> Result:
+def execute_piece(engine: Engine, piece: ParsedStatement, session: Session) -> Result:
     """Execute one statement."""
     check_running(engine)
     try:
@@ -151,7 +151,7 @@ def check_running(engine: Engine) -> None:
         raise FencedError("the engine has stopped", detail=str(engine.driver.failure))
 
 
-def _dispatch(engine: Engine, piece: Piece, session: Session) -> Result:
+def _dispatch(engine: Engine, piece: ParsedStatement, session: Session) -> Result:
     statement = piece.statement
     match statement:
         case s.SelectStatement(query) if query is not None and query.emit is not None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from millstream.model.errors import ConflictError
 from millstream.service import wordings
-from millstream.service.command_log.entries import Command
+from millstream.service.command_topic.entries import Command
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_piece
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
-from millstream.service.text import Piece, locate, parse_text, read_text
+from millstream.service.text import ParsedStatement, locate, parse_text, read_text
 from millstream_parser import statements as s
 
 _ALLOWED = (s.CreateSource, s.CreateAs, s.InsertInto, s.CreateType, s.DropType, s.SetProperty)
@@ -36,7 +36,7 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
     engine.queries_file = path
 
 
-def read_queries(path: str, what: str) -> list[Piece]:
+def read_queries(path: str, what: str) -> list[ParsedStatement]:
     """The statements of a file that defines a database; StatementError where it cannot be read or
     holds others. `what`: such a file's noun."""
     pieces = parse_text(read_text(path, f"the {what}"))
@@ -55,8 +55,8 @@ def read_queries(path: str, what: str) -> list[Piece]:
 
 
 def _remaining(
-    pieces: list[Piece], commands: list[Command], path: str, session: Session
-) -> list[Piece]:
+    pieces: list[ParsedStatement], commands: list[Command], path: str, session: Session
+) -> list[ParsedStatement]:
     """The statements that are not on the command log yet; SET and UNSET before them are obeyed."""
     done = 0
     for index, piece in enumerate(pieces):

@@ -19,10 +19,10 @@ from millstream.model.errors import (
     UnavailableError,
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.service.cluster.joining import join_service
+from millstream.service.cluster.sharing import Sharing
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
-from millstream.service.instances.joining import join_service
-from millstream.service.instances.sharing import Sharing
 from millstream.service.opening import MEMORY
 from millstream.state.store import Store
 
@@ -74,7 +74,7 @@ def open_kafka_engine(
         failed.callback(engine.close)
         joined.append(join_service(engine, sharing))
         failed.pop_all()
-    engine.whereabouts.cluster_id = log.cluster_id()
+    engine.host_info.cluster_id = log.cluster_id()
     engine.files = {} if state == MEMORY else {"state": state}
     engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine

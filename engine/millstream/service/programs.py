@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from millstream.kernel.kernel import DuckKernel
+from millstream.executor.executor import DuckDBExecutor
 from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import ActiveProgram
 from millstream.operators.show import show_program
@@ -45,10 +45,12 @@ def first_programs(
 def active_programs(
     engine: Engine, topology: Topology, properties: Mapping[str, str]
 ) -> tuple[ActiveProgram, ...]:
-    """The programs of a query that exists: those that its kernels run here. Where it has none, the
-    ones that it would start with."""
-    kernels = engine.instance.kernels(topology.query_id)
-    active = tuple(kernel.active for kernel in kernels if isinstance(kernel, DuckKernel))
+    """The programs of a query that exists: those that its executors run here. Where it has none,
+    the ones that it would start with."""
+    executors = engine.runtime.executors(topology.query_id)
+    active = tuple(
+        executor.active for executor in executors if isinstance(executor, DuckDBExecutor)
+    )
     return active or first_programs(engine, topology, properties)
 
 

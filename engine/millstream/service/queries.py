@@ -11,8 +11,8 @@ import pyarrow as pa
 from millstream.catalog.catalog import QueryKind, QueryRecord
 from millstream.ddl import topologies
 from millstream.ddl.topologies import partitions_of
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.function import Catalogue
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.identity import check_topics
 from millstream.log.log import AS_THE_CLUSTER, Log, Topic, TopicPartition
 from millstream.model.errors import ConflictError, MillstreamError
@@ -21,8 +21,8 @@ from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
-from millstream.runtime.instance import Instance
-from millstream.runtime.spec import Guarantee, KernelSpec, QuerySpec
+from millstream.runtime.runtime import Runtime
+from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
 from millstream.service import wordings
 from millstream.service.engine import Engine, PersistentQuery
 from millstream.service.users import calls_users_functions
@@ -82,13 +82,13 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
     query_id = record.id
     cached = caching(record.properties)
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
-    made = kernels(
+    made = executors(
         engine, topology, record.properties, cached=cached, delivering=False, held=exactly
     )
     if engine.restoring is not None:
         engine.restoring.add_query(engine.store, topology, engine.functions)
     add_query(
-        engine.instance,
+        engine.runtime,
         QuerySpec(
             query_id,
             query_id,
@@ -103,7 +103,7 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
     )
     paused = query_id in engine.paused
     if paused:
-        engine.instance.pause(query_id)
+        engine.runtime.pause(query_id)
     engine.queries[query_id] = PersistentQuery(engine.plans[query_id], paused)
 
 
@@ -133,7 +133,7 @@ def topics_of(log: Log[pa.Table], topology: Topology) -> tuple[Topic, ...]:
     return tuple(topic for topic in found if topic is not None)
 
 
-def kernels(
+def executors(
     engine: Engine,
     topology: Topology,
     properties: Mapping[str, str],
@@ -141,12 +141,12 @@ def kernels(
     cached: bool,
     delivering: bool,
     held: bool,
-) -> tuple[KernelSpec[pa.Table], ...]:
-    """A kernel for each sub-topology, under the settings of the query's session."""
+) -> tuple[ExecutorSpec[pa.Table], ...]:
+    """An executor for each sub-topology, under the settings of the query's session."""
     inner = {item.name: item for item in topology.internal_topics}
     fatal = fatal_problems(properties)
     by_arrival = takes_by_arrival(engine.log, topology, properties)
-    made: list[KernelSpec[pa.Table]] = []
+    made: list[ExecutorSpec[pa.Table]] = []
     register_plan(engine.store, engine.functions, topology)
     with ExitStack() as opened:
         for sub in topology.subtopologies:
@@ -155,7 +155,7 @@ def kernels(
                 width = 1
             else:
                 width = inner[out].tasks if out in inner else partitions_of(out, engine.log)
-            kernel = DuckKernel(
+            executor = DuckDBExecutor(
                 engine.store,
                 topology.query_id,
                 sub,
@@ -168,11 +168,13 @@ def kernels(
                 by_arrival=by_arrival,
                 held=held,
             )
-            opened.callback(kernel.close)
+            opened.callback(executor.close)
             inputs = tuple(item.topic for item in sub.inputs)
             outputs = () if out is None else (out,)
             lanes = lanes_of(sub)
-            made.append(KernelSpec(kernel, inputs, sub.partitions, sub.changelog, outputs, lanes))
+            made.append(
+                ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, outputs, lanes)
+            )
         opened.pop_all()
     return tuple(made)
 
@@ -210,15 +212,15 @@ def commit_interval(properties: Mapping[str, str]) -> int | None:
     return None if interval is None else int(interval)
 
 
-def add_query(instance: Instance[pa.Table], spec: QuerySpec[pa.Table]) -> None:
+def add_query(instance: Runtime[pa.Table], spec: QuerySpec[pa.Table]) -> None:
     """Hand a query to the runtime; one that it refuses is closed."""
     if spec.users_functions:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
     try:
         instance.add_query(spec)
     except MillstreamError:
-        for item in spec.kernels:
-            item.kernel.close()
+        for item in spec.executors:
+            item.executor.close()
         raise
 
 

@@ -22,13 +22,13 @@ from millstream.ddl.effects import (
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.ddl.upgrade import state_tables
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.service import leftovers, queries
+from millstream.service import orphans, queries
 from millstream.service.engine import Engine, PersistentQuery
-from millstream.service.history.filled import Filled, check_filled
-from millstream.service.statements import ending
+from millstream.service.history.backfill_result import BackfillResult, check_filled
+from millstream.service.statements import teardown
 
 
-def prepare(engine: Engine, change: Change, filled: Filled | None) -> CatalogSnapshot:
+def prepare(engine: Engine, change: Change, filled: BackfillResult | None) -> CatalogSnapshot:
     """Carry out the effects that come before the command is written; where that fails, nothing of
     them stays. Gives the catalog after the statement, with the topics of the query it starts.
 
@@ -50,7 +50,7 @@ def prepare(engine: Engine, change: Change, filled: Filled | None) -> CatalogSna
                     engine.definitions = before
                     # What a killed process has made is left to the next start.
                     if isinstance(failure, Exception):
-                        ending.take_back(engine, query_id)
+                        teardown.take_back(engine, query_id)
                         _delete(engine, created)
                     raise
             case ReplaceQuery() | EndQuery() | PauseQuery() | ResumeQuery() | DeleteTopic():
@@ -65,13 +65,13 @@ def take_back(engine: Engine, before: CatalogSnapshot, *, written: bool) -> None
     whether it was, so what the service needs in that case has to stay."""
     for query_id in engine.catalog.queries.keys() - before.catalog.queries.keys():
         if written:
-            ending.drop_here(engine, query_id, commit=False)
+            teardown.drop_here(engine, query_id, commit=False)
         else:
-            ending.take_back(engine, query_id)
+            teardown.take_back(engine, query_id)
     engine.definitions = before
 
 
-def complete(engine: Engine, change: Change, filled: Filled | None) -> None:
+def complete(engine: Engine, change: Change, filled: BackfillResult | None) -> None:
     """Carry out the effects that come after the command is written: all of them, and then raise
     the first error."""
     errors: list[MillstreamError] = []
@@ -84,7 +84,9 @@ def complete(engine: Engine, change: Change, filled: Filled | None) -> None:
         raise errors[0]
 
 
-def _begin(engine: Engine, effect: StartQuery | BackfillQuery, filled: Filled | None) -> None:
+def _begin(
+    engine: Engine, effect: StartQuery | BackfillQuery, filled: BackfillResult | None
+) -> None:
     query_id = effect.query_id
     if isinstance(effect, BackfillQuery) and filled is not None:
         check_filled(engine, query_id, filled)
@@ -99,7 +101,7 @@ def _delete(engine: Engine, topics: Sequence[str]) -> None:
         engine.log.delete_topic(topic)
 
 
-def _complete(engine: Engine, effect: Effect, filled: Filled | None) -> None:
+def _complete(engine: Engine, effect: Effect, filled: BackfillResult | None) -> None:
     match effect:
         case CreateTopic() | StartQuery():
             pass
@@ -114,13 +116,13 @@ def _complete(engine: Engine, effect: Effect, filled: Filled | None) -> None:
                 _note(engine, query_id, error)
                 raise
         case EndQuery(query_id, topics):
-            ending.end(engine, query_id, topics)
+            teardown.end(engine, query_id, topics)
         case PauseQuery(query_id):
             _pause(engine, query_id)
         case ResumeQuery(query_id):
             _resume(engine, query_id)
         case DeleteTopic(name, identity):
-            leftovers.delete_topic(engine.log, name, identity)
+            orphans.delete_topic(engine.log, name, identity)
         case _:
             assert_never(effect)
 
@@ -138,7 +140,7 @@ def reconcile(engine: Engine, *, retry: bool = False) -> None:
     for query_id in dict.fromkeys((*engine.queries, *engine.catalog.queries)):
         try:
             if query_id not in engine.catalog.queries:
-                ending.drop_here(engine, query_id, commit=False)
+                teardown.drop_here(engine, query_id, commit=False)
             elif query_id != held:
                 _reconcile(engine, query_id, retry=retry)
             elif query_id not in engine.queries:
@@ -161,13 +163,13 @@ def _reconcile(engine: Engine, query_id: str, *, retry: bool) -> None:
 
 
 def _replace(engine: Engine, query_id: str) -> None:
-    ending.stop(engine, query_id)
+    teardown.stop(engine, query_id)
     _adapt_state(engine, query_id)
     queries.start(engine, query_id)
 
 
 def _pause(engine: Engine, query_id: str) -> None:
-    engine.instance.pause(query_id)
+    engine.runtime.pause(query_id)
     engine.queries[query_id].paused = True
 
 

@@ -16,7 +16,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.python_values import tuples
 from millstream.model.schema import Schema
 from millstream.service.changes import Row, changed_rows, without_deletions
-from millstream.service.texts import Texts
+from millstream.service.rendered_rows import RenderedRows
 
 _SIGNALS_SECONDS = 0.5
 _AGAIN_SECONDS = 0.05
@@ -92,7 +92,7 @@ class Change:
     this change, by its `number`; None where there is one client."""
 
     rows: pa.Table
-    texts: Texts | None = None
+    texts: RenderedRows | None = None
     number: int = 0
 
 

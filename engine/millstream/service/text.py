@@ -20,8 +20,7 @@ from millstream_parser import (
     without_continuations,
 )
 from millstream_parser import statements as s
-from millstream_parser.lexemes import Lexeme, lexemes
-from millstream_parser.lexemes import Piece as LexemeKind
+from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
 _QUOTED = re.compile("`([^`]+)`")
 _SHOWN = 100
@@ -29,7 +28,7 @@ _SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ParsedStatement:
     """A statement of a script: `text` is its own, spans in it refer to `script`."""
 
     statement: s.Statement
@@ -57,7 +56,7 @@ def parse_text(
     extended_pull: bool = True,
     test_statements: bool = True,
     parameters: Parameters | None = None,
-) -> list[Piece]:
+) -> list[ParsedStatement]:
     """The statements of a script; StatementError where it does not parse. A server knows no
     `test_statements` (ASSERT VALUES, STREAM and TABLE). The text of a statement that is kept is
     printed anew where it may have parameters: their values are in it then."""
@@ -71,7 +70,7 @@ def parse_text(
     except SyntaxFailure as failure:
         raise translated(failure) from failure
     return [
-        Piece(
+        ParsedStatement(
             statement,
             _text_of(statement, text)
             if parameters is None or isinstance(statement, s.SelectStatement)
@@ -128,7 +127,7 @@ def _text_of(statement: s.Statement, script: str) -> str:
     return script[where.start : where.end] if where else script
 
 
-def point(error: MillstreamError, piece: Piece) -> None:
+def point(error: MillstreamError, piece: ParsedStatement) -> None:
     """Have a refusal without a place point at the first name or text in its statement that its
     template was given: what there is besides the expressions has no place of its own."""
     where, named = piece.statement.span, {str(value) for value in error.parameters.values()}
@@ -162,7 +161,7 @@ def locate(error: MillstreamError, script: str) -> None:
         error.detail = f"{line}\n{' ' * (error.span.column - 1)}^"
 
 
-def show_statement(error: MillstreamError, piece: Piece) -> None:
+def show_statement(error: MillstreamError, piece: ParsedStatement) -> None:
     """Have an error that came while a statement was carried out say which one it was, and where in
     the script, unless it points at some part of it."""
     if error.span is not None:

@@ -21,7 +21,7 @@ from millstream.model.errors import (
     StatementError,
     UnavailableError,
 )
-from millstream.model.insist import insist
+from millstream.model.retry import retry_until
 from millstream.operators.program import StateTable
 from millstream.state.tables import (
     DELETED,
@@ -192,7 +192,7 @@ class Store:
         file is free even where cursors are left."""
         with suppress(duckdb.Error):
             self._root.execute(f"DETACH {quoted(self.database)}")
-        insist(self._root.close, duckdb.ResourceInUseException)
+        retry_until(self._root.close, duckdb.ResourceInUseException)
 
     def __enter__(self) -> Store:
         return self

@@ -15,17 +15,17 @@ from millstream.model.expressions import ColumnRef
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT, BOOLEAN, INTEGER
 from millstream.plan.nodes import (
-    Answer,
     ForeignKeyJoin,
     Named,
     Node,
     Project,
     Read,
     Repartition,
-    Settle,
     StreamStreamJoin,
     StreamTableJoin,
-    Subscribe,
+    SubscriptionResolve,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
     TableTableJoin,
     inputs,
 )
@@ -44,7 +44,7 @@ def lowered(node: Node) -> Node:
             return node
         case ForeignKeyJoin():
             return _steps(replace(node, left=lowered(node.left), right=lowered(node.right)))
-        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | Answer():
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | SubscriptionStoreJoin():
             return replace(node, left=lowered(node.left), right=lowered(node.right))
         case _:
             return replace(node, input=lowered(node.input))
@@ -61,7 +61,7 @@ def _steps(node: ForeignKeyJoin) -> Node:
     carried = tuple(replace(item, role=Role.VALUE) for item in left.columns)
     asking = Schema((replace(column, role=Role.KEY), *carried, VERSION, HOME, ASKED))
     subscribed = Repartition(
-        Subscribe(with_key, name, asking),
+        SubscriptionSend(with_key, name, asking),
         (Named(name, ColumnRef(name, column.type)),),
         node.key_format,
         asking,
@@ -71,14 +71,14 @@ def _steps(node: ForeignKeyJoin) -> Node:
     telling = Schema((*left.columns, *right.value, VERSION, FOUND))
     keys = tuple(Named(item.name, ColumnRef(item.name, item.type)) for item in left.key)
     answered = Repartition(
-        Answer(subscribed, node.right, telling, _key_format(node.left)),
+        SubscriptionStoreJoin(subscribed, node.right, telling, _key_format(node.left)),
         keys,
         None,
         telling,
         drop_null_keys=False,
         topic=RESPONSE,
     )
-    return Settle(answered, node.join, node.schema)
+    return SubscriptionResolve(answered, node.join, node.schema)
 
 
 def _references(schema: Schema) -> tuple[ColumnRef, ...]:

@@ -10,15 +10,15 @@ from millstream.catalog.source import Source
 from millstream.model.errors import StatementError
 from millstream.plan.nodes import (
     Aggregate,
-    Answer,
     Deliver,
     Node,
     Read,
     Repartition,
-    Settle,
     StreamStreamJoin,
     StreamTableJoin,
-    Subscribe,
+    SubscriptionResolve,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
     TableTableJoin,
     Write,
     inputs,
@@ -38,9 +38,9 @@ _STATEFUL = (
     StreamTableJoin,
     StreamStreamJoin,
     TableTableJoin,
-    Subscribe,
-    Answer,
-    Settle,
+    SubscriptionSend,
+    SubscriptionStoreJoin,
+    SubscriptionResolve,
 )
 Partitions = Callable[[str], int]
 """The number of partitions of a topic that exists."""

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.service.command_log.replaying import Outcome
+from millstream.service.command_topic.replaying import Outcome
 from millstream.service.results import Done
 from millstream_parser import statements as s
 

@@ -10,10 +10,10 @@ from typing import Any
 from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
 from millstream.model.schema import SourceKind
+from millstream.service.cluster.host_info import PeerHost
 from millstream.service.engine import Engine
-from millstream.service.instances.neighbours import Neighbour
 from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
-from millstream_server.guarding.visible import Sight
+from millstream_server.auth.visible import VisibleCatalog
 
 _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 
@@ -26,9 +26,9 @@ class View:
     engine: Engine
     figures: EngineMetrics
     host: str
-    sight: Sight
+    sight: VisibleCatalog
     pushing: Sequence[str]
-    neighbours: Sequence[Neighbour] = ()
+    neighbours: Sequence[PeerHost] = ()
 
     def figures_of(self, query_id: str) -> QueryMetrics | None:
         """What a query has done; None where it does not run here."""

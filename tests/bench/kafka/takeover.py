@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import millstream
-from millstream.service.instances.joining import held_here
+from millstream.service.cluster.joining import held_here
 from tests.kafka.neighbour import SHARING, neighbour
 from tests.kafka.run import cluster
 from tests.kafka.test_standbys import PARTITIONS, PROPERTIES, READS

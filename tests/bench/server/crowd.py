@@ -126,16 +126,16 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
     """A server over the folder, whose visits come from within the process; until it is ended."""
     import numpy as np
 
-    from millstream_server.routes import application
-    from millstream_server.server import Server
-    from millstream_server.starting.addresses import Address
-    from millstream_server.starting.config import load_config
-    from millstream_server.starting.startup import (
+    from millstream_server.bootstrap.addresses import Address
+    from millstream_server.bootstrap.config import load_config
+    from millstream_server.bootstrap.startup import (
         collecting_rarely,
         open_database,
         server_settings,
     )
-    from millstream_server.wire.listening import bind, serve
+    from millstream_server.http.listening import bind, serve
+    from millstream_server.routes import application
+    from millstream_server.server import Server
 
     flags = {
         "ksql.streams.state.dir": str(folder),

@@ -35,7 +35,7 @@ def load(folder: Path, keys: int) -> None:
     import numpy as np
 
     import millstream
-    from millstream_server.starting.startup import STATE_FILE
+    from millstream_server.bootstrap.startup import STATE_FILE
 
     properties = {"auto.offset.reset": "earliest"}
     with millstream.connect(str(folder / STATE_FILE), properties=properties) as database:

@@ -42,9 +42,9 @@ MAY_NAME = {
     "engine/millstream/service/local_file.py": "kinds of files",
     "engine/millstream/service/statements/printing.py": "kinds of text that PRINT guesses",
     "engine/millstream/functions/scalar/json_functions.py": "a category of functions",
-    "server/millstream_server/starting/boot.py": "client certificates",
-    "server/millstream_server/starting/startup.py": "client certificates",
-    "server/millstream_server/starting/options.py": "authentication and client certificates",
+    "server/millstream_server/bootstrap/boot.py": "client certificates",
+    "server/millstream_server/bootstrap/startup.py": "client certificates",
+    "server/millstream_server/bootstrap/options.py": "authentication and client certificates",
     "cli/millstream_cli/screen/show.py": "forms of output",
 }
 

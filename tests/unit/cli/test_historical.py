@@ -16,7 +16,7 @@ from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.output import Output
 from millstream_cli.sessions import historical
 from millstream_cli.sessions.local import LocalSession
-from millstream_cli.sessions.results import Answer, Live
+from millstream_cli.sessions.results import Live, ResultTable
 
 SCRIPT = """
 CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');
@@ -63,7 +63,7 @@ def history(sizes: list[int], told: list[StageProgress] | None = None) -> Histor
 def test_many_rows_are_shown_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historical, "TABLE_ROWS_MAX", 4)
     few = historical.shown(history([2, 1]))
-    assert isinstance(few, Answer) and few.rows == [(0,), (1,), (0,)]
+    assert isinstance(few, ResultTable) and few.rows == [(0,), (1,), (0,)]
     many = historical.shown(history([3, 3, 2]))
     assert isinstance(many, Live)
     assert [len(batch) for batch in many.batches] == [6, 2]

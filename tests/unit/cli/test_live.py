@@ -16,7 +16,7 @@ from millstream import Deletion
 from millstream_cli.screen import live as screen_live
 from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show
-from millstream_cli.screen.tables import Look
+from millstream_cli.screen.tables import TableStyle
 from millstream_cli.sessions.results import Live, Row
 from tests.patience import PATIENCE_S
 
@@ -56,7 +56,7 @@ def test_ctrl_c_while_it_is_drawn() -> None:
     shown = io.StringIO()
     out = Output(Pressing(file=shown, force_terminal=True, width=60, height=20))
     query, closed = endless([("a", 1)])
-    show(query, out, Look())
+    show(query, out, TableStyle())
     assert closed.is_set() and "Query terminated" in shown.getvalue()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -67,7 +67,7 @@ def test_ctrl_c_ends_the_query_between_rows(form: str, monkeypatch: pytest.Monke
     shown = io.StringIO()
     out = Output(Pressing(file=shown, width=60))
     query, closed = endless([(f"key{n}", n) for n in range(10)])
-    show(query, out, Look(form=form, live=False))
+    show(query, out, TableStyle(form=form, live=False))
     assert closed.is_set() and "key9" not in shown.getvalue()
 
 
@@ -86,7 +86,7 @@ CHANGES: list[Row] = [("a", 1), ("b", 2), Deletion(("a", None)), ("c", None), De
 def test_a_deletion_looks_like_none_of_the_results(form: str, expected: list[str]) -> None:
     shown = io.StringIO()
     out = Output(Console(file=shown, width=60, height=20))
-    show(Live(("ID", "N"), iter([CHANGES]), lambda: None, key=(0,)), out, Look(form=form))
+    show(Live(("ID", "N"), iter([CHANGES]), lambda: None, key=(0,)), out, TableStyle(form=form))
     text = re.sub(" +", " ", shown.getvalue()) if form == "TABULAR" else shown.getvalue()
     for line in expected:
         assert line in text

@@ -18,7 +18,7 @@ from millstream_cli.screen.output import Output
 from millstream_cli.sessions import remote
 from millstream_cli.sessions.http import Credentials
 from millstream_cli.sessions.remote import RemoteSession
-from millstream_cli.sessions.results import Answer, Live, Outcome, QueryStatus, Said
+from millstream_cli.sessions.results import Live, Message, Outcome, QueryStatus, ResultTable
 from tests.patience import PATIENCE_S
 from tests.shell.served import Served
 
@@ -77,7 +77,7 @@ def test_statements_are_sent_together_and_in_order(served: Served, session: Remo
         "CREATE STREAM s (k INT);\nSHOW STREAMS; SET 'auto.offset.reset' = 'earliest'; "
         "DEFINE name = 's'; DROP STREAM ${name};",
     )
-    assert [type(item) for item in found] == [Said, Said, Said, Said]
+    assert [type(item) for item in found] == [Message, Message, Message, Message]
     first, second = sent(served, "/ksql")
     assert first["ksql"] == "CREATE STREAM s (k INT);\nSHOW STREAMS;\n"
     assert first["streamsProperties"] == {} and "commandSequenceNumber" not in first
@@ -103,14 +103,14 @@ def test_the_progress_of_a_query_over_history_is_told(
 
     served.rows.put(HEADER)
     [found] = session.run("SELECT k, n FROM s;", progress)
-    assert isinstance(found, Answer) and found.rows == []
+    assert isinstance(found, ResultTable) and found.rows == []
     assert told[0] == ("stage 3", 2, 8)
 
 
 def test_settings_stay_here(served: Served, session: RemoteSession) -> None:
     run(session, "SET 'auto.offset.reset' = 'latest';")
     [said] = run(session, "SET 'auto.offset.reset' = 'earliest';")
-    assert isinstance(said, Said) and "from 'latest' to 'earliest'" in said.text
+    assert isinstance(said, Message) and "from 'latest' to 'earliest'" in said.text
     with pytest.raises(MillstreamError, match="Not a property"):
         run(session, "SET 'nonsense' = '1';")
     run(session, "UNSET 'auto.offset.reset';")
@@ -118,9 +118,9 @@ def test_settings_stay_here(served: Served, session: RemoteSession) -> None:
         run(session, "UNSET 'auto.offset.reset';")
     run(session, "DEFINE a = '1';")
     [variables] = run(session, "SHOW VARIABLES;")
-    assert isinstance(variables, Answer) and variables.rows == [("A", "1")]
+    assert isinstance(variables, ResultTable) and variables.rows == [("A", "1")]
     [gone] = run(session, "UNDEFINE b;")
-    assert isinstance(gone, Said) and gone.warning
+    assert isinstance(gone, Message) and gone.warning
     assert sent(served, "/ksql") == []
 
 
@@ -143,7 +143,7 @@ def test_a_pull_query(served: Served, session: RemoteSession) -> None:
     for item in (HEADER, {"row": {"columns": ["a", 1]}}, {"row": {"columns": ["b", None]}}, None):
         served.rows.put(item)
     [rows] = run(session, "SELECT * FROM t;")
-    assert isinstance(rows, Answer) and rows.query
+    assert isinstance(rows, ResultTable) and rows.query
     assert (rows.columns, rows.rows) == (["K", "N"], [("a", 1), ("b", None)])
 
 
@@ -200,7 +200,7 @@ def test_status_and_names(served: Served, session: RemoteSession) -> None:
 
 def test_inserts_are_counted(session: RemoteSession) -> None:
     [said] = run(session, "INSERT INTO s VALUES (1); INSERT INTO s VALUES (2);")
-    assert isinstance(said, Said) and said.text == "2 rows inserted"
+    assert isinstance(said, Message) and said.text == "2 rows inserted"
 
 
 def test_as_a_process(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

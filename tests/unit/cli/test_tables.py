@@ -9,12 +9,12 @@ import pytest
 from rich.cells import cell_len
 
 from millstream_cli.screen.cells import cell, clipped
-from millstream_cli.screen.tables import Look, shared, stream_layout, table, vertical, wrapped
+from millstream_cli.screen.tables import TableStyle, shared, stream_layout, table, vertical, wrapped
 
 
 def test_numbers_are_lined_up_at_their_end() -> None:
     rows = [("a", 1, Decimal("1.50")), ("bb", None, Decimal("12.25"))]
-    assert table(("K", "NUM", "D"), rows, 80, Look()) == [
+    assert table(("K", "NUM", "D"), rows, 80, TableStyle()) == [
         "+----+------+-------+",
         "| K  |  NUM |     D |",
         "+----+------+-------+",
@@ -26,11 +26,11 @@ def test_numbers_are_lined_up_at_their_end() -> None:
 
 def test_text_is_wrapped_or_cut() -> None:
     rows = [("one two three four", "x\ny")]
-    assert table(("A", "B"), rows, 20, Look())[3:-1] == [
+    assert table(("A", "B"), rows, 20, TableStyle())[3:-1] == [
         "| one two      | x |",
         "| three four   | y |",
     ]
-    assert table(("A",), [("abcdefghij",)], 80, Look(wrap=False, width=6))[3] == "| abc... |"
+    assert table(("A",), [("abcdefghij",)], 80, TableStyle(wrap=False, width=6))[3] == "| abc... |"
 
 
 @pytest.mark.parametrize("screen", [20, 33, 44, 80, 120])
@@ -38,16 +38,16 @@ def test_text_is_wrapped_or_cut() -> None:
 def test_nothing_is_wider_than_the_screen(screen: int, columns: int) -> None:
     names = [f"COLUMN_{index}" for index in range(columns)]
     rows = [tuple("文字 and words " * (index + 1) for index in range(columns))]
-    for line in table(names, rows, screen, Look(wrap=False)):
+    for line in table(names, rows, screen, TableStyle(wrap=False)):
         assert cell_len(line) <= screen or line.startswith(("COLUMN", "-["))
     if columns * 8 < screen:
-        layout = stream_layout(names, screen, Look())
+        layout = stream_layout(names, screen, TableStyle())
         assert all(cell_len(line) <= screen for line in [*layout.head(), *layout.row(rows[0])])
 
 
 def test_many_columns_stand_below_each_other() -> None:
     names = [f"C{index}" for index in range(12)]
-    lines = table(names, [tuple(range(12))], 60, Look())
+    lines = table(names, [tuple(range(12))], 60, TableStyle())
     assert lines[0].startswith("-[ row 1 ]") and lines[12] == "C11 | 11"
     assert vertical(("A", "LONG"), [("x\ny", None)])[1:] == ["A    | x", "       y", "LONG | null"]
 
@@ -85,4 +85,4 @@ def test_values() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert "\x1b" not in "".join(table(("A",), [("\x1b[2J",)], 80, Look()))
+    assert "\x1b" not in "".join(table(("A",), [("\x1b[2J",)], 80, TableStyle()))

@@ -7,14 +7,14 @@ import pytest
 from millstream_grammar.expected import Word, expected
 from millstream_grammar.grammar import Keyword, Lexical, Symbol
 from millstream_grammar.sentences import sentence
-from millstream_parser.lexemes import Piece, lexemes
+from millstream_parser.lexemes import LexemeKind, lexemes
 
 
 def words(text: str) -> list[Word]:
     return [
         Word(piece.piece.value, piece.upper)
         for piece in lexemes(text)
-        if piece.piece is not Piece.COMMENT
+        if piece.piece is not LexemeKind.COMMENT
     ]
 
 

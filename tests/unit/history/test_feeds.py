@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.history.bounded import READ_BYTES, Feed
-from millstream.history.reading import Piece, before, read_through
+from millstream.history.bounded import READ_BYTES, SplitBuffer
+from millstream.history.reading import ReadChunk, before, read_through
 from millstream.history.splits import Split
 from millstream.log.log import Fetched
 from millstream.model.batch import raw_batch
@@ -24,13 +24,13 @@ def offsets(batch: pa.Table) -> list[int]:
     return found
 
 
-def pieces(*given: tuple[tuple[int, ...], int]) -> Iterator[Piece]:
+def pieces(*given: tuple[tuple[int, ...], int]) -> Iterator[ReadChunk]:
     for numbers, following in given:
         yield records(*numbers), following
 
 
 def test_a_feed_joins_and_cuts_pieces() -> None:
-    feed = Feed(pieces(((0, 1, 2), 3), ((3, 4), 5)))
+    feed = SplitBuffer(pieces(((0, 1, 2), 3), ((3, 4), 5)))
     batch, following, end = feed.read(0, 4)
     assert (offsets(batch), following, end) == ([0, 1, 2, 3], 4, False)
     batch, following, end = feed.read(4, 4)
@@ -40,7 +40,7 @@ def test_a_feed_joins_and_cuts_pieces() -> None:
 def test_a_feed_cuts_pieces_of_many_bytes() -> None:
     wide = raw_batch([(None, b"v" * (READ_BYTES * 2 // 7), offset) for offset in range(10)])
     wide = wide.set_column(0, wide.schema.field(0), pa.array(range(10), pa.int64()))
-    feed = Feed(iter([(wide.slice(0, 5), 5), (wide.slice(5), 10)]))
+    feed = SplitBuffer(iter([(wide.slice(0, 5), 5), (wide.slice(5), 10)]))
     at, end, given = 0, False, list[list[int]]()
     while not end:
         batch, at, end = feed.read(at, 10)
@@ -50,14 +50,14 @@ def test_a_feed_cuts_pieces_of_many_bytes() -> None:
 
 
 def test_records_that_were_held_back_are_given_again() -> None:
-    feed = Feed(pieces(((0, 1, 2), 3), ((3, 4), 5)))
+    feed = SplitBuffer(pieces(((0, 1, 2), 3), ((3, 4), 5)))
     feed.read(0, 10)
     batch, following, end = feed.read(1, 10)
     assert (offsets(batch), following, end) == ([1, 2, 3, 4], 5, True)
 
 
 def test_offsets_without_records_are_passed_over() -> None:
-    feed = Feed(pieces(((0, 1), 7), ((), 9)))
+    feed = SplitBuffer(pieces(((0, 1), 7), ((), 9)))
     batch, following, end = feed.read(0, 10)
     assert (offsets(batch), following, end) == ([0, 1], 9, True)
     batch, following, end = feed.read(9, 10)
@@ -65,7 +65,7 @@ def test_offsets_without_records_are_passed_over() -> None:
 
 
 def test_a_feed_without_pieces_is_at_its_end() -> None:
-    assert Feed(pieces()).read(0, 10)[1:] == (0, True)
+    assert SplitBuffer(pieces()).read(0, 10)[1:] == (0, True)
 
 
 def test_reading_stops_by_position() -> None:

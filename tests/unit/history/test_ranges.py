@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from millstream.history.ranges import AHEAD, GONE, Bounds, Extent, Ranged, extent
-from millstream.history.reading import Piece, Source
+from millstream.history.reading import ReadChunk, Source
 from millstream.history.splits import Split
 from millstream.history.within import COMPACTED, Timed, Within
 from millstream.log.embedded import EmbeddedLog
@@ -109,7 +109,7 @@ class Given(Source):
     def __init__(self, *pieces: tuple[list[int], int]) -> None:
         self._pieces = pieces
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         for found, following in self._pieces:
             raw = raw_batch([(b"k", b"v", 10 * offset) for offset in found])
             yield raw.set_column(0, raw.schema.field(0), pa.array(found)), following

@@ -14,7 +14,7 @@ import pytest
 from millstream.formats.partition import partition_of
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
-from millstream.history.reading import FromLog, Piece
+from millstream.history.reading import FromLog, ReadChunk
 from millstream.history.rounds import in_round, run_in_rounds
 from millstream.history.splits import Run, Split, everything
 from millstream.log.log import Appended
@@ -157,7 +157,7 @@ class BreaksOff:
     source: FromLog
     pieces_before: int
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`; a piece for each record."""
         for at in range(split.start, min(split.end, split.start + self.pieces_before)):
             yield from self.source.pieces(replace(split, start=at, end=at + 1))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from millstream.executor.compaction import Pace
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import AT_ONCE, Run, Split, inputs, since
 from millstream.history.task import Produced, Superseded
-from millstream.kernel.compaction import Pace
 from millstream.log.log import Appended, Outcome, TopicPartition
 from millstream.model.errors import CorruptionError
 from millstream.topology.split import Lanes, mixed

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from millstream.catalog.source import Format, Source
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.batches import TABLES
 from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedCrash, SimulatedLog
@@ -20,12 +20,12 @@ from millstream.model.expressions import AggregateCall, ColumnRef
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT, INTEGER, STRING
 from millstream.plan.nodes import Aggregate, Project, Read, Write
-from millstream.runtime.instance import (
+from millstream.runtime.runtime import (
     Guarantee,
-    Instance,
     KernelSpec,
     QuerySpec,
     QueryState,
+    Runtime,
     RuntimeSettings,
 )
 from millstream.state.store import Store
@@ -73,7 +73,7 @@ class Bench:
             self.log.create_topic(Topic(name, 1))
         self.producer = self.log.writer("producer")
         self.store = Store.open(":memory:")
-        self.kernels: list[DuckKernel] = []
+        self.executors: list[DuckDBExecutor] = []
         self.now = 0
 
     def effect(self, _name: str) -> None:
@@ -84,16 +84,18 @@ class Bench:
             raise SimulatedCrash(_name)
 
     def start(self) -> None:
-        kernel = DuckKernel(self.store, "Q", SUB, builtin_catalogue(), pace=Pace(fewest=3, piece=4))
-        self.kernels.append(kernel)
-        spec = KernelSpec(kernel, ("t",), 1, "changes", ("o",))
-        self.instance: Instance[Any] = Instance(self.log, SETTINGS)
+        executor = DuckDBExecutor(
+            self.store, "Q", SUB, builtin_catalogue(), pace=Pace(fewest=3, piece=4)
+        )
+        self.executors.append(executor)
+        spec = KernelSpec(executor, ("t",), 1, "changes", ("o",))
+        self.instance: Runtime[Any] = Runtime(self.log, SETTINGS)
         self.instance.add_query(QuerySpec("Q", "Q", (spec,), self.guarantee))
 
     def restart(self, *, wiped: bool) -> None:
-        for kernel in self.kernels:
-            kernel.close()
-        self.kernels.clear()
+        for executor in self.executors:
+            executor.close()
+        self.executors.clear()
         if wiped:
             self.store.close()
             self.store = Store.open(":memory:")
@@ -141,8 +143,8 @@ class Bench:
         return dict(rows)
 
     def close(self) -> None:
-        for kernel in self.kernels:
-            kernel.close()
+        for executor in self.executors:
+            executor.close()
         self.store.close()
 
 

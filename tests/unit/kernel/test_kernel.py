@@ -1,4 +1,4 @@
-"""The kernel against its contract: commit, restore, discard, failing rows, repartitioning."""
+"""The executor against its contract: commit, restore, discard, failing rows, repartitioning."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from millstream.catalog.source import Format, Source
+from millstream.executor.executor import DuckDBExecutor
 from millstream.formats.ipc import unpack
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended, Fetched
 from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, ROWTIME, SEQ
 from millstream.model.expressions import AggregateCall, ColumnRef, Expression
@@ -61,26 +61,26 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def kernel(store: Store, sub: SubTopology, **options: object) -> DuckKernel:
-    made = DuckKernel(store, "Q", sub, builtin_catalogue(), **options)  # type: ignore[arg-type]
+def executor(store: Store, sub: SubTopology, **options: object) -> DuckDBExecutor:
+    made = DuckDBExecutor(store, "Q", sub, builtin_catalogue(), **options)  # type: ignore[arg-type]
     made.open(0)
     return made
 
 
 def test_a_run_tells_how_far_it_came(store: Store) -> None:
-    result = kernel(store, written(READ, changelog=None)).run([records("+ a x @1\n+ b y @2", 7)])
+    result = executor(store, written(READ, changelog=None)).run([records("+ a x @1\n+ b y @2", 7)])
     assert result.consumed == {("s", 0): 9}
     assert shown(result.outputs) == ["+ a x @1", "+ b y @2"]
 
 
 def test_the_changelog_rebuilds_the_state(store: Store) -> None:
-    first = kernel(store, written(counted(READ)))
+    first = executor(store, written(counted(READ)))
     first.run([records("+ a x @1\n+ b x @2\n+ a x @3")])
     first.run([records("+ b x @4", 3)])
     changes = [item for item in first.flush() if item.topic == "changes"]
     assert [item.count for item in changes] == [1]
     with Store.open(":memory:") as other:
-        second = kernel(other, written(counted(READ)))
+        second = executor(other, written(counted(READ)))
         for item in changes:
             second.restore(0, fetched("changes", 0, item.batch))
         assert shown(second.run([records("+ a x @5\n+ b x @6", 4)]).outputs) == [
@@ -91,14 +91,14 @@ def test_the_changelog_rebuilds_the_state(store: Store) -> None:
 
 
 def test_no_record_of_a_changelog_is_larger_than_brokers_take(store: Store) -> None:
-    made = kernel(store, written(counted(READ)))
+    made = executor(store, written(counted(READ)))
     keys = [f"{number:04}{secrets.token_hex(2_000)}" for number in range(1_000)]
     made.run([records("\n".join(f"+ {key} x @1" for key in keys))])
     changes = [item for item in made.flush() if item.topic == "changes"]
     assert len(changes) > 4
     assert max(item.bytes for item in changes) < 1 << 20
     with Store.open(":memory:") as other:
-        second = kernel(other, written(counted(READ)))
+        second = executor(other, written(counted(READ)))
         second.restore(0, fetched("changes", 0, pa.concat_tables(item.batch for item in changes)))
         again = second.run([records("\n".join(f"+ {key} x @2" for key in keys), 4)])
         assert shown(again.outputs) == [f"+ {key} 2 @2" for key in keys]
@@ -106,7 +106,7 @@ def test_no_record_of_a_changelog_is_larger_than_brokers_take(store: Store) -> N
 
 
 def test_discarding_forgets_what_was_not_committed(store: Store) -> None:
-    made = kernel(store, written(counted(READ)))
+    made = executor(store, written(counted(READ)))
     made.run([records("+ a x @1")])
     made.flush()
     made.commit({0: 5})
@@ -117,7 +117,7 @@ def test_discarding_forgets_what_was_not_committed(store: Store) -> None:
 
 
 def test_a_partition_without_a_position_starts_empty(store: Store) -> None:
-    made = kernel(store, written(counted(READ)))
+    made = executor(store, written(counted(READ)))
     made.run([records("+ a x @1")])
     made.commit({})
     made.discard()
@@ -128,7 +128,7 @@ def test_a_partition_without_a_position_starts_empty(store: Store) -> None:
 def test_a_failing_value_is_null_and_reported(store: Store) -> None:
     number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
     columns = Schema((K, Column("N", INTEGER)))
-    made = kernel(store, written(Project(READ, (ColumnRef("K", STRING), number), columns)))
+    made = executor(store, written(Project(READ, (ColumnRef("K", STRING), number), columns)))
     result = made.run([records("+ a 1 @1\n+ b x @2\n+ c 3 @3", 10)])
     assert shown(result.outputs) == ["+ a 1 @1", "+ b _ @2", "+ c 3 @3"]
     assert [(p.kind, p.topic, p.offset) for p in result.problems] == [("EXPRESSION", "s", 11)]
@@ -138,7 +138,7 @@ def test_a_failure_keeps_what_earlier_runs_of_the_commit_did(store: Store) -> No
     number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
     columns = Schema((K, Column("N", INTEGER)))
     project = Project(READ, (ColumnRef("K", STRING), number), columns)
-    made = kernel(store, written(counted_with_highest(project)))
+    made = executor(store, written(counted_with_highest(project)))
     made.run([records("+ a 1 @1\n+ b 1 @2")])
     top = made.run([records("+ a x @3\n+ b 1 @4", 2)])
     assert [problem.kind for problem in top.problems] == ["EXPRESSION"]
@@ -148,11 +148,11 @@ def test_a_failure_keeps_what_earlier_runs_of_the_commit_did(store: Store) -> No
 def test_a_failure_keeps_what_was_restored(store: Store) -> None:
     number: Expression = CastTo(ColumnRef("V", STRING), INTEGER)
     project = Project(READ, (ColumnRef("K", STRING), number), Schema((K, Column("N", INTEGER))))
-    first = kernel(store, written(counted_with_highest(project)))
+    first = executor(store, written(counted_with_highest(project)))
     first.run([records("+ a 1 @1\n+ b 1 @2")])
     changes = [item.batch for item in first.flush() if item.topic == "changes"]
     with Store.open(":memory:") as other:
-        second = kernel(other, written(counted_with_highest(project)))
+        second = executor(other, written(counted_with_highest(project)))
         for batch in changes:
             second.restore(0, fetched("changes", 0, batch))
         assert shown(second.run([records("+ a x @3", 2)]).outputs) == ["+ a 2 1 @3"]
@@ -160,7 +160,7 @@ def test_a_failure_keeps_what_was_restored(store: Store) -> None:
 
 
 def test_cached_changes_leave_with_the_flush_once_for_each_key(store: Store) -> None:
-    made = kernel(store, written(counted(READ)), cached=True)
+    made = executor(store, written(counted(READ)), cached=True)
     assert made.run([records("+ a x @1\n+ b x @2\n+ a x @3")]).outputs == ()
     assert made.run([records("+ a x @4", 3)]).outputs == ()
     assert shown(item for item in made.flush() if item.topic == "o") == ["+ b 1 @2", "+ a 3 @4"]
@@ -173,8 +173,8 @@ def test_rows_move_to_the_partition_of_their_key_and_are_counted_there(store: St
     root = Write(counted(moving, key), "O", "o", KAFKA, JSON, None, None)
     reader = RepartitionInput(moving, "moved", moving.schema)
     second = SubTopology(1, (reader,), root, 2, "o", "changes")
-    upstream = kernel(store, first, output_partitions=2)
-    downstream = kernel(store, second, output_partitions=2)
+    upstream = executor(store, first, output_partitions=2)
+    downstream = executor(store, second, output_partitions=2)
     upstream.open(1), downstream.open(1)
     moved = upstream.run(
         [records("+ a x @1\n+ a y @5\n+ a _ @6"), records("+ b y @2\n+ b x @3", 0, 1)]
@@ -212,7 +212,7 @@ def content(outputs: Iterable[Appended[pa.Table]]) -> list[tuple[int, pa.Table]]
 
 def test_what_moves_is_kept_for_the_commit_where_nobody_reads_it_before(store: Store) -> None:
     sub = rekeyed(SourceKind.STREAM)
-    made = kernel(store, sub, output_partitions=4, held=True)
+    made = executor(store, sub, output_partitions=4, held=True)
     first = made.run([records("+ a x @3\n+ b y @4")])
     second = made.run([records("+ c x @1\n+ d x @2", 2)])
     assert not first.outputs and not second.outputs
@@ -224,7 +224,7 @@ def test_what_moves_is_kept_for_the_commit_where_nobody_reads_it_before(store: S
 
 
 def test_pairs_of_several_runs_stay_pairs(store: Store) -> None:
-    made = kernel(store, rekeyed(SourceKind.TABLE), held=True)
+    made = executor(store, rekeyed(SourceKind.TABLE), held=True)
     for offset, value in enumerate("xyz"):
         made.run([records(f"+ a {value} @{offset}", offset)])
     moved = [item for item in made.flush() if item.topic == "moved"]
@@ -234,7 +234,7 @@ def test_pairs_of_several_runs_stay_pairs(store: Store) -> None:
 
 
 def test_what_is_discarded_does_not_move(store: Store) -> None:
-    made = kernel(store, rekeyed(SourceKind.STREAM), held=True)
+    made = executor(store, rekeyed(SourceKind.STREAM), held=True)
     made.run([records("+ a x @3")])
     made.discard()
     made.open(0)
@@ -242,7 +242,7 @@ def test_what_is_discarded_does_not_move(store: Store) -> None:
 
 
 def test_rows_with_headers_and_without_are_kept_apart(store: Store) -> None:
-    made = kernel(store, rekeyed(SourceKind.STREAM), held=True)
+    made = executor(store, rekeyed(SourceKind.STREAM), held=True)
     made.run([records("+ a x @1")])
     batch = records("+ b x @2", 1)
     column = pa.array([[{"key": "h", "value": b"1"}]], HEADER_TYPE)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.kernel.order import Segment, order_rows
+from millstream.executor.order import Segment, order_rows
 
 
 def segment(index: int, times: list[int], *, partition: int = 0, end: bool = True) -> Segment:

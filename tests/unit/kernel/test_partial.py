@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.catalog.source import Format, Source
+from millstream.executor import exchange_read
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
 from millstream.formats.ipc import unpack
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel import moving
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.log import Appended
 from millstream.model.batch import ROWTIME, raw_batch
 from millstream.model.expressions import ColumnRef
@@ -63,7 +63,7 @@ DOWNSTREAM = SubTopology(
 
 
 class Host:
-    """A kernel that can lose its state but for the changelog."""
+    """An executor that can lose its state but for the changelog."""
 
     def __init__(self, sub: SubTopology) -> None:
         self.sub = sub
@@ -72,23 +72,23 @@ class Host:
 
     def start(self) -> None:
         self.store = Store.open(":memory:")
-        self.kernel = DuckKernel(
+        self.executor = DuckDBExecutor(
             self.store, "Q", self.sub, builtin_catalogue(), pace=Pace(fewest=3, piece=2)
         )
-        self.kernel.open(0)
+        self.executor.open(0)
         for offset, batch in enumerate(self.changelog):
-            self.kernel.restore(0, fetched("changes", 0, batch, start=offset))
+            self.executor.restore(0, fetched("changes", 0, batch, start=offset))
 
     def commit(self) -> None:
-        self.changelog += [item.batch for item in self.kernel.flush() if item.topic == "changes"]
-        self.kernel.commit({0: len(self.changelog)})
+        self.changelog += [item.batch for item in self.executor.flush() if item.topic == "changes"]
+        self.executor.commit({0: len(self.changelog)})
 
     def restart(self) -> None:
         self.close()
         self.start()
 
     def close(self) -> None:
-        self.kernel.close()
+        self.executor.close()
         self.store.close()
 
 
@@ -97,7 +97,7 @@ def moved(batches: list[list[Line]]) -> list[pa.Table]:
     host = Host(UPSTREAM)
     records, at = [], 0
     for batch in batches:
-        outputs = host.kernel.run([fetched("s", 0, raw(batch, ["G", "V"]), start=at)]).outputs
+        outputs = host.executor.run([fetched("s", 0, raw(batch, ["G", "V"]), start=at)]).outputs
         records += [item.batch for item in outputs]
         at += len(batch)
     host.close()
@@ -131,7 +131,7 @@ def test_rows_of_one_record_wait_for_the_table_and_outlive_a_restart() -> None:
     records = moved([[Line("k", ("a", n), 10 * n) for n in range(1, 6)]])
     table = [Line("a", (7,), 15), Line("a", (8,), 35)]
     host = Host(DOWNSTREAM)
-    first = host.kernel.run(
+    first = host.executor.run(
         [
             left(records, 0, 1, end=True),
             fetched("t", 0, raw(table[:1], ["V"]), end=False),
@@ -141,7 +141,7 @@ def test_rows_of_one_record_wait_for_the_table_and_outlive_a_restart() -> None:
     assert first.consumed[("moved", 0)] == 0
     host.commit()
     host.restart()
-    second = host.kernel.run(
+    second = host.executor.run(
         [
             left(records, 0, 1, end=True),
             fetched("t", 0, raw(table[1:], ["V"]), start=1, end=True),
@@ -159,7 +159,7 @@ def test_rows_of_one_record_wait_for_the_table_and_outlive_a_restart() -> None:
 
 def test_what_was_held_back_is_unpacked_but_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    monkeypatch.setattr(moving, "unpack", lambda blob: (calls.append(blob), unpack(blob))[1])
+    monkeypatch.setattr(exchange_read, "unpack", lambda blob: (calls.append(blob), unpack(blob))[1])
     records = moved([[Line("k", ("a", n), 10 * n) for n in range(1, 6)]])
     host = Host(DOWNSTREAM)
     outputs: list[Any] = []
@@ -169,10 +169,10 @@ def test_what_was_held_back_is_unpacked_but_once(monkeypatch: pytest.MonkeyPatch
             left(records, 0, 1, end=True),
             fetched("t", 0, table, start=upto, end=upto == 5),
         ]
-        outputs += host.kernel.run(inputs).outputs
+        outputs += host.executor.run(inputs).outputs
     assert rows_of(tuple(outputs)) == [("a", n, n - 1, 10 * n) for n in range(1, 6)]
     assert len(calls) == 1
-    host.kernel.run([left(records, 1, 1, end=True), fetched("t", 0, raw_batch([]), start=6)])
+    host.executor.run([left(records, 1, 1, end=True), fetched("t", 0, raw_batch([]), start=6)])
     assert len(calls) == 1
     host.close()
 
@@ -183,9 +183,9 @@ def test_headers_go_through_a_repartition_and_a_join() -> None:
     column = pa.array([header, None], batch.schema.field("headers").type)
     batch = batch.set_column(batch.column_names.index("headers"), "headers", column)
     upstream, downstream = Host(UPSTREAM), Host(DOWNSTREAM)
-    records = [item.batch for item in upstream.kernel.run([fetched("s", 0, batch)]).outputs]
+    records = [item.batch for item in upstream.executor.run([fetched("s", 0, batch)]).outputs]
     table = fetched("t", 0, raw([Line("a", (7,), 5)], ["V"]))
-    (output,) = downstream.kernel.run([left(records, 0, 1, end=True), table]).outputs
+    (output,) = downstream.executor.run([left(records, 0, 1, end=True), table]).outputs
     assert [row["headers"] or None for row in output.batch.to_pylist()] == [header, None]
     upstream.close()
     downstream.close()
@@ -244,7 +244,7 @@ def joined(
     for more_left, more_right, then in [*reads, *[everything] * 3]:
         a, b = positions.values()
         upto_left, upto_right = min(a + more_left, len(records)), min(b + more_right, len(table))
-        result = host.kernel.run(
+        result = host.executor.run(
             [
                 left(records, a, upto_left, end=upto_left == len(records)),
                 fetched(

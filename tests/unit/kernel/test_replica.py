@@ -1,4 +1,4 @@
-"""Replaying changelogs beside a kernel that works on the same tables."""
+"""Replaying changelogs beside an executor that works on the same tables."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from millstream.executor.compaction import Pace
+from millstream.executor.executor import DuckDBExecutor
+from millstream.executor.replica import DuckReplica
+from millstream.executor.upkeep import Upkeep
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.compaction import Pace
-from millstream.kernel.kernel import DuckKernel
-from millstream.kernel.replica import DuckReplica
-from millstream.kernel.upkeep import Upkeep
 from millstream.log.batches import TABLES
 from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.model.errors import UnavailableError
 from millstream.operators.program import StateTable
-from millstream.runtime.instance import Instance, KernelSpec, QuerySpec, RuntimeSettings
-from millstream.runtime.ports import Kernel, Replica
+from millstream.runtime.ports import Executor, Replica
 from millstream.runtime.restoration import FollowSpec, Restoration
+from millstream.runtime.runtime import KernelSpec, QuerySpec, Runtime, RuntimeSettings
 from millstream.state.store import Store
 from tests.simulation.real import topology_of
 
@@ -59,9 +59,9 @@ class Bench:
         self.rnd = Random(7)
         self.sent = self.now = 0
 
-    def kernel(self, store: int) -> DuckKernel:
+    def executor(self, store: int) -> DuckDBExecutor:
         catalogue = builtin_catalogue()
-        return DuckKernel(self.stores[store], "Q", self.sub, catalogue, pace=PACE)
+        return DuckDBExecutor(self.stores[store], "Q", self.sub, catalogue, pace=PACE)
 
     def replica(self, store: int) -> DuckReplica:
         return DuckReplica(self.stores[store], "Q", self.sub, builtin_catalogue())
@@ -77,9 +77,9 @@ class Bench:
 
     def process(self, store: int) -> None:
         """Start a process, let it do all there is to do, and stop it."""
-        kernel = self.kernel(store)
-        instance: Instance[Any] = Instance(self.log, SETTINGS)
-        spec = KernelSpec(kernel, ("in",), 2, self.sub.changelog, ("out",))
+        executor = self.executor(store)
+        instance: Runtime[Any] = Runtime(self.log, SETTINGS)
+        spec = KernelSpec(executor, ("in",), 2, self.sub.changelog, ("out",))
         instance.add_query(QuerySpec("Q", "Q", (spec,)))
         for _ in range(200):
             self.now += 2
@@ -157,7 +157,7 @@ def test_a_task_moves_from_replica_to_kernel_and_back(bench: Bench) -> None:
 def test_kernel_and_replica_restore_alike(bench: Bench) -> None:
     bench.send(30, 1)
     bench.process(0)
-    places = ((1, bench.kernel(1)), (2, bench.replica(2)))
+    places = ((1, bench.executor(1)), (2, bench.replica(2)))
     told = []
     for store, state in places:
         restore(bench, state)
@@ -169,7 +169,7 @@ def test_kernel_and_replica_restore_alike(bench: Bench) -> None:
     assert told[0] == told[1]
 
 
-def restore(bench: Bench, state: Kernel[Any] | Replica[Any]) -> int:
+def restore(bench: Bench, state: Executor[Any] | Replica[Any]) -> int:
     """Replay what there is of partition 1, three records at a time."""
     position = state.open(1)
     start = bench.log.start_offset(bench.sub.changelog, 1)
@@ -188,16 +188,16 @@ def restore(bench: Bench, state: Kernel[Any] | Replica[Any]) -> int:
 def test_an_open_transaction_of_the_kernel_does_not_meet_the_replica(bench: Bench) -> None:
     bench.send(30, 1)
     bench.process(0)
-    kernel, replica = bench.kernel(1), bench.replica(1)
-    assert kernel.open(0) == 0
+    executor, replica = bench.executor(1), bench.replica(1)
+    assert executor.open(0) == 0
     bench.send(5, 0)
-    kernel.run([bench.log.read("in", 0, 0, 100)])
-    flushed = kernel.flush()
+    executor.run([bench.log.read("in", 0, 0, 100)])
+    flushed = executor.flush()
     position = restore(bench, replica)
-    kernel.commit({0: len(flushed)})
+    executor.commit({0: len(flushed)})
     assert replica.open(1) == position
     assert {row[0] for rows in bench.rows(1).values() for row in rows} == {0, 1}
-    kernel.close()
+    executor.close()
     replica.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from millstream.log.kafka.feed import Feed
+from millstream.log.kafka.partition_buffer import PartitionBuffer
 from millstream.model.batch import raw_batch
 
 
@@ -28,7 +28,7 @@ def records(*offsets: int) -> pa.Table:
 def test_what_has_come_before_is_left_out(
     again: tuple[int, ...], held: list[int], following: int
 ) -> None:
-    feed = Feed(3)
+    feed = PartitionBuffer(3)
     feed.add(records(3, 4, 6))
     feed.add(records(*again))
     assert feed.first(100)["offset"].to_pylist() == held
@@ -36,7 +36,7 @@ def test_what_has_come_before_is_left_out(
 
 
 def test_what_lies_before_the_position_or_the_end_is_left_out() -> None:
-    feed = Feed(3)
+    feed = PartitionBuffer(3)
     feed.add(records(1, 2, 3))
     assert feed.first(100)["offset"].to_pylist() == [3]
     feed.pass_to(4)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from millstream.log.kafka import horizon as horizon_module
-from millstream.log.kafka.feed import Feed
-from millstream.log.kafka.horizon import Horizon
+from millstream.log.kafka import stable_offsets as horizon_module
+from millstream.log.kafka.partition_buffer import PartitionBuffer
+from millstream.log.kafka.stable_offsets import StableOffsets
 from millstream.log.log import TopicPartition
 from millstream.model.batch import raw_batch
 
@@ -31,34 +31,37 @@ class Brokers:
         self.asked.pop()({LEFT: left, RIGHT: right})
 
 
-def filled(first: int, count: int) -> Feed:
-    feed = Feed(first)
+def filled(first: int, count: int) -> PartitionBuffer:
+    feed = PartitionBuffer(first)
     add(feed, count)
     return feed
 
 
-def add(feed: Feed, count: int) -> None:
+def add(feed: PartitionBuffer, count: int) -> None:
     batch = raw_batch([(None, b"", 0)] * count)
     offsets = [feed.next + number for number in range(count)]
     feed.add(batch.set_column(0, "offset", [offsets]))
 
 
-def ended(at: int) -> Feed:
-    feed = Feed(at)
+def ended(at: int) -> PartitionBuffer:
+    feed = PartitionBuffer(at)
     feed.reach(at)
     return feed
 
 
-def opened() -> tuple[Brokers, Horizon]:
+def opened() -> tuple[Brokers, StableOffsets]:
     brokers = Brokers()
-    return brokers, Horizon(brokers.look, lambda place: True)
+    return brokers, StableOffsets(brokers.look, lambda topic_partition: True)
 
 
 def test_without_an_end_nothing_is_asked_and_all_may_be_read() -> None:
     brokers, horizon = opened()
     feeds = {LEFT: filled(0, 5), RIGHT: filled(0, 5)}
     horizon.begin(feeds)
-    assert [horizon.bound(place, feed) for place, feed in feeds.items()] == [None, None]
+    assert [horizon.bound(topic_partition, feed) for topic_partition, feed in feeds.items()] == [
+        None,
+        None,
+    ]
     assert not brokers.asked
 
 
@@ -88,7 +91,7 @@ def test_an_end_does_not_count_once_more_was_read_of_another_partition() -> None
     assert len(brokers.asked) == 1
 
 
-def lacking() -> tuple[Brokers, Horizon, dict[TopicPartition, Feed]]:
+def lacking() -> tuple[Brokers, StableOffsets, dict[TopicPartition, PartitionBuffer]]:
     """One record is on the brokers that has not come."""
     brokers, horizon = opened()
     feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
@@ -147,7 +150,7 @@ def test_one_look_at_a_time_and_none_while_nothing_comes() -> None:
 
 def test_partitions_of_this_process_are_left_alone() -> None:
     brokers = Brokers()
-    horizon = Horizon(brokers.look, lambda place: False)
+    horizon = StableOffsets(brokers.look, lambda topic_partition: False)
     feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
     horizon.begin(feeds)
     assert horizon.bound(LEFT, feeds[LEFT]) is None

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 
-from millstream.log.kafka import chosen
-from millstream.log.kafka.chosen import open_intake
+from millstream.log.kafka import backend
+from millstream.log.kafka.backend import open_intake
 from millstream.log.kafka.client import consumer_config
 from millstream.log.kafka.compiled import BatchIntake
 from millstream.log.kafka.intake import Intake, MessageIntake, News
@@ -35,7 +35,7 @@ def producer() -> Iterator[Producer]:
 
 @pytest.fixture(params=["plain", "compiled"])
 def intake(producer: Producer, request: pytest.FixtureRequest) -> Iterator[Intake]:
-    library = chosen.compiled_client()
+    library = backend.compiled_client()
     if request.param == "compiled" and library is None:
         pytest.skip("the library was not built: see CONTRIBUTING")
     broker = producer.list_topics(timeout=PATIENCE_S).brokers[1]
@@ -137,8 +137,8 @@ def test_an_offset_that_is_not_there_is_an_error(intake: Intake, producer: Produ
     pieces = []
     while not pieces and time.monotonic() < deadline:
         pieces += intake.take(0.02)
-    (place, news), *_ = pieces
-    assert place == (topic, 0)
+    (topic_partition, news), *_ = pieces
+    assert topic_partition == (topic, 0)
     assert isinstance(news, News)
     assert news.error.code() == KafkaError._AUTO_OFFSET_RESET
     assert "out of range" in news.error.str()
@@ -183,7 +183,7 @@ def test_a_closed_one_refuses(intake: Intake) -> None:
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(chosen.SWITCH, "plain")
+    monkeypatch.setenv(backend.SWITCH, "plain")
     made = open_intake({"group.id": "g", "log_level": 2})
     made.close()
     assert isinstance(made, MessageIntake)
@@ -207,13 +207,13 @@ def test_a_library_that_does_not_load(
     path.write_bytes(b"")
     breaks(path)
     with pytest.raises(error):
-        chosen.load(path)
+        backend.load(path)
 
 
 def test_a_client_that_was_never_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if chosen.compiled_client() is None:
+    if backend.compiled_client() is None:
         pytest.skip("the library was not built: see CONTRIBUTING")
-    path = shutil.copy(chosen.LIBRARY, tmp_path / "library.so")
-    monkeypatch.setattr(chosen, "_VERSIONS", range(1, 2))
+    path = shutil.copy(backend.LIBRARY, tmp_path / "library.so")
+    monkeypatch.setattr(backend, "_VERSIONS", range(1, 2))
     with pytest.raises(UnavailableError, match="never tried"):
-        chosen.load(path)
+        backend.load(path)

@@ -14,11 +14,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.log.kafka.chosen import SWITCH, compiled_client, open_outlet
+from millstream.log.kafka.backend import SWITCH, compiled_client, open_outlet
+from millstream.log.kafka.batch_producer import BatchProducer, MessageOutlet
 from millstream.log.kafka.client import Settings, consumer_config
 from millstream.log.kafka.compiled import BatchOutlet
 from millstream.log.kafka.intake import MessageIntake
-from millstream.log.kafka.outlet import MessageOutlet, Outlet
 from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA, raw_batch
@@ -26,7 +26,7 @@ from millstream.model.errors import StatementError
 from tests.patience import PATIENCE_S
 from tests.unit.log.kafka_batches import batches, shown
 
-Opened = Callable[..., Outlet]
+Opened = Callable[..., BatchProducer]
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def opened(servers: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
     library = compiled_client()
     if request.param == "compiled" and library is None:
         pytest.skip("the library was not built: see CONTRIBUTING")
-    made: list[Outlet] = []
+    made: list[BatchProducer] = []
 
-    def opens(more: Settings | None = None) -> Outlet:
+    def opens(more: Settings | None = None) -> BatchProducer:
         config = {"bootstrap.servers": servers, "log_level": 2, "linger.ms": 0, **(more or {})}
         plain = request.param == "plain" or library is None
         made.append(MessageOutlet(config) if plain else BatchOutlet(config, library))
@@ -56,7 +56,7 @@ def opened(servers: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
         outlet.close()
 
 
-def fresh(opened: Opened, request: pytest.FixtureRequest) -> tuple[Outlet, str]:
+def fresh(opened: Opened, request: pytest.FixtureRequest) -> tuple[BatchProducer, str]:
     """An outlet, and the name of a topic that only this test writes to."""
     outlet = opened()
     topic = f"{request.node.name}".translate({ord("["): "-", ord("]"): None})
@@ -69,7 +69,7 @@ def appended(topic: str, partition: int, batch: pa.Table) -> Appended[pa.Table]:
 
 
 def written(
-    outlet: Outlet, batches: Sequence[Appended[pa.Table]], seconds: float = PATIENCE_S
+    outlet: BatchProducer, batches: Sequence[Appended[pa.Table]], seconds: float = PATIENCE_S
 ) -> Mapping[Place, int]:
     """The ends, after all of it was acknowledged."""
     outlet.hand(batches)
@@ -81,9 +81,9 @@ def taken(intake: MessageIntake, records: int) -> dict[Place, list[dict[str, Any
     found: dict[Place, list[dict[str, Any]]] = {}
     deadline = time.monotonic() + PATIENCE_S
     while records > 0 and time.monotonic() < deadline:
-        for place, piece in intake.take(0.02):
+        for topic_partition, piece in intake.take(0.02):
             if isinstance(piece, pa.Table):
-                found.setdefault(place, []).extend(piece.to_pylist())
+                found.setdefault(topic_partition, []).extend(piece.to_pylist())
                 records -= piece.num_rows
     assert records == 0
     return found
@@ -103,11 +103,11 @@ def test_what_is_sent_is_written(
         firsts = dict(ends)
         ends.update(written(outlet, [appended(topic, *item) for item in sent if len(item[1])]))
         found = taken(intake, sum(len(batch) for _, batch in sent))
-        for place, first in firsts.items():
-            mine = [batch for partition, batch in sent if partition == place[1]]
+        for topic_partition, first in firsts.items():
+            mine = [batch for partition, batch in sent if partition == topic_partition[1]]
             whole = pa.concat_tables([RAW_SCHEMA.empty_table(), *mine])
-            assert found.get(place, []) == shown(whole, first)
-            assert ends[place] == first + whole.num_rows
+            assert found.get(topic_partition, []) == shown(whole, first)
+            assert ends[topic_partition] == first + whole.num_rows
 
     check()
     intake.close()

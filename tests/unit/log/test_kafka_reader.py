@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from millstream.log.kafka import reader
-from millstream.log.kafka.intake import News, Piece
+from millstream.log.kafka.intake import News, PartitionChunk
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import raw_batch
@@ -34,10 +34,10 @@ class Given:
     def give(self, *pieces: pa.Table | News) -> None:
         self._pieces += pieces
 
-    def assign(self, places: Sequence[TopicPartition]) -> None:
-        self.assigned += [place.offset for place in places]
+    def assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        self.assigned += [topic_partition.offset for topic_partition in topic_partitions]
 
-    def take(self, _seconds: float) -> Sequence[Piece]:
+    def take(self, _seconds: float) -> Sequence[PartitionChunk]:
         self.takes += 1
         self._pause.wait(0.001)
         pieces, self._pieces = self._pieces if self.assigned else [], []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from millstream.log.lasting import LastingWriter
 from millstream.log.log import Appended, Topic, Writer
+from millstream.log.reopening import ReopeningWriter
 from millstream.log.simulated import Fault, SimulatedLog
 from millstream.model.errors import FencedError, UnavailableError
 from tests.simulation.world import ROWS
@@ -22,7 +22,7 @@ class Host:
         self.log = SimulatedLog(ROWS, fault=lambda name: self.faults.pop(name, Fault.NONE))
         self.log.create_topic(Topic("t", 1))
         self.opened = 0
-        self.writer = LastingWriter(self._open, own=own)
+        self.writer = ReopeningWriter(self._open, own=own)
 
     def _open(self) -> Writer[Any]:
         self.opened += 1

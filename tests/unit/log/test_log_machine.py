@@ -113,8 +113,8 @@ class Logs(RuleBasedStateMachine):
         newest = self.model.epochs[identity]
         epoch = newest - 1 if old and (identity, newest - 1) in self.writers else newest
         moves = positions if transact else {}
-        places = [(name, partition) for name, partition, _ in appends] + list(moves)
-        known = all(self.model.known(*place) for place in places)
+        topic_partitions = [(name, partition) for name, partition, _ in appends] + list(moves)
+        known = all(self.model.known(*topic_partition) for topic_partition in topic_partitions)
         expected: Any = Outcome.COMMITTED if transact else None
         if epoch != newest and known:
             expected = FencedError

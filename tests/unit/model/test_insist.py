@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from millstream.log.logfile import LogFile
-from millstream.model.insist import insist
+from millstream.model.retry import retry_until
 from millstream.state.store import Store
 
 PATIENCE_S = 60
@@ -23,13 +23,13 @@ def test_until_nobody_is_in_the_way() -> None:
         if left:
             raise left.pop()
 
-    insist(action, BlockingIOError)
+    retry_until(action, BlockingIOError)
     assert not left
 
 
 def test_another_failure_gets_through_at_once() -> None:
     with pytest.raises(ZeroDivisionError):
-        insist(lambda: print(1 // 0), BlockingIOError)
+        retry_until(lambda: print(1 // 0), BlockingIOError)
 
 
 def test_patience_ends() -> None:
@@ -37,7 +37,7 @@ def test_patience_ends() -> None:
         raise BlockingIOError
 
     with pytest.raises(BlockingIOError):
-        insist(action, BlockingIOError, seconds=0)
+        retry_until(action, BlockingIOError, seconds=0)
 
 
 @pytest.mark.parametrize("room", ["log", "state"])

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.kernel import DuckKernel
 from millstream.model.batch import raw_batch
 from millstream.model.problem import Problem
 from millstream.model.schema import Column, Role, Schema, SourceKind, WindowedKey, WindowKind
@@ -27,14 +27,17 @@ GRACE = Within(MINUTE, MINUTE, MINUTE)
 
 
 class Joined:
-    """A kernel that takes drawn rows: `l + k 1 @2` comes from the left, `r ...` from the right."""
+    """An executor that takes drawn rows: `l + k 1 @2` comes from the left, `r ...` from the
+    right."""
 
     def __init__(self, sub: SubTopology) -> None:
         self.store = Store.open(":memory:")
-        self.kernel = DuckKernel(self.store, "Q", sub, builtin_catalogue(), output_partitions=1)
+        self.executor = DuckDBExecutor(
+            self.store, "Q", sub, builtin_catalogue(), output_partitions=1
+        )
         self.offsets = {"s": 0, "t": 0}
         self.problems: list[Problem] = []
-        self.kernel.open(0)
+        self.executor.open(0)
 
     def feed(self, text: str) -> list[str]:
         """Each row in a run of its own."""
@@ -50,10 +53,10 @@ class Joined:
             batch = raw(rows if topic == side else (), ["V"])
             inputs.append(fetched(topic, 0, batch, start=offset))
         self.offsets[side] += len(rows)
-        done = self.kernel.run(inputs)
+        done = self.executor.run(inputs)
         self.problems += done.problems
-        self.kernel.flush()
-        self.kernel.commit({0: 0})
+        self.executor.flush()
+        self.executor.commit({0: 0})
         return shown(done.outputs)
 
     def stored(self, name: str) -> int:
@@ -66,7 +69,7 @@ class Joined:
         return int(count)
 
     def close(self) -> None:
-        self.kernel.close()
+        self.executor.close()
         self.store.close()
 
 
@@ -155,7 +158,7 @@ def test_a_result_has_the_headers_of_the_row_that_causes_it(started: list[Joined
     mark: list[dict[str, bytes | str | None]] = [{"key": "h", "value": b"x"}]
     records = [(b"a", b'{"V": 9}', 1), (b"d", b'{"V": 9}', 100)]
     given = fetched("t", 0, raw_batch([*records], [mark, mark]), start=1)  # type: ignore[list-item]
-    done = pairs.kernel.run([fetched("s", 0, raw((), ["V"]), start=2), given])
+    done = pairs.executor.run([fetched("s", 0, raw((), ["V"]), start=2), given])
     assert shown(done.outputs) == ["+ a 1 9 @1", "+ b 2 _ @0", "+ c _ 3 @0"]
     assert [item.batch["headers"].to_pylist() for item in done.outputs] == [[mark] * 3]
 

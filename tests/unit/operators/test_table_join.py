@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from millstream.catalog.source import Format, Source
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.kernel import DuckKernel
 from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import STRING
 from millstream.plan.nodes import JoinKind, Node, Read, TableTableJoin, Write
@@ -37,8 +37,8 @@ def run(node: Node, reads: tuple[Read, ...], drawn: str, size: int) -> list[str]
     found: list[str] = []
     with Store.open(":memory:") as store:
         sub = SubTopology(0, inputs, root, 1, "o", "changes")
-        kernel = DuckKernel(store, "Q", sub, builtin_catalogue())
-        kernel.open(0)
+        executor = DuckDBExecutor(store, "Q", sub, builtin_catalogue())
+        executor.open(0)
         for begin in range(0, len(rows), size):
             given = []
             for read in reads:
@@ -49,8 +49,8 @@ def run(node: Node, reads: tuple[Read, ...], drawn: str, size: int) -> list[str]
                 batch = raw(lines("\n".join(own)), [read.source.name])
                 given.append(fetched(topic, 0, batch, start=taken[topic]))
                 taken[topic] += len(own)
-            found += shown(kernel.run(given).outputs)
-        kernel.close()
+            found += shown(executor.run(given).outputs)
+        executor.close()
     return found
 
 

@@ -6,31 +6,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream_parser.lexemes import Piece, lexemes
+from millstream_parser.lexemes import LexemeKind, lexemes
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("a 'b''c'", [(Piece.WORD, "a", True), (Piece.STRING, "'b''c'", True)]),
-        ("'it", [(Piece.STRING, "'it", False)]),
-        ("`x /* y", [(Piece.QUOTED, "`x /* y", False)]),
+        ("a 'b''c'", [(LexemeKind.WORD, "a", True), (LexemeKind.STRING, "'b''c'", True)]),
+        ("'it", [(LexemeKind.STRING, "'it", False)]),
+        ("`x /* y", [(LexemeKind.QUOTED, "`x /* y", False)]),
         ("1 1.5 1e3 1abc", [
-            (Piece.INTEGER, "1", True), (Piece.DECIMAL, "1.5", True),
-            (Piece.FLOAT, "1e3", True), (Piece.DIGIT_WORD, "1abc", True),
+            (LexemeKind.INTEGER, "1", True), (LexemeKind.DECIMAL, "1.5", True),
+            (LexemeKind.FLOAT, "1e3", True), (LexemeKind.DIGIT_WORD, "1abc", True),
         ]),
-        ("a->b", [(Piece.WORD, "a", True), (Piece.SYMBOL, "->", True), (Piece.WORD, "b", True)]),
-        ("-- 'x\n;", [(Piece.COMMENT, "-- 'x", True), (Piece.SYMBOL, ";", True)]),
-        ("-- x", [(Piece.COMMENT, "-- x", False)]),
-        ("/* a", [(Piece.COMMENT, "/* a", False)]),
+        ("a->b", [(LexemeKind.WORD, "a", True), (LexemeKind.SYMBOL, "->", True), (LexemeKind.WORD,
+        "b", True)]),
+        ("-- 'x\n;", [(LexemeKind.COMMENT, "-- 'x", True), (LexemeKind.SYMBOL, ";", True)]),
+        ("-- x", [(LexemeKind.COMMENT, "-- x", False)]),
+        ("/* a", [(LexemeKind.COMMENT, "/* a", False)]),
         ("a.5 .5", [
-            (Piece.WORD, "a", True), (Piece.SYMBOL, ".", True), (Piece.INTEGER, "5", True),
-            (Piece.DECIMAL, ".5", True),
+            (LexemeKind.WORD, "a", True), (LexemeKind.SYMBOL, ".", True), (LexemeKind.INTEGER, "5",
+            True), (LexemeKind.DECIMAL, ".5", True),
         ]),
-        ("é", [(Piece.WORD, "é", True)]),
+        ("é", [(LexemeKind.WORD, "é", True)]),
     ],
 )  # fmt: skip
-def test_pieces(text: str, wanted: list[tuple[Piece, str, bool]]) -> None:
+def test_pieces(text: str, wanted: list[tuple[LexemeKind, str, bool]]) -> None:
     assert [(p.piece, p.text, p.closed) for p in lexemes(text)] == wanted
 
 

@@ -10,15 +10,15 @@ from typing import Any
 from millstream.log.log import Appended, Fetched, Topic
 from millstream.log.simulated import Fault, SimulatedLog
 from millstream.model.problem import Problem
-from millstream.runtime.instance import (
+from millstream.runtime.ports import RunResult, Snapshots
+from millstream.runtime.runtime import (
     Guarantee,
-    Instance,
     KernelSpec,
     QuerySpec,
     QueryStatus,
+    Runtime,
     RuntimeSettings,
 )
-from millstream.runtime.ports import RunResult, Snapshots
 from tests.simulation.pure import Disk, Job, PureKernel
 from tests.simulation.world import ROWS
 
@@ -93,13 +93,13 @@ class Bench:
         for name in TOPICS:
             self.log.create_topic(Topic(name, partitions))
         self.problems: list[tuple[str, Sequence[Problem]]] = []
-        self.instance: Instance[Any] = Instance(
+        self.instance: Runtime[Any] = Runtime(
             self.log, settings, lambda query, found: self.problems.append((query, found))
         )
         self.now = 0
         self.producer = self.log.writer("producer")
 
-    def kernel(self, job: Job, disk: Disk | None = None, hold: float = 0.0) -> WatchedKernel:
+    def executor(self, job: Job, disk: Disk | None = None, hold: float = 0.0) -> WatchedKernel:
         return WatchedKernel(PureKernel(job, self.partitions, disk or Disk(), Random(1), hold))
 
     def query(
@@ -109,12 +109,12 @@ class Bench:
         guarantee: Guarantee = EXACTLY,
         **others: Any,
     ) -> None:
-        kernels = tuple(
-            KernelSpec(kernel, job.inputs, self.partitions, job.changelog, (job.target,))
-            for job, kernel in jobs
+        executors = tuple(
+            KernelSpec(executor, job.inputs, self.partitions, job.changelog, (job.target,))
+            for job, executor in jobs
         )
         self.instance.add_query(
-            QuerySpec(name, name, kernels, guarantee, repartitions=frozenset({"rep"}), **others)
+            QuerySpec(name, name, executors, guarantee, repartitions=frozenset({"rep"}), **others)
         )
 
     def send(self, *keys: int, topic: str = "in", partition: int = 0) -> None:

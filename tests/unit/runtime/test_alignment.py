@@ -43,8 +43,8 @@ def test_lineage(drawn: str, wanted: Collection[str], order: str, sources: str) 
     assert sorted(query.query_id for query in found.queries) == sorted(order)
     assert found.sources == frozenset(sources)
     assert found.query_ids == frozenset(order)
-    place = {query.query_id: index for index, query in enumerate(found.queries)}
+    topic_partition = {query.query_id: index for index, query in enumerate(found.queries)}
     for reader in found.queries:
         for writer in found.queries:
             if (writer.outputs & reader.inputs) - found.sources:
-                assert place[writer.query_id] < place[reader.query_id]
+                assert topic_partition[writer.query_id] < topic_partition[reader.query_id]

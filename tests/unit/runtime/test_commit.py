@@ -8,7 +8,7 @@ import pytest
 from millstream.log.log import Appended
 from millstream.log.simulated import Fault
 from millstream.model.errors import UnavailableError
-from millstream.runtime.instance import QueryState
+from millstream.runtime.runtime import QueryState
 from tests.simulation.pure import Disk, Job
 from tests.unit.runtime.queries import AT_LEAST, LONE, Bench
 
@@ -18,7 +18,7 @@ PASS = Job(("in",), "out")
 @pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.RESPONSE_LOST])
 def test_an_unknown_outcome_is_settled_and_nothing_is_lost_or_repeated(fault: Fault) -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.send(1, 1)
     bench.steps(3)
     bench.faults["transact.commit"] = fault
@@ -35,15 +35,15 @@ def test_an_unknown_outcome_is_settled_and_nothing_is_lost_or_repeated(fault: Fa
 def test_state_is_committed_after_the_log_and_with_its_changelog_position() -> None:
     bench = Bench()
     disk = Disk()
-    kernel = bench.kernel(LONE, disk)
-    bench.query([(LONE, kernel)])
+    executor = bench.executor(LONE, disk)
+    bench.query([(LONE, executor)])
     bench.send(1, 2)
     bench.faults["transact.write"] = Fault.REQUEST_LOST
     bench.steps(3)
     bench.now += 100
     bench.steps(1)
     assert disk.saved == {}
-    assert kernel.calls[-1] == "discard"
+    assert executor.calls[-1] == "discard"
     bench.faults.clear()
     bench.rest()
     assert disk.saved == {0: (2, {1: 1, 2: 1})}
@@ -52,8 +52,8 @@ def test_state_is_committed_after_the_log_and_with_its_changelog_position() -> N
 def test_a_state_that_cannot_be_committed_is_rolled_forward_from_the_changelog() -> None:
     bench = Bench()
     disk = Disk()
-    kernel = bench.kernel(LONE, disk)
-    plain: Callable[[Any], None] = kernel.inner.commit
+    executor = bench.executor(LONE, disk)
+    plain: Callable[[Any], None] = executor.inner.commit
     refusals = iter((True, False))
 
     def commit(positions: Any) -> None:
@@ -61,8 +61,8 @@ def test_a_state_that_cannot_be_committed_is_rolled_forward_from_the_changelog()
             raise UnavailableError("the disk is full")
         plain(positions)
 
-    kernel.inner.commit = commit  # type: ignore[method-assign]
-    bench.query([(LONE, kernel)])
+    executor.inner.commit = commit  # type: ignore[method-assign]
+    bench.query([(LONE, executor)])
     bench.send(1)
     bench.rest()
     bench.send(1)
@@ -74,7 +74,7 @@ def test_a_state_that_cannot_be_committed_is_rolled_forward_from_the_changelog()
 
 def test_at_least_once_repeats_after_a_failed_commit_but_loses_nothing() -> None:
     bench = Bench()
-    bench.query([(PASS, bench.kernel(PASS))], guarantee=AT_LEAST)
+    bench.query([(PASS, bench.executor(PASS))], guarantee=AT_LEAST)
     bench.send(1, 2)
     bench.faults["transact.write"] = Fault.REQUEST_LOST
     bench.steps(3)
@@ -87,7 +87,7 @@ def test_at_least_once_repeats_after_a_failed_commit_but_loses_nothing() -> None
 
 def test_lost_reads_are_tried_again_without_starting_over() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.rest()
     bench.send(1)
     bench.faults["read"] = Fault.REQUEST_LOST
@@ -103,7 +103,7 @@ def test_lost_reads_are_tried_again_without_starting_over() -> None:
 def test_a_start_that_was_handed_in_is_kept_by_the_first_commit() -> None:
     bench = Bench()
     bench.send(1, 2)
-    bench.query([(PASS, bench.kernel(PASS))], start={("in", 0): 2})
+    bench.query([(PASS, bench.executor(PASS))], start={("in", 0): 2})
     bench.rest()
     assert bench.log.positions("Q") == {("in", 0): 2}
     bench.send(3)
@@ -116,7 +116,7 @@ def test_a_transient_query_hands_out_at_once_and_commits_nothing() -> None:
     got: list[Appended[Any]] = []
     bench.send(1, 2)
     bench.query(
-        [(LONE, bench.kernel(Job(("in",), "out", count=True)))],
+        [(LONE, bench.executor(Job(("in",), "out", count=True)))],
         transient=True,
         start={("in", 0): 1},
         on_outputs=got.extend,
@@ -135,7 +135,7 @@ def test_a_transient_query_through_a_repartition() -> None:
     rekey, count = Job(("in",), "rep", rekey=True), Job(("rep",), "out", count=True)
     bench.send(5, 5)
     bench.query(
-        [(rekey, bench.kernel(rekey)), (count, bench.kernel(count))],
+        [(rekey, bench.executor(rekey)), (count, bench.executor(count))],
         transient=True,
         on_outputs=got.extend,
     )
@@ -146,15 +146,15 @@ def test_a_transient_query_through_a_repartition() -> None:
 
 def test_a_transient_query_that_has_to_start_over_ends() -> None:
     bench = Bench()
-    kernel = bench.kernel(PASS)
-    bench.query([(PASS, kernel)], transient=True, on_outputs=lambda _outputs: None)
+    executor = bench.executor(PASS)
+    bench.query([(PASS, executor)], transient=True, on_outputs=lambda _outputs: None)
     bench.send(1)
     bench.rest()
 
     def full() -> Any:
         raise UnavailableError("no memory")
 
-    kernel.before_run = full
+    executor.before_run = full
     bench.send(2)
     bench.rest()
     assert bench.status().state is QueryState.ERROR
@@ -163,7 +163,7 @@ def test_a_transient_query_that_has_to_start_over_ends() -> None:
 
 def test_commit_and_close_do_not_wait_for_the_interval() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.send(1)
     bench.steps(3)
     bench.instance.commit(bench.now)

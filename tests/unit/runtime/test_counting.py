@@ -40,7 +40,7 @@ def test_figures_of_any_series(series: list[int]) -> None:
 def test_commits_are_timed_by_the_stopwatch_that_is_handed_in() -> None:
     ticks = iter(range(0, 10**9, 3 * MS))
     bench = Bench(settings=replace(SETTINGS, stopwatch=lambda: next(ticks)))
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.send(1, 2)
     bench.rest()
     took = bench.status().metrics.commit_took
@@ -51,7 +51,7 @@ def test_commits_are_timed_by_the_stopwatch_that_is_handed_in() -> None:
 
 def test_the_last_run_is_the_last_that_consumed_something() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.rest()
     assert bench.status().metrics.last_run == 0
     bench.now = 70_000
@@ -65,7 +65,7 @@ def test_the_last_run_is_the_last_that_consumed_something() -> None:
 
 def test_markers_of_transactions_are_not_records() -> None:
     bench = Bench(markers=True)
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     for key in range(3):
         bench.producer.transact("none", [Appended("in", 0, ((key, "v"),), 1)], {})
     bench.rest()

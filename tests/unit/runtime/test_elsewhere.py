@@ -16,12 +16,12 @@ from millstream.log.membership import Lag
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.batch import raw_batch
-from millstream.runtime.elsewhere import Elsewhere
-from millstream.runtime.instance import (
+from millstream.runtime.remote_upstreams import RemoteUpstreams
+from millstream.runtime.runtime import (
     Guarantee,
-    Instance,
     KernelSpec,
     QuerySpec,
+    Runtime,
     RuntimeSettings,
 )
 from millstream.state.store import Store
@@ -64,7 +64,7 @@ class Two:
         self.moved = frozenset(t.name for t in topology.internal_topics if t.kind != "changelog")
         self.topology, self.guarantee = topology, guarantee
         self.stores: dict[int, Store] = {}
-        self.instances: dict[int, Instance[Any]] = {}
+        self.instances: dict[int, Runtime[Any]] = {}
         for number in range(2):
             self.start(number)
 
@@ -73,7 +73,7 @@ class Two:
         self.stores[number] = Store.open(":memory:")
         specs = kernel_specs(self.stores[number], self.topology, WIDTHS, self.guarantee)
         spec = QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved)
-        instance = self.instances[number] = Instance(self.log, SETTINGS, self.problems)
+        instance = self.instances[number] = Runtime(self.log, SETTINGS, self.problems)
         instance.add_query(spec)
         self.work(instance, 1)
         member: SimulatedMember[Any] = self.coordinator.members[-1]
@@ -94,7 +94,7 @@ class Two:
         batch = raw_batch([(json.dumps(of_key).encode(), value, 1000 * second)])
         self.producer.transact("none", [Appended(topic, partition, batch, 1)], {})
 
-    def work(self, instance: Instance[Any], steps: int) -> bool:
+    def work(self, instance: Runtime[Any], steps: int) -> bool:
         """Whether there was anything to do."""
         progress = False
         for _ in range(steps):
@@ -217,13 +217,13 @@ def test_who_has_some_of_the_tasks_sends_apart_what_they_make() -> None:
 
 
 def stage(source: str, target: str, **lanes: int) -> KernelSpec[Any]:
-    kernel = PureKernel(REKEY, 2, Disk(), Random(0), 0.0)
-    return KernelSpec(kernel, (source,), 2, outputs=(target,), lanes=lanes)
+    executor = PureKernel(REKEY, 2, Disk(), Random(0), 0.0)
+    return KernelSpec(executor, (source,), 2, outputs=(target,), lanes=lanes)
 
 
-def elsewhere(*owned: int) -> Elsewhere[Any]:
-    kernels = (stage("in", "a"), stage("a", "b", a=3), stage("b", "out", b=3))
-    made = Elsewhere[Any](QuerySpec("Q", "Q", kernels, repartitions=frozenset({"a", "b"})))
+def elsewhere(*owned: int) -> RemoteUpstreams[Any]:
+    executors = (stage("in", "a"), stage("a", "b", a=3), stage("b", "out", b=3))
+    made = RemoteUpstreams[Any](QuerySpec("Q", "Q", executors, repartitions=frozenset({"a", "b"})))
     made.opened(owned)
     return made
 

@@ -8,9 +8,9 @@ import pytest
 
 import millstream
 from millstream.log.log import Appended, Fetched
-from millstream.model.moments import END, NEVER
-from millstream.runtime.frontier import Frontier
+from millstream.model.event_time import END, NEVER
 from millstream.runtime.ports import RunResult
+from millstream.runtime.watermark import Watermark
 
 SELLERS = 600
 SOURCES = """
@@ -63,24 +63,24 @@ def fetched(*, end: bool = True) -> Fetched[list[int]]:
     return Fetched("moved", 0, [], 0, 7, end)
 
 
-MADE: RunResult[list[int]] = RunResult((Appended("moved", 0, [1], 1),), {}, frontier=END, first=40)
-KEPT: RunResult[list[int]] = RunResult((), {}, frontier=END, first=40, kept=1)
+MADE: RunResult[list[int]] = RunResult((Appended("moved", 0, [1], 1),), {}, watermark=END, first=40)
+KEPT: RunResult[list[int]] = RunResult((), {}, watermark=END, first=40, kept=1)
 
 
 @pytest.mark.parametrize("result", [MADE, KEPT])
 def test_results_count_as_handed_on_with_the_commit(result: RunResult[list[int]]) -> None:
-    frontier = Frontier()
-    assert frontier.bound(fetched()).until == NEVER
-    frontier.ran(result, held=True)
-    bound = frontier.bound(fetched())
+    watermark = Watermark()
+    assert watermark.bound(fetched()).until == NEVER
+    watermark.ran(result, held=True)
+    bound = watermark.bound(fetched())
     assert (bound.end, bound.until) == (False, 39)
-    frontier.committed()
-    assert frontier.bound(fetched()) == fetched()
+    watermark.committed()
+    assert watermark.bound(fetched()) == fetched()
 
 
 def test_a_run_without_results_holds_nobody_up() -> None:
-    frontier = Frontier()
-    frontier.ran(RunResult((), {}, frontier=60, first=40), held=True)
-    assert frontier.bound(fetched()).until == 60
-    frontier.idled(END)
-    assert frontier.bound(fetched()).end
+    watermark = Watermark()
+    watermark.ran(RunResult((), {}, watermark=60, first=40), held=True)
+    assert watermark.bound(fetched()).until == 60
+    watermark.idled(END)
+    assert watermark.bound(fetched()).end

@@ -9,8 +9,8 @@ import pytest
 from millstream.log.log import Fetched
 from millstream.model.errors import ConflictError, FencedError, StatementError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.runtime.instance import QueryState
 from millstream.runtime.ports import RunResult
+from millstream.runtime.runtime import QueryState
 from tests.simulation.pure import Disk, Job
 from tests.unit.runtime.queries import (
     AT_LEAST,
@@ -25,7 +25,7 @@ from tests.unit.runtime.queries import (
 
 def test_a_query_with_a_repartition_counts_across_partitions() -> None:
     bench = Bench(partitions=2)
-    bench.query([(REKEY, bench.kernel(REKEY)), (COUNT, bench.kernel(COUNT))])
+    bench.query([(REKEY, bench.executor(REKEY)), (COUNT, bench.executor(COUNT))])
     bench.send(1, 2, 1)
     bench.send(1, 2, partition=1)
     bench.rest()
@@ -40,7 +40,7 @@ def test_a_query_with_a_repartition_counts_across_partitions() -> None:
 
 def test_consumed_repartition_records_are_deleted_after_the_commit() -> None:
     bench = Bench()
-    bench.query([(REKEY, bench.kernel(REKEY)), (COUNT, bench.kernel(COUNT))])
+    bench.query([(REKEY, bench.executor(REKEY)), (COUNT, bench.executor(COUNT))])
     bench.send(1, 2, 3)
     bench.rest()
     assert bench.log.start_offset("rep", 0) == 3
@@ -49,7 +49,7 @@ def test_consumed_repartition_records_are_deleted_after_the_commit() -> None:
 
 def test_a_lone_record_goes_through_at_once_at_least_once() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))], guarantee=AT_LEAST)
+    bench.query([(LONE, bench.executor(LONE))], guarantee=AT_LEAST)
     bench.rest()
     bench.send(7)
     assert bench.instance.step(bench.now).progress
@@ -58,7 +58,7 @@ def test_a_lone_record_goes_through_at_once_at_least_once() -> None:
 
 def test_exactly_once_outputs_wait_for_the_commit() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.rest()
     bench.send(7)
     bench.now += 1000
@@ -70,36 +70,36 @@ def test_exactly_once_outputs_wait_for_the_commit() -> None:
 
 def test_batches_take_the_backlog_up_to_the_bound() -> None:
     bench = Bench(settings=replace(SETTINGS, max_batch_records=4))
-    kernel = bench.kernel(LONE)
-    bench.query([(LONE, kernel)])
+    executor = bench.executor(LONE)
+    bench.query([(LONE, executor)])
     bench.send(*range(10))
     bench.rest()
-    assert [inputs[0].count for inputs in kernel.handed] == [4, 4, 2]
+    assert [inputs[0].count for inputs in executor.handed] == [4, 4, 2]
 
 
 def test_partitions_that_are_behind_share_the_batch() -> None:
     bench = Bench(partitions=2, settings=replace(SETTINGS, max_batch_records=8))
-    kernel = bench.kernel(LONE)
-    bench.query([(LONE, kernel)])
+    executor = bench.executor(LONE)
+    bench.query([(LONE, executor)])
     bench.send(*range(40))
     bench.send(1, partition=1)
     bench.rest()
-    assert [len(inputs) for inputs in kernel.handed] == [2] * len(kernel.handed)
-    assert max(inputs[0].count for inputs in kernel.handed) == 8
+    assert [len(inputs) for inputs in executor.handed] == [2] * len(executor.handed)
+    assert max(inputs[0].count for inputs in executor.handed) == 8
 
 
 def test_reads_are_bounded_by_bytes_once_the_record_size_is_known() -> None:
     bench = Bench(settings=replace(SETTINGS, max_batch_records=5, max_partition_bytes=20))
-    kernel = bench.kernel(LONE)
-    bench.query([(LONE, kernel)])
+    executor = bench.executor(LONE)
+    bench.query([(LONE, executor)])
     bench.send(*range(9))
     bench.rest()
-    assert [inputs[0].count for inputs in kernel.handed] == [5, 2, 2]
+    assert [inputs[0].count for inputs in executor.handed] == [5, 2, 2]
 
 
 def test_much_pending_output_brings_the_commit_forward() -> None:
     bench = Bench(settings=replace(SETTINGS, commit_interval_ms=10**9, max_pending_bytes=15))
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.send(1, 2, 3)
     bench.rest()
     assert len(bench.rows()) == 3
@@ -108,7 +108,7 @@ def test_much_pending_output_brings_the_commit_forward() -> None:
 def test_so_does_much_output_that_a_kernel_keeps() -> None:
     job = replace(LONE, coalesce=True)
     bench = Bench(settings=replace(SETTINGS, commit_interval_ms=10**9, max_pending_bytes=2))
-    bench.query([(job, bench.kernel(job))])
+    bench.query([(job, bench.executor(job))])
     bench.send(1, 2)
     bench.rest()
     assert not bench.rows()
@@ -122,11 +122,11 @@ def test_so_does_much_output_that_a_kernel_keeps() -> None:
 
 def test_what_is_made_of_a_part_of_a_record_is_committed_as_well() -> None:
     bench = Bench()
-    kernel = PartOfARecord(bench.kernel(LONE).inner)
-    bench.query([(LONE, kernel)])
+    executor = PartOfARecord(bench.executor(LONE).inner)
+    bench.query([(LONE, executor)])
     bench.send(1)
     bench.rest()
-    assert "flush" in kernel.calls
+    assert "flush" in executor.calls
 
 
 class PartOfARecord(WatchedKernel):
@@ -140,21 +140,21 @@ class PartOfARecord(WatchedKernel):
 
 def test_held_back_input_is_handed_in_again() -> None:
     bench = Bench()
-    kernel = bench.kernel(LONE, hold=0.7)
-    bench.query([(LONE, kernel)])
+    executor = bench.executor(LONE, hold=0.7)
+    bench.query([(LONE, executor)])
     bench.send(*range(30))
     bench.rest()
     assert [key for key, _value in bench.rows()] == list(range(30))
-    assert len(kernel.handed) > 1
+    assert len(executor.handed) > 1
 
 
 def test_each_run_gets_every_partition_even_without_records() -> None:
     bench = Bench(partitions=3)
-    kernel = bench.kernel(LONE)
-    bench.query([(LONE, kernel)])
+    executor = bench.executor(LONE)
+    bench.query([(LONE, executor)])
     bench.send(1, partition=2)
     bench.rest()
-    assert [(one.partition, one.count, one.end) for one in kernel.handed[0]] == [
+    assert [(one.partition, one.count, one.end) for one in executor.handed[0]] == [
         (0, 0, True),
         (1, 0, True),
         (2, 1, True),
@@ -164,16 +164,16 @@ def test_each_run_gets_every_partition_even_without_records() -> None:
 def test_state_is_restored_from_where_the_disk_left_off() -> None:
     bench = Bench()
     disk = Disk()
-    bench.query([(LONE, bench.kernel(LONE, disk))])
+    bench.query([(LONE, bench.executor(LONE, disk))])
     bench.send(1, 1, 2)
     bench.rest()
     bench.instance.close(bench.now)
     for next_disk, replayed in ((disk, 0), (Disk(), 2)):
-        bench.query([(LONE, bench.kernel(LONE, next_disk))])
+        bench.query([(LONE, bench.executor(LONE, next_disk))])
         bench.rest()
         assert bench.status().metrics.restored == replayed
         bench.instance.close(bench.now)
-    bench.query([(LONE, bench.kernel(LONE, disk))])
+    bench.query([(LONE, bench.executor(LONE, disk))])
     bench.send(1)
     bench.rest()
     assert bench.rows()[-1] == (1, (3, "v0"))
@@ -181,14 +181,14 @@ def test_state_is_restored_from_where_the_disk_left_off() -> None:
 
 def test_state_ahead_of_its_changelog_is_refused() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE, Disk({0: (5, {1: 1})})))])
+    bench.query([(LONE, bench.executor(LONE, Disk({0: (5, {1: 1})})))])
     bench.rest()
     assert (bench.status().state, bench.status().code) == (QueryState.ERROR, "E-STATE-AHEAD")
 
 
 def test_a_failing_kernel_stops_its_query_and_no_other() -> None:
     bench = Bench()
-    bad, good = bench.kernel(LONE), bench.kernel(Job(("in2",), "out2"))
+    bad, good = bench.executor(LONE), bench.executor(Job(("in2",), "out2"))
 
     def explode() -> tuple[Problem, ...]:
         raise ZeroDivisionError("no such number")
@@ -212,16 +212,16 @@ def test_a_failing_kernel_stops_its_query_and_no_other() -> None:
 
 def test_resume_after_an_error_tries_again() -> None:
     bench = Bench()
-    kernel = bench.kernel(LONE)
+    executor = bench.executor(LONE)
 
     def explode() -> tuple[Problem, ...]:
         raise ValueError("once")
 
-    kernel.before_run = explode
-    bench.query([(LONE, kernel)])
+    executor.before_run = explode
+    bench.query([(LONE, executor)])
     bench.send(1)
     bench.rest()
-    kernel.before_run = tuple
+    executor.before_run = tuple
     bench.instance.resume("Q")
     bench.rest()
     assert bench.rows() == [(1, (1, "v0"))]
@@ -230,7 +230,7 @@ def test_resume_after_an_error_tries_again() -> None:
 
 def test_an_unavailable_resource_is_waited_for() -> None:
     bench = Bench()
-    kernel = bench.kernel(LONE)
+    executor = bench.executor(LONE)
     failures = iter((True, True, False))
 
     def full() -> tuple[Problem, ...]:
@@ -238,8 +238,8 @@ def test_an_unavailable_resource_is_waited_for() -> None:
             raise UnavailableError("the disk is full", code="E-DISK-FULL")
         return ()
 
-    kernel.before_run = full
-    bench.query([(LONE, kernel)])
+    executor.before_run = full
+    bench.query([(LONE, executor)])
     bench.send(1)
     bench.steps(3)
     waiting = bench.instance.step(bench.now)
@@ -253,10 +253,10 @@ def test_an_unavailable_resource_is_waited_for() -> None:
 
 def test_problems_go_to_the_processing_log() -> None:
     bench = Bench()
-    kernel = bench.kernel(LONE)
+    executor = bench.executor(LONE)
     problem = Problem("EXPRESSION", "division by zero", "in", 0)
-    kernel.before_run = lambda: (problem,)
-    bench.query([(LONE, kernel)])
+    executor.before_run = lambda: (problem,)
+    bench.query([(LONE, executor)])
     bench.send(1)
     bench.rest()
     assert bench.problems == [("Q", (problem,))]
@@ -264,7 +264,7 @@ def test_problems_go_to_the_processing_log() -> None:
 
 def test_pause_commits_and_stops_and_resume_goes_on() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.send(1)
     bench.steps(3)
     bench.instance.pause("Q")
@@ -283,30 +283,30 @@ def test_pause_commits_and_stops_and_resume_goes_on() -> None:
 def test_removing_commits_unless_told_otherwise_and_closes_the_kernels() -> None:
     for commit, rows in ((True, 1), (False, 0)):
         bench = Bench()
-        kernel = bench.kernel(LONE)
-        bench.query([(LONE, kernel)])
+        executor = bench.executor(LONE)
+        bench.query([(LONE, executor)])
         bench.send(1)
         bench.steps(3)
         bench.instance.remove_query("Q", bench.now, commit=commit)
         bench.instance.remove_query("Q")
         assert len(bench.rows()) == rows
-        assert kernel.calls[-1] == "close"
+        assert executor.calls[-1] == "close"
         with pytest.raises(StatementError):
             bench.instance.query_status("Q")
 
 
 def test_what_may_not_be_added() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     with pytest.raises(ConflictError):
-        bench.query([(LONE, bench.kernel(LONE))])
+        bench.query([(LONE, bench.executor(LONE))])
     with pytest.raises(StatementError, match="two places"):
-        bench.query([(LONE, bench.kernel(LONE)), (LONE, bench.kernel(LONE))], "R")
+        bench.query([(LONE, bench.executor(LONE)), (LONE, bench.executor(LONE))], "R")
 
 
 def test_a_fenced_query_cannot_be_resumed() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.rest()
     bench.log.writer("Q")
     bench.send(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream.log.log import Fetched
-from millstream.runtime.pacing import Pacing
+from millstream.runtime.fetch_quota import FetchQuota
 from millstream.runtime.spec import RuntimeSettings
 
 PLACE = ("t", 0)
@@ -16,12 +16,12 @@ SETTINGS = RuntimeSettings(max_batch_records=10_000)
 def test_little_is_asked_for_of_what_is_held_back_whatever_a_record_weighs(
     record: int, wanted: int
 ) -> None:
-    pacing = Pacing()
-    pacing.read(PLACE, Fetched("t", 0, [], 10, 10, False, 10 * record))
-    before = pacing.quota(PLACE, [PLACE], SETTINGS)
-    pacing.consumed(PLACE, 0, 10)
-    assert pacing.quota(PLACE, [PLACE], SETTINGS) == wanted < before
+    fetch_quota = FetchQuota()
+    fetch_quota.read(PLACE, Fetched("t", 0, [], 10, 10, False, 10 * record))
+    before = fetch_quota.quota(PLACE, [PLACE], SETTINGS)
+    fetch_quota.consumed(PLACE, 0, 10)
+    assert fetch_quota.quota(PLACE, [PLACE], SETTINGS) == wanted < before
     for _ in range(20):
-        pacing.consumed(PLACE, wanted, wanted)
+        fetch_quota.consumed(PLACE, wanted, wanted)
         wanted *= 2
-    assert pacing.quota(PLACE, [PLACE], SETTINGS) == before
+    assert fetch_quota.quota(PLACE, [PLACE], SETTINGS) == before

@@ -11,9 +11,9 @@ import pytest
 from millstream.log.log import Appended, Fetched, Topic
 from millstream.log.simulated import Fault, SimulatedLog
 from millstream.model.errors import ConflictError
-from millstream.runtime.custody import Custody, CustodyError
 from millstream.runtime.ports import NoRestorer
 from millstream.runtime.restoration import FollowSpec, Restoration, Role
+from millstream.runtime.task_ownership import OwnershipError, TaskOwnership
 from tests.simulation.pure import Disk, PureKernel
 from tests.simulation.world import ROWS
 from tests.unit.runtime.queries import COUNT, SETTINGS
@@ -49,8 +49,8 @@ class Host:
 
     def spec(self, query: str) -> FollowSpec[Any]:
         job = replace(COUNT, changelog=query)
-        kernel = PureKernel(job, self.partitions, self.disks[query], Random(1), 0.0)
-        return FollowSpec(0, kernel, query, self.partitions)
+        executor = PureKernel(job, self.partitions, self.disks[query], Random(1), 0.0)
+        return FollowSpec(0, executor, query, self.partitions)
 
     def change(self, *rows: tuple[int, int], query: str = "Q", partition: int = 0) -> None:
         self.writer.append([Appended(query, partition, rows, len(rows))])
@@ -343,9 +343,11 @@ def test_records_on_their_way_are_awaited() -> None:
 
 
 def test_custody_refuses_that_two_hold_one_task() -> None:
-    custody = Custody().taken(these(0)).followed(these(1))
-    with pytest.raises(CustodyError):
-        custody.followed(these(0, 2))
-    with pytest.raises(CustodyError):
-        custody.taken(these(1))
-    assert custody.stopped(these(1)).taken(these(1)).given(these(0)) == Custody(these(1), these())
+    ownership = TaskOwnership().taken(these(0)).followed(these(1))
+    with pytest.raises(OwnershipError):
+        ownership.followed(these(0, 2))
+    with pytest.raises(OwnershipError):
+        ownership.taken(these(1))
+    assert ownership.stopped(these(1)).taken(these(1)).given(these(0)) == TaskOwnership(
+        these(1), these()
+    )

@@ -83,7 +83,7 @@ def test_who_waits_need_not_rest() -> None:
 
 def test_queries_advance_one_by_one() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))], priority=3)
+    bench.query([(LONE, bench.executor(LONE))], priority=3)
     assert bench.instance.query_ids() == ("Q",)
     while bench.instance.advance("Q", bench.now).progress:
         pass
@@ -100,7 +100,7 @@ def test_queries_advance_one_by_one() -> None:
 
 def test_a_query_that_is_failed_may_be_resumed() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))])
+    bench.query([(LONE, bench.executor(LONE))])
     bench.send(1)
     bench.steps(3)
     bench.instance.fail("Q", RuntimeError("a fault"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from millstream.log.log import Topic
-from millstream.runtime.instance import QueryState
+from millstream.runtime.runtime import QueryState
 from tests.unit.runtime.queries import LONE, Bench
 
 
@@ -43,7 +43,7 @@ def noted(bench: Bench) -> tuple[Topic, ...]:
 @pytest.mark.parametrize(("change", "code", "text"), CHANGES)
 def test_it_stops(change: Callable[[Bench], None], code: str, text: str, running: bool) -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))], topics=noted(bench))
+    bench.query([(LONE, bench.executor(LONE))], topics=noted(bench))
     if running:
         bench.send(7)
         bench.rest()
@@ -58,7 +58,7 @@ def test_it_stops(change: Callable[[Bench], None], code: str, text: str, running
 
 def test_without_a_change_it_runs() -> None:
     bench = Bench()
-    bench.query([(LONE, bench.kernel(LONE))], topics=noted(bench))
+    bench.query([(LONE, bench.executor(LONE))], topics=noted(bench))
     bench.send(7)
     bench.rest()
     assert bench.rows() == [(7, (1, "v0"))]

@@ -15,7 +15,7 @@ from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
 from millstream.log.simulated import SimulatedLog
 from millstream.model.settings import EngineSettings
-from millstream.service.command_log import following, snapshots
+from millstream.service.command_topic import following, snapshots
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import execute_script, resume_engine
 from millstream.service.session import Session

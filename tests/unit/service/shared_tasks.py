@@ -14,15 +14,15 @@ import pyarrow as pa
 from millstream import Database
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
-from millstream.service.command_log import following
+from millstream.service.cluster.joining import held_here
+from millstream.service.cluster.metadata import InstanceMetadata, PeerView, sighted
+from millstream.service.cluster.participant import Participations
+from millstream.service.cluster.partition_read import PartitionRead
+from millstream.service.cluster.routing import Router
+from millstream.service.cluster.scatter_gather import answer
+from millstream.service.cluster.steps import ProgressByQuery, Step
+from millstream.service.command_topic import following
 from millstream.service.engine import Engine
-from millstream.service.instances.asking import Ask
-from millstream.service.instances.gathering import answer
-from millstream.service.instances.joining import held_here
-from millstream.service.instances.participant import Participations
-from millstream.service.instances.presence import Presence, Sighting, sighted
-from millstream.service.instances.routing import Router
-from millstream.service.instances.steps import Answer, Step
 from millstream.service.session import Session
 from tests.unit.service.converging import Cluster
 
@@ -85,16 +85,18 @@ class Sharing:
         )
         return engine
 
-    def seen(self, number: int) -> Sighting:
+    def seen(self, number: int) -> PeerView:
         engine = self.engines[number]
         queries = {query_id: held_here(engine, query_id) for query_id in engine.catalog.queries}
-        return sighted(None, Presence(f"i{number}", f"i{number}", str(number), queries), 0, 0)
+        return sighted(
+            None, InstanceMetadata(f"i{number}", f"i{number}", str(number), queries), 0, 0
+        )
 
-    def send(self, address: str, snapshot_id: str, step: Step, seconds: float) -> Answer:
+    def send(self, address: str, snapshot_id: str, step: Step, seconds: float) -> ProgressByQuery:
         self.steps.append((int(address), step))
         return self.participations[int(address)].do(snapshot_id, step)
 
-    def fetch(self, address: str, ask: Ask, timeout_ms: int) -> pa.Table:
+    def fetch(self, address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
         number = int(address)
         schema, batches = answer(self.engines[number], ask, self.participations[number])
         return pa.Table.from_batches(batches, schema)
@@ -114,9 +116,9 @@ class Sharing:
         """Do and commit what an instance can without the other; whether there was anything."""
         assert engine.restoring is not None
         done = engine.restoring.run_until_idle()
-        while engine.instance.step(engine.clock()).progress:
+        while engine.runtime.step(engine.clock()).progress:
             done = True
-        engine.instance.commit(engine.clock())
+        engine.runtime.commit(engine.clock())
         return done
 
     def deal(self, owners: Collection[int]) -> None:

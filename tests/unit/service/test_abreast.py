@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from millstream.service.threads.abreast import Abreast
+from millstream.service.threads.catch_up_gate import CatchUpGate
 
 NONE: frozenset[int] = frozenset()
 BOTH = frozenset({0, 1})
 
 
-def looking() -> Abreast:
-    abreast = Abreast()
+def looking() -> CatchUpGate:
+    abreast = CatchUpGate()
     abreast.follow()
     return abreast
 
 
 def test_without_a_follower_all_is_granted() -> None:
-    assert Abreast().granted("q", BOTH) == BOTH
+    assert CatchUpGate().granted("q", BOTH) == BOTH
 
 
 def test_it_takes_a_look_that_was_begun_later() -> None:

@@ -10,7 +10,7 @@ import pytest
 import millstream
 from millstream import Database, udf
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.service.command_log import issuing
+from millstream.service.command_topic import issuing
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import BackfillMetrics
 from millstream.service.session import Session

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.log.faults import Fault
 from millstream.model.errors import UnavailableError
-from millstream.service.command_log import following
+from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from tests.unit.service.converging import Cluster, execute
 

@@ -84,7 +84,7 @@ def run(sql: str, seed: int, *, cached: bool) -> Iterator[list[Change]]:
 
 def settle(db: Database, now: int) -> None:
     """Step until nothing is left to do at this time."""
-    while db.engine.instance.step(now).progress:
+    while db.engine.runtime.step(now).progress:
         pass
 
 

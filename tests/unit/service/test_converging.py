@@ -15,7 +15,7 @@ from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service import processing_stream
-from millstream.service.command_log import following, snapshots
+from millstream.service.command_topic import following, snapshots
 from millstream.service.execution import execute_script
 from millstream.service.session import Session
 from millstream.state.store import Store

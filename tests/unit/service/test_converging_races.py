@@ -11,7 +11,7 @@ import pytest
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.service.command_log import following, snapshots
+from millstream.service.command_topic import following, snapshots
 from millstream.service.engine import Engine
 from millstream.state.store import Store
 from tests.unit.service.converging import Cluster, execute, running

@@ -13,28 +13,30 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from millstream.model.door import Door
 from millstream.model.errors import StatementError, UnavailableError
+from millstream.model.listener import InternalListener
 from millstream.query.conditions import Condition
 from millstream.runtime.alignment import Reached
 from millstream.runtime.spec import QueryState
-from millstream.service.instances import exchange as rooms
-from millstream.service.instances.asking import Ask, ask_bytes, read_ask
-from millstream.service.instances.exchange import Do, Exchange, Rows
-from millstream.service.instances.steps import Answer, Bring, Step
+from millstream.service.cluster import exchange as rooms
+from millstream.service.cluster.exchange import Do, Exchange, Rows
+from millstream.service.cluster.partition_read import PartitionRead, ask_bytes, read_ask
+from millstream.service.cluster.steps import Bring, ProgressByQuery, Step
 from tests.patience import PATIENCE_MS, PATIENCE_S
 
-ASK = Ask("T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),))
+ASK = PartitionRead(
+    "T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),)
+)
 SCHEMA = pa.schema([("K", pa.string()), ("N", pa.int64())])
 BATCH = pa.record_batch([["a", "b"], [1, 2]], schema=SCHEMA)
 Open = Callable[..., Exchange]
 
 
-def plainly(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def plainly(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return SCHEMA, iter([BATCH, BATCH])
 
 
-def refuse(snapshot_id: str, step: Step) -> Answer:
+def refuse(snapshot_id: str, step: Step) -> ProgressByQuery:
     raise UnavailableError("no part is taken", code="E-NOT-READY")
 
 
@@ -42,8 +44,8 @@ def refuse(snapshot_id: str, step: Step) -> Answer:
 def opened() -> Iterator[Open]:
     made: list[Exchange] = []
 
-    def make(rows: Rows, door: Door | None = None, do: Do = refuse) -> Exchange:
-        made.append(Exchange(door or Door(token="secret"), rows, do))
+    def make(rows: Rows, door: InternalListener | None = None, do: Do = refuse) -> Exchange:
+        made.append(Exchange(door or InternalListener(token="secret"), rows, do))
         return made[-1]
 
     yield make
@@ -55,7 +57,7 @@ def opened() -> Iterator[Open]:
 def test_rows_come_as_they_are_sent(opened: Open) -> None:
     heard = []
 
-    def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         heard.append(ask)
         return plainly(ask)
 
@@ -69,7 +71,7 @@ def test_steps_of_a_snapshot_travel_with_their_answers(opened: Open) -> None:
     heard = []
     reached = Reached(QueryState.RUNNING, "", frozenset({1}), {("t", 1): 7}, True)
 
-    def do(snapshot_id: str, step: Step) -> Answer:
+    def do(snapshot_id: str, step: Step) -> ProgressByQuery:
         heard.append((snapshot_id, step))
         return {"Q": reached}
 
@@ -91,7 +93,7 @@ def test_no_rows_have_a_schema_too(opened: Open) -> None:
 
 @pytest.mark.parametrize("token", ["other", "secret2", "Bearer secret"])
 def test_who_does_not_know_the_token_is_turned_away(opened: Open, token: str) -> None:
-    here, stranger = opened(plainly), Exchange(Door(token=token), plainly, refuse)
+    here, stranger = opened(plainly), Exchange(InternalListener(token=token), plainly, refuse)
     with pytest.raises(UnavailableError, match="token"):
         stranger.fetch(here.address, ASK, PATIENCE_MS)
     stranger.close()
@@ -125,11 +127,11 @@ def test_errors_travel_and_tell_no_more_than_they_should(opened: Open, late: boo
         "C": ValueError("/home/secret"),
     }
 
-    def failing(ask: Ask) -> Iterator[pa.RecordBatch]:
+    def failing(ask: PartitionRead) -> Iterator[pa.RecordBatch]:
         yield BATCH
         raise errors[ask.table]
 
-    def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if late:
             return SCHEMA, failing(ask)
         raise errors[ask.table]
@@ -149,7 +151,7 @@ def test_errors_travel_and_tell_no_more_than_they_should(opened: Open, late: boo
 def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
     going_on = threading.Event()
 
-    def answer(ask: Ask) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         going_on.wait(PATIENCE_S)
         return plainly(ask)
 
@@ -160,12 +162,12 @@ def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
 
 
 def test_an_instance_that_is_gone_is_unavailable_and_may_come_back(opened: Open) -> None:
-    here, there = opened(plainly), Exchange(Door(token="secret"), plainly, refuse)
+    here, there = opened(plainly), Exchange(InternalListener(token="secret"), plainly, refuse)
     assert here.fetch(there.address, ASK, PATIENCE_MS).num_rows == 4
     there.close()
     with pytest.raises(UnavailableError):
         here.fetch(there.address, ASK, PATIENCE_MS)
-    again = Exchange(Door(there.address, token="secret"), plainly, refuse)
+    again = Exchange(InternalListener(there.address, token="secret"), plainly, refuse)
     assert here.fetch(again.address, ASK, PATIENCE_MS).num_rows == 4
     again.close()
 
@@ -185,15 +187,15 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "door",
     [
-        Door(token=""),
-        Door("somewhere", token="t"),
-        Door("0.0.0.0:0", token="t"),
-        Door("0.0.0.0:0", token="t", certificate="cert.pem"),
-        Door("10.1.2.3:7000", token="t"),
-        Door("example.org:7000", token="t"),
+        InternalListener(token=""),
+        InternalListener("somewhere", token="t"),
+        InternalListener("0.0.0.0:0", token="t"),
+        InternalListener("0.0.0.0:0", token="t", certificate="cert.pem"),
+        InternalListener("10.1.2.3:7000", token="t"),
+        InternalListener("example.org:7000", token="t"),
     ],
 )
-def test_a_door_that_is_not_safe_is_not_opened(door: Door) -> None:
+def test_a_door_that_is_not_safe_is_not_opened(door: InternalListener) -> None:
     with pytest.raises(StatementError):
         Exchange(door, plainly, refuse)
 
@@ -201,22 +203,22 @@ def test_a_door_that_is_not_safe_is_not_opened(door: Door) -> None:
 def test_an_address_that_is_taken_is_told(opened: Open) -> None:
     taken = opened(plainly).address
     with pytest.raises(UnavailableError, match=taken):
-        Exchange(Door(taken, token="t"), plainly, refuse)
+        Exchange(InternalListener(taken, token="t"), plainly, refuse)
 
 
 def test_the_token_is_not_shown() -> None:
-    assert "secret" not in repr(Door(token="secret"))
+    assert "secret" not in repr(InternalListener(token="secret"))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
-    def door(name: str) -> Door:
+    def door(name: str) -> InternalListener:
         key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.pem"
         command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
         names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
         subprocess.run([*command.split(), *names], check=True, capture_output=True)
         files = str(certificate), str(key), str(certificate)
-        return Door("localhost:0", "", "secret", *files)
+        return InternalListener("localhost:0", "", "secret", *files)
 
     ours, theirs = door("ours"), door("theirs")
     here, unsigned = Exchange(ours, plainly, refuse), Exchange(theirs, plainly, refuse)
@@ -230,7 +232,7 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
 
 
 def test_others_are_told_the_address_that_is_advertised(opened: Open) -> None:
-    there = Exchange(Door(advertised="shop.example:7000", token="t"), plainly, refuse)
+    there = Exchange(InternalListener(advertised="shop.example:7000", token="t"), plainly, refuse)
     assert there.address == "shop.example:7000"
     there.close()
 

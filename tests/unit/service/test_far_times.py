@@ -9,7 +9,7 @@ from millstream import Database, History, Rows
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import StatementError
-from millstream.model.moments import END, LATEST, NEVER
+from millstream.model.event_time import END, LATEST, NEVER
 from millstream_parser import LONGEST_MS
 
 SOURCES = """

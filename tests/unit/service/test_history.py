@@ -18,7 +18,7 @@ import millstream
 from millstream import Database, History, StatementError
 from millstream.formats.partition import partition_of
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.history.reading import PIECE_RECORDS, FromLog, Piece, Source
+from millstream.history.reading import PIECE_RECORDS, FromLog, ReadChunk, Source
 from millstream.history.rounds import in_round, run_in_rounds
 from millstream.history.splits import Split
 from millstream.log.log import Appended
@@ -209,7 +209,7 @@ class Counting:
     source: Source
     read: Counter[int] = field(default_factory=Counter)
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         for records, following in self.source.pieces(split):
             self.read[split.partition] += records.num_rows
             yield records, following

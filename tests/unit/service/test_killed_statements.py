@@ -72,7 +72,7 @@ class Machine:
 
     def kill_and_start(self) -> None:
         self.bomb.left = 0
-        self.engine.instance.close(commit=False)
+        self.engine.runtime.close(commit=False)
         self.engine = self.start()
 
 

@@ -28,7 +28,7 @@ class Hands:
     def __init__(self, path: Path) -> None:
         self.seconds = 0.0
         self.engine: Engine = open_engine(str(path), EngineSettings(), self.clock)
-        self.engine.sampler = Sampler(lambda: self.engine.instance.status({}), self.ticks)
+        self.engine.sampler = Sampler(lambda: self.engine.runtime.status({}), self.ticks)
         self.db = Database(self.engine, Session(dict(EARLIEST)))
 
     def clock(self) -> int:
@@ -51,7 +51,7 @@ def hands(tmp_path: Path) -> Iterator[Hands]:
 
 def test_lag_and_rates_of_a_query(hands: Hands) -> None:
     hands.seconds = 1
-    hands.engine.instance.step(hands.clock())
+    hands.engine.runtime.step(hands.clock())
     query = hands.db.metrics().query(SPENDING)
     assert (query.state, query.lag, query.traffic.records_in) == ("RUNNING", 4, 0)
     assert sum(place.lag or 0 for place in query.places) == 4
@@ -87,13 +87,13 @@ def test_a_restoration_has_progress_and_an_eta(hands: Hands, tmp_path: Path) -> 
     (tmp_path / "shop.db.state.wal").unlink(missing_ok=True)
     again = Hands(tmp_path / "shop.db")
     with closing(again.engine):
-        again.engine.instance.step(again.clock())
+        again.engine.runtime.step(again.clock())
         found = again.db.metrics().query(SPENDING)
         assert found.state == "RESTORING" and found.restoration is not None
         total = found.restoration.total
         assert found.restoration.left == total > 1 and found.restoration.eta_seconds is None
         again.seconds = 1
-        again.engine.instance.step(again.clock())
+        again.engine.runtime.step(again.clock())
         found = again.db.metrics().query(SPENDING)
         assert found.restoration is not None and found.restoration.total == total
         left, done = found.restoration.left, total - found.restoration.left
@@ -142,7 +142,7 @@ def test_a_query_that_could_not_be_started_is_told_of(reopen: Callable[[], Datab
     db.execute("CREATE TABLE t AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;")
     (query,) = db.engine.catalog.queries
     db.engine.queries[query].error = "no reason"
-    db.engine.instance.remove_query(query)
+    db.engine.runtime.remove_query(query)
     told = db.metrics()
     assert told.query(query).state == "ERROR" and told.states["ERROR"] == 1
     (row,) = told.arrow().to_pylist()

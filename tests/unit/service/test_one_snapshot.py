@@ -14,11 +14,11 @@ from millstream.log.log import Outcome, TopicPartition
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.runtime.alignment import QueryTopics
+from millstream.service.cluster import alignment
+from millstream.service.cluster.alignment import Alignment, Positions
+from millstream.service.cluster.scatter_gather import READY_MS
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from millstream.service.instances import alignment
-from millstream.service.instances.alignment import Alignment, Positions
-from millstream.service.instances.gathering import READY_MS
 from millstream.service.session import Session
 from tests.snapshots.run import Findings, read
 from tests.snapshots.workload import (
@@ -204,7 +204,7 @@ def test_queries_that_are_all_paused_at_one_place_are_read_there(plain: Stepped)
 
 def test_a_query_that_has_failed_is_an_error_that_says_why(plain: Stepped) -> None:
     query_id = plain.query_of("PAID")
-    plain.engine.instance.fail(query_id, StatementError("the state is damaged"))
+    plain.engine.runtime.fail(query_id, StatementError("the state is damaged"))
     plain.writing.execute(transfer(1))
     plain.settle(plain.query_of("RECEIVED"))
     with pytest.raises(StatementError, match=r"in state ERROR \(the state is damaged\)"):

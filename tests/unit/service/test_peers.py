@@ -13,11 +13,11 @@ from millstream.log.log import Appended, Log, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError
-from millstream.service.instances.peers import Peers, topic_name
-from millstream.service.instances.presence import (
+from millstream.service.cluster.membership import PeerMembership, topic_name
+from millstream.service.cluster.metadata import (
     Held,
-    Presence,
-    Sighting,
+    InstanceMetadata,
+    PeerView,
     decoded,
     encoded,
     followers,
@@ -41,15 +41,15 @@ def log(request: pytest.FixtureRequest) -> Iterator[Log[pa.Table]]:
     opened.close()
 
 
-def peers(log: Log[pa.Table], name: str, incarnation: str = "") -> Peers:
-    return Peers(log, PREFIX, name, incarnation or f"{name}1")
+def peers(log: Log[pa.Table], name: str, incarnation: str = "") -> PeerMembership:
+    return PeerMembership(log, PREFIX, name, incarnation or f"{name}1")
 
 
-def holding(name: str, held: Held, writers: tuple[str, ...] = ()) -> Presence:
-    return Presence(name, f"{name}1", f"{name}:1", {"CTAS_T_1": held}, writers)
+def holding(name: str, held: Held, writers: tuple[str, ...] = ()) -> InstanceMetadata:
+    return InstanceMetadata(name, f"{name}1", f"{name}:1", {"CTAS_T_1": held}, writers)
 
 
-def settled(instance: Peers, now: int) -> list[str]:
+def settled(instance: PeerMembership, now: int) -> list[str]:
     """Which incarnations are forgotten when it has settled all that it has to."""
     before = {presence.incarnation for presence in instance.dead()}
     while instance.settle(now):
@@ -57,7 +57,7 @@ def settled(instance: Peers, now: int) -> list[str]:
     return sorted(before - {presence.incarnation for presence in instance.dead()})
 
 
-def view(*active: int) -> Presence:
+def view(*active: int) -> InstanceMetadata:
     return holding("a", Held(frozenset(active)))
 
 
@@ -132,7 +132,7 @@ def test_the_newest_claim_of_a_partition_counts(log: Log[pa.Table]) -> None:
 def test_followers_come_with_the_least_behind_first() -> None:
     lags = {"a": 30, "b": 2, "c": 9}
     live = [
-        Sighting(holding(name, Held(frozenset(), {4: lag})), 0, 0) for name, lag in lags.items()
+        PeerView(holding(name, Held(frozenset(), {4: lag})), 0, 0) for name, lag in lags.items()
     ]
     assert [p.instance for p in followers(live, "CTAS_T_1", 4)] == ["b", "c", "a"]
     assert followers(live, "CTAS_T_1", 5) == ()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from millstream.log.log import Appended, Outcome, Writer
-from millstream.log.membership import Claim, Member
+from millstream.log.membership import Assignment, Member
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service.pipeline import tasks as tasks_module
-from millstream.service.pipeline.tasks import AllTasks
+from millstream.service.pipeline.tasks import ExclusiveAssignment
 
 ALL = frozenset({0, 1, 2})
 COMMITTED, ABORTED, UNKNOWN = Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOWN
@@ -21,7 +21,7 @@ COMMITTED, ABORTED, UNKNOWN = Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOW
 class Group:
     """The log, the only member of a group, and his writers, in one."""
 
-    def __init__(self, *claims: Claim) -> None:
+    def __init__(self, *claims: Assignment) -> None:
         self.claims = list(claims)
         self.vacancy = True
         self.outcomes: list[Outcome] = []
@@ -41,7 +41,7 @@ class Membership:
     def __init__(self, group: Group) -> None:
         self.group = group
 
-    def claim(self) -> Claim:
+    def claim(self) -> Assignment:
         claims = self.group.claims
         return claims.pop(0) if len(claims) > 1 else claims[0]
 
@@ -72,17 +72,17 @@ class Writing:
         self.group.said.append("close")
 
 
-def epoch(tasks: AllTasks, group: Group, *records: Appended[Any]) -> None:
+def epoch(tasks: ExclusiveAssignment, group: Group, *records: Appended[Any]) -> None:
     with tasks.held(lambda: group.said.append("taken")):
         tasks.commit(records, {})
 
 
-def tasks_of(group: Group) -> AllTasks:
-    return AllTasks(group, "Q", 3)  # type: ignore[arg-type]
+def tasks_of(group: Group) -> ExclusiveAssignment:
+    return ExclusiveAssignment(group, "Q", 3)  # type: ignore[arg-type]
 
 
 def test_it_stays_from_epoch_to_epoch() -> None:
-    group = Group(Claim(0, frozenset()), Claim(1, ALL))
+    group = Group(Assignment(0, frozenset()), Assignment(1, ALL))
     tasks = tasks_of(group)
     tasks.ask()
     group.outcomes = [COMMITTED, COMMITTED]
@@ -96,7 +96,7 @@ def test_it_stays_from_epoch_to_epoch() -> None:
 
 
 def test_a_query_that_others_have_is_left_to_them() -> None:
-    group = Group(Claim(1, ALL))
+    group = Group(Assignment(1, ALL))
     group.vacancy = False
     with pytest.raises(UnavailableError) as caught:
         epoch(tasks_of(group), group)
@@ -105,7 +105,7 @@ def test_a_query_that_others_have_is_left_to_them() -> None:
 
 
 def test_part_of_the_tasks_is_given_back() -> None:
-    group = Group(Claim(1, frozenset({0, 2})))
+    group = Group(Assignment(1, frozenset({0, 2})))
     with pytest.raises(UnavailableError):
         epoch(tasks_of(group), group)
     assert group.said == ["join", "leave"]
@@ -113,7 +113,7 @@ def test_part_of_the_tasks_is_given_back() -> None:
 
 def test_nobody_says_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks_module, "CLAIM_SECONDS", 0.0)
-    group = Group(Claim(0, frozenset()))
+    group = Group(Assignment(0, frozenset()))
     with pytest.raises(UnavailableError):
         epoch(tasks_of(group), group)
     assert group.said == ["join", "leave"]
@@ -122,12 +122,12 @@ def test_nobody_says_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lost", [0, 2])
 def test_others_come_while_an_epoch_runs(lost: int) -> None:
     """It is committed unless the tasks were lost, and then they are theirs."""
-    group = Group(Claim(1, ALL))
+    group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [ABORTED, COMMITTED]
 
     def come() -> None:
-        group.claims = [Claim(2, frozenset({0}), lost=lost)]
+        group.claims = [Assignment(2, frozenset({0}), lost=lost)]
         tasks.step_aside(wanted=True)
 
     group.on_transact = come
@@ -141,17 +141,17 @@ def test_others_come_while_an_epoch_runs(lost: int) -> None:
 
 
 def test_a_claim_that_was_lost_and_came_back_is_another_one() -> None:
-    group = Group(Claim(1, ALL))
+    group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [COMMITTED, COMMITTED]
     epoch(tasks, group)
-    group.claims = [Claim(3, ALL, lost=2)]
+    group.claims = [Assignment(3, ALL, lost=2)]
     epoch(tasks, group)
     assert group.said == ["join", "open 1", "taken", "close", "open 3", "taken"]
 
 
 def test_who_does_not_know_opens_a_new_writer() -> None:
-    group = Group(Claim(1, ALL))
+    group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [UNKNOWN, COMMITTED]
     with pytest.raises(UnavailableError) as caught:
@@ -162,7 +162,7 @@ def test_who_does_not_know_opens_a_new_writer() -> None:
 
 
 def test_a_writer_that_fails_is_closed() -> None:
-    group = Group(Claim(1, ALL))
+    group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
 
     def fail() -> None:
@@ -175,7 +175,7 @@ def test_a_writer_that_fails_is_closed() -> None:
 
 
 def test_much_is_told_of_before_it_is_written() -> None:
-    group = Group(Claim(1, ALL))
+    group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [COMMITTED]
     many = Appended("t", 0, raw_batch([(None, b"v", 0)]), 1, bytes=10**8)

@@ -9,8 +9,8 @@ import pytest
 import millstream
 from millstream import Database
 from millstream.catalog.source import Source
-from millstream.service.instances.gathering import kept
-from millstream.service.instances.placing import partitions_of_keys
+from millstream.service.cluster.key_routing import partitions_of_keys
+from millstream.service.cluster.scatter_gather import kept
 
 SCRIPT = """
 CREATE STREAM plays (who STRING KEY, song BIGINT, mood STRING, loud DOUBLE)

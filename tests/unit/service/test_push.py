@@ -12,12 +12,12 @@ import millstream
 from millstream import Database, History, MillstreamError, Rows, Stream
 from millstream.model.schema import Schema
 from millstream.model.settings import EngineSettings
-from millstream.service import tails
+from millstream.service import shared_push
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
+from millstream.service.rendered_rows import RenderedRows
 from millstream.service.results import Change
 from millstream.service.session import Session
-from millstream.service.texts import Texts
 from tests.patience import PATIENCE_S
 
 
@@ -135,7 +135,7 @@ def test_the_error_of_the_query_reaches_the_client(shop: Database) -> None:
 
 
 def test_a_slow_client_is_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "BUFFER_BATCHES_MAX", 2)
+    monkeypatch.setattr(shared_push, "BUFFER_BATCHES_MAX", 2)
     db.execute("CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');")
     stream = push(db, "SELECT v FROM s EMIT CHANGES;")
     for v in range(4):
@@ -263,7 +263,7 @@ def test_texts_are_kept_for_those_who_share_rows(scalable: Database) -> None:
 
 
 def test_so_many_texts_are_kept_as_wait_for_one_client() -> None:
-    texts, made = Texts(10), []
+    texts, made = RenderedRows(10), []
 
     def text(number: int, size: int = 4) -> bytes:
         def make() -> bytes:
@@ -296,7 +296,7 @@ def test_a_limit_cuts_rows_that_others_share() -> None:
 
 
 def test_a_slow_one_is_ended_alone(scalable: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "BUFFER_BATCHES_MAX", 2)
+    monkeypatch.setattr(shared_push, "BUFFER_BATCHES_MAX", 2)
     slow, quick = push(scalable, SCALABLE), push(scalable, SCALABLE)
     rows = iter(quick)
     for number in range(4):

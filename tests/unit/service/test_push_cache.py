@@ -50,7 +50,7 @@ class Stepped:
 
     def settle(self) -> None:
         """Step until nothing is left to do at this time."""
-        while self.db.engine.instance.step(self.now).progress:
+        while self.db.engine.runtime.step(self.now).progress:
             pass
 
     def commit(self, after_ms: int = INTERVAL_MS) -> None:

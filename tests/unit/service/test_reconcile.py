@@ -61,11 +61,9 @@ def test_what_runs_is_what_the_catalog_says(engine: Engine, count: int) -> None:
     with engine.driver.lock:
         reconcile(engine)
     engine.drain()
-    assert (
-        set(engine.instance.query_ids()) == engine.catalog.queries.keys() == engine.queries.keys()
-    )
+    assert set(engine.runtime.query_ids()) == engine.catalog.queries.keys() == engine.queries.keys()
     assert engine.store.query_ids() <= engine.catalog.queries.keys()
-    states = engine.instance.states()
+    states = engine.runtime.states()
     paused = {id for id, state in states.items() if state is QueryState.PAUSED}
     assert paused == engine.paused == {id for id, run in engine.queries.items() if run.paused}
     assert {id: run.planned for id, run in engine.queries.items()} == engine.plans

@@ -12,10 +12,10 @@ import pytest
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.errors import UnavailableError
-from millstream.service.command_log import following, standing
+from millstream.service.cluster.host_info import PeerHost
+from millstream.service.cluster.metadata import InstanceMetadata
+from millstream.service.command_topic import following, quiesced
 from millstream.service.engine import Engine
-from millstream.service.instances.neighbours import Neighbour
-from millstream.service.instances.presence import Presence
 from tests.unit.service.converging import Cluster, execute, running
 
 VISITS = """
@@ -130,7 +130,7 @@ def test_who_does_not_leave_is_not_replaced(
     cluster: Cluster, pair: tuple[Engine, Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = pair
-    monkeypatch.setattr(standing, "LEAVE_SECONDS", 0.0)
+    monkeypatch.setattr(quiesced, "LEAVE_SECONDS", 0.0)
     members: list[SimulatedMember[object]] = []
     coordinator: Coordinator[object] = Coordinator(Random(0), members.append)
     monkeypatch.setattr(cluster.log, "_coordinator", coordinator)
@@ -182,10 +182,10 @@ def test_after_long_enough_the_others_end_it(stuck: Engine) -> None:
 
 def test_when_it_is_seen_to_die_they_end_it_at_once(stuck: Engine) -> None:
     assert stuck.ledger.standing is not None
-    presence = Presence("one", stuck.ledger.standing.hold.by)
-    stuck.whereabouts.neighbours = lambda: (Neighbour(presence, alive=True, heard_at=0),)
+    presence = InstanceMetadata("one", stuck.ledger.standing.hold.by)
+    stuck.host_info.neighbours = lambda: (PeerHost(presence, alive=True, heard_at=0),)
     following.follow(stuck)
     assert not running(stuck)
-    stuck.whereabouts.neighbours = lambda: (Neighbour(presence, alive=False, heard_at=0),)
+    stuck.host_info.neighbours = lambda: (PeerHost(presence, alive=False, heard_at=0),)
     following.follow(stuck)
     assert running(stuck) == list(stuck.catalog.queries)

@@ -6,13 +6,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.catalogue import builtin_catalogue
-from millstream.kernel.kernel import DuckKernel
 from millstream.log.batches import TABLES
 from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
-from millstream.runtime.instance import Instance, KernelSpec, QuerySpec, RuntimeSettings
+from millstream.runtime.runtime import KernelSpec, QuerySpec, Runtime, RuntimeSettings
 from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
 from tests.patience import PATIENCE_S
@@ -32,7 +32,7 @@ def log_of() -> SimulatedLog[Any]:
     return log
 
 
-def process(log: SimulatedLog[Any], store: Store, instance: Instance[Any]) -> None:
+def process(log: SimulatedLog[Any], store: Store, instance: Runtime[Any]) -> None:
     """Another ten records, processed and committed by an instance of its own."""
     rows = [(str(key).encode(), b'{"G": 1, "N": 1}', 1) for key in range(10)]
     log.writer("producer").append([Appended("in", 1, raw_batch(rows), 10)])
@@ -41,10 +41,10 @@ def process(log: SimulatedLog[Any], store: Store, instance: Instance[Any]) -> No
     assert not any(instance.query_status(QUERY).lag.values())
 
 
-def instance_of(log: SimulatedLog[Any], store: Store, restorer: Any = None) -> Instance[Any]:
-    kernel = DuckKernel(store, QUERY, SUB, builtin_catalogue())
-    instance: Instance[Any] = Instance(log, SETTINGS, restorer=restorer)
-    spec = KernelSpec(kernel, ("in",), 2, SUB.changelog, ("out",))
+def instance_of(log: SimulatedLog[Any], store: Store, restorer: Any = None) -> Runtime[Any]:
+    executor = DuckDBExecutor(store, QUERY, SUB, builtin_catalogue())
+    instance: Runtime[Any] = Runtime(log, SETTINGS, restorer=restorer)
+    spec = KernelSpec(executor, ("in",), 2, SUB.changelog, ("out",))
     instance.add_query(QuerySpec(QUERY, QUERY, (spec,)))
     return instance
 

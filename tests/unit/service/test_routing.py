@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
-from millstream.service.instances.asking import Ask
-from millstream.service.instances.gathering import columns_of
-from millstream.service.instances.presence import Held, Presence, Sighting, sighted
-from millstream.service.instances.routing import share_out
+from millstream.service.cluster.metadata import Held, InstanceMetadata, PeerView, sighted
+from millstream.service.cluster.partition_read import PartitionRead
+from millstream.service.cluster.routing import assign_reads
+from millstream.service.cluster.scatter_gather import columns_of
 from tests.patience import PATIENCE_MS
 from tests.unit.service.two_instances import KEYS, PARTITIONS, Node, database, part_of
 
@@ -147,7 +147,7 @@ def test_one_that_has_lost_a_partition_does_not_answer_for_it(nodes: tuple[Node,
 def test_what_is_lost_while_it_is_read_is_not_answered(nodes: tuple[Node, Node]) -> None:
     north, _ = nodes
 
-    def losing(address: str, ask: Ask, timeout_ms: int) -> pa.Table:
+    def losing(address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
         north.held = Held(frozenset({0}))
         return north.fetched(address, ask, timeout_ms)
 
@@ -192,7 +192,7 @@ def test_a_table_that_the_other_has_not_heard_of_is_an_error(nodes: tuple[Node, 
     north.db.execute("CREATE TABLE fresh AS SELECT item, COUNT(*) AS n FROM sales GROUP BY item;")
     query_id = north.db.engine.catalog.source("FRESH").query_id
     assert query_id is not None
-    presence = Presence("south", "south1", south.exchange.address, {query_id: Held(SOUTH)})
+    presence = InstanceMetadata("south", "south1", south.exchange.address, {query_id: Held(SOUTH)})
     north.sightings = [sighted(None, presence, 0, 0)]
     with pytest.raises(UnavailableError, match="E-NOT-READY"):
         north.rows("SELECT * FROM fresh;")
@@ -202,7 +202,7 @@ def test_a_table_that_the_other_has_not_heard_of_is_an_error(nodes: tuple[Node, 
 def test_a_table_of_another_shape_is_refused_over_there(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
     query_id = str(north.db.engine.catalog.source("TOTALS").query_id)
-    odd = Ask("TOTALS", query_id, SOUTH, (("ITEM", "VARCHAR"),))
+    odd = PartitionRead("TOTALS", query_id, SOUTH, (("ITEM", "VARCHAR"),))
     with pytest.raises(UnavailableError, match="not known here"):
         north.fetch(south.exchange.address, odd, PATIENCE_MS)
 
@@ -210,7 +210,7 @@ def test_a_table_of_another_shape_is_refused_over_there(nodes: tuple[Node, Node]
 def test_what_is_asked_is_never_run_as_text(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
     source = north.db.engine.catalog.source("TOTALS")
-    good = Ask("TOTALS", str(source.query_id), SOUTH, columns_of(source))
+    good = PartitionRead("TOTALS", str(source.query_id), SOUTH, columns_of(source))
     assert north.fetch(south.exchange.address, good, PATIENCE_MS).num_rows > 0
     value = replace(good, conditions=(Condition("ITEM", "=", ("' OR 1 = 1 --",)),))
     assert north.fetch(south.exchange.address, value, PATIENCE_MS).num_rows == 0
@@ -225,7 +225,7 @@ def test_the_query_waits_for_a_partition_that_moves(
     north, south = nodes
     found, north.sightings = north.sightings, []
 
-    def late() -> list[Sighting]:
+    def late() -> list[PeerView]:
         """South is heard of at the third look."""
         looks.append(1)
         return found if len(looks) > 2 else []
@@ -238,44 +238,44 @@ def test_the_query_waits_for_a_partition_that_moves(
     assert len(looks) == 3 and south.held.active == SOUTH
 
 
-def ask(lag_max: int = -1) -> Ask:
-    return Ask("T", "Q", frozenset(range(PARTITIONS)), (), lag_max=lag_max)
+def ask(lag_max: int = -1) -> PartitionRead:
+    return PartitionRead("T", "Q", frozenset(range(PARTITIONS)), (), lag_max=lag_max)
 
 
-def of(name: str, held: Held, address: str = "h:1") -> Sighting:
-    return sighted(None, Presence(name, name, address, {"Q": held}), 0, 0)
+def of(name: str, held: Held, address: str = "h:1") -> PeerView:
+    return sighted(None, InstanceMetadata(name, name, address, {"Q": held}), 0, 0)
 
 
 def test_a_standby_here_is_read_only_where_no_owner_answers() -> None:
     own = Held(frozenset({0}), {1: 3, 2: 3, 3: 3})
     live = [of("a", Held(frozenset({1, 2})))]
-    shares = share_out(ask(10), own, [*live, of("b", Held(frozenset({3})))])
+    shares = assign_reads(ask(10), own, [*live, of("b", Held(frozenset({3})))])
     assert (shares.here, shares.elsewhere) == ({0}, {"a": {1, 2}, "b": {3}})
-    shares = share_out(ask(10), own, live, frozenset({"a"}))
+    shares = assign_reads(ask(10), own, live, frozenset({"a"}))
     assert (shares.here, shares.elsewhere) == ({0, 1, 2, 3}, {})
     with pytest.raises(UnavailableError, match="partition 3 "):
-        share_out(ask(2), own, live)
+        assign_reads(ask(2), own, live)
 
 
 def test_the_copy_that_lags_least_is_read() -> None:
     own = Held(frozenset({0, 2, 3}), {1: 3})
     live = [of("a", Held(frozenset(), {1: 2})), of("b", Held(frozenset(), {1: 1}))]
-    assert share_out(ask(9), own, live).elsewhere == {"b": {1}}
-    assert share_out(ask(9), own, live, frozenset({"b"})).elsewhere == {"a": {1}}
-    assert share_out(ask(9), own, live, frozenset({"a", "b"})).here == {0, 1, 2, 3}
+    assert assign_reads(ask(9), own, live).elsewhere == {"b": {1}}
+    assert assign_reads(ask(9), own, live, frozenset({"b"})).elsewhere == {"a": {1}}
+    assert assign_reads(ask(9), own, live, frozenset({"a", "b"})).here == {0, 1, 2, 3}
 
 
 def test_what_is_being_restored_here_is_asked_of_nobody_else_but_a_copy() -> None:
     own = Held(frozenset({0, 2, 3}), {}, {1: 20})
     stale = [of("a", Held(frozenset({1})))]
     with pytest.raises(UnavailableError, match="partition 1 of Q restoring 20 %"):
-        share_out(ask(), own, stale)
-    assert share_out(ask(0), own, [of("b", Held(frozenset(), {1: 0}))]).elsewhere == {"b": {1}}
+        assign_reads(ask(), own, stale)
+    assert assign_reads(ask(0), own, [of("b", Held(frozenset(), {1: 0}))]).elsewhere == {"b": {1}}
 
 
 def test_an_instance_without_an_address_cannot_be_asked() -> None:
     with pytest.raises(UnavailableError, match="does not answer"):
-        share_out(ask(), Held(frozenset({1, 2, 3})), [of("a", Held(frozenset({0})), "")])
+        assign_reads(ask(), Held(frozenset({1, 2, 3})), [of("a", Held(frozenset({0})), "")])
 
 
 def test_a_statement_that_is_wrong_is_no_reason_to_ask(nodes: tuple[Node, Node]) -> None:
@@ -304,7 +304,7 @@ def test_each_partition_is_read_once_by_who_has_it_or_there_is_an_error(
         return partition in held.active or held.standby.get(partition, 10) <= lag_max
 
     try:
-        shares = share_out(ask(lag_max), own, live, failed)
+        shares = assign_reads(ask(lag_max), own, live, failed)
     except UnavailableError as error:
         partition = int(error.message.split()[2])
         assert all(held.standby.get(partition, 10) > lag_max for held in readers)

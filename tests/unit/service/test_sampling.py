@@ -11,8 +11,8 @@ from millstream.runtime.spec import (
     Metrics,
     QueryState,
     QueryStatus,
-    StageMetrics,
-    StageStatus,
+    SubTopologyMetrics,
+    SubTopologyStatus,
     TaskStatus,
 )
 from millstream.runtime.tasks import TaskId, TaskState
@@ -43,7 +43,11 @@ class Stand:
             positions={},
             lag={},
             metrics=Metrics(records_in=read, records_out=2 * read, restored=restored),
-            stages=(StageStatus(0, ("in",), ("out",), 1, 0, left, StageMetrics(read, 2 * read)),),
+            stages=(
+                SubTopologyStatus(
+                    0, ("in",), ("out",), 1, 0, left, SubTopologyMetrics(read, 2 * read)
+                ),
+            ),
         )
 
 

@@ -14,12 +14,18 @@ from hypothesis import strategies as st
 from millstream import Database
 from millstream.log.log import TopicPartition
 from millstream.model.errors import StatementError, UnavailableError
-from millstream.runtime.alignment import QueryTopics, Reached, StageTopics, moved_up_to, read_up_to
+from millstream.runtime.alignment import (
+    QueryTopics,
+    Reached,
+    SubTopologyTopics,
+    moved_up_to,
+    read_up_to,
+)
 from millstream.runtime.spec import QueryState
-from millstream.service.instances import alignment
-from millstream.service.instances.gathering import READY_MS
-from millstream.service.instances.participant import Participations
-from millstream.service.instances.steps import (
+from millstream.service.cluster import alignment
+from millstream.service.cluster.participant import Participations
+from millstream.service.cluster.scatter_gather import READY_MS
+from millstream.service.cluster.steps import (
     Bring,
     End,
     Hold,
@@ -268,7 +274,7 @@ def test_an_asking_instance_that_dies_holds_nobody_up(
     """What it asked for ends by itself: the queries go on, and the snapshot is let go."""
     both, databases = plain
     engine = both.engines[1]
-    query_ids = tuple(sorted(engine.instance.lineage(engine.catalog.queries).query_ids))
+    query_ids = tuple(sorted(engine.runtime.lineage(engine.catalog.queries).query_ids))
     part = Participations(engine, kept_s=0.0)
     part.do("a", Hold(query_ids, 0.0))
     until(lambda: refuses(part, "a", Take()))
@@ -390,9 +396,9 @@ def test_what_is_no_step_is_refused(content: bytes) -> None:
         read_step(content)
 
 
-def stage(inputs: str, outputs: str, partitions: int = 2) -> StageTopics:
+def stage(inputs: str, outputs: str, partitions: int = 2) -> SubTopologyTopics:
     read = frozenset((topic, number) for topic in inputs for number in range(partitions))
-    return StageTopics(frozenset(inputs), frozenset(outputs), read)
+    return SubTopologyTopics(frozenset(inputs), frozenset(outputs), read)
 
 
 CHAIN = QueryTopics(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from millstream.model.errors import Span, UnavailableError
-from millstream.service.text import Piece, parse_text, show_statement
+from millstream.service.text import ParsedStatement, parse_text, show_statement
 
 SCRIPT = "SHOW STREAMS;\n  SELECT v,\n    w FROM s;\nSELECT * FROM t;"
 
 
-def pieces() -> list[Piece]:
+def pieces() -> list[ParsedStatement]:
     return parse_text(SCRIPT)
 
 

@@ -137,7 +137,7 @@ def test_a_fault_stops_its_query_only(monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(Gate()) as db:
         db.execute(SOURCES + FAST + "CREATE STREAM other AS SELECT k, v FROM b;")
         db.wait()
-        instance, advance = db.engine.instance, db.engine.instance.advance
+        instance, advance = db.engine.runtime, db.engine.runtime.advance
         failing = next(name for name in instance.query_ids() if "OTHER" in name)
 
         def broken(query_id: str, now: int) -> object:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import millstream
 from millstream import Database
 from millstream.formats.partition import partition_of
-from millstream.model.door import Door
-from millstream.service.instances.asking import Ask
-from millstream.service.instances.exchange import Exchange
-from millstream.service.instances.gathering import READY_MS, SNAPSHOT, answer
-from millstream.service.instances.participant import Participations
-from millstream.service.instances.presence import Held, Presence, Sighting, sighted
-from millstream.service.instances.routing import Fetch, Router
+from millstream.model.listener import InternalListener
+from millstream.service.cluster.exchange import Exchange
+from millstream.service.cluster.metadata import Held, InstanceMetadata, PeerView, sighted
+from millstream.service.cluster.participant import Participations
+from millstream.service.cluster.partition_read import PartitionRead
+from millstream.service.cluster.routing import Fetch, Router
+from millstream.service.cluster.scatter_gather import READY_MS, SNAPSHOT, answer
 from millstream.service.session import Session
 
 PARTITIONS = 4
@@ -63,17 +63,17 @@ class Node:
     name: str
     db: Database
     held: Held
-    sightings: list[Sighting] = field(default_factory=list)
-    asked: list[Ask] = field(default_factory=list)
+    sightings: list[PeerView] = field(default_factory=list)
+    asked: list[PartitionRead] = field(default_factory=list)
     exchange: Exchange = None  # type: ignore[assignment]
-    live: Callable[[], Sequence[Sighting]] = None  # type: ignore[assignment]
+    live: Callable[[], Sequence[PeerView]] = None  # type: ignore[assignment]
     fetch: Fetch = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         engine = self.db.engine
         snapshots = Participations(engine)
         self.exchange = Exchange(
-            Door(token="t"), lambda ask: answer(engine, ask, snapshots), snapshots.do
+            InternalListener(token="t"), lambda ask: answer(engine, ask, snapshots), snapshots.do
         )
         engine.routing = Router(
             lambda _: self.held,
@@ -85,15 +85,15 @@ class Node:
         self.live = lambda: self.sightings
         self.fetch = self.fetched
 
-    def fetched(self, address: str, ask: Ask, timeout_ms: int) -> pa.Table:
+    def fetched(self, address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
         self.asked.append(ask)
         return self.exchange.fetch(address, ask, timeout_ms)
 
-    def seen(self, **changed: str) -> Sighting:
+    def seen(self, **changed: str) -> PeerView:
         """How others see this node."""
         queries = dict.fromkeys(self.db.engine.catalog.queries, self.held)
         address = changed.get("address", self.exchange.address)
-        return sighted(None, Presence(self.name, f"{self.name}1", address, queries), 0, 0)
+        return sighted(None, InstanceMetadata(self.name, f"{self.name}1", address, queries), 0, 0)
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
         return list(self.db.execute(sql))

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from millstream.log.kafka.batch_producer import not_delivered, too_large
 from millstream.log.kafka.client import Settings
-from millstream.log.kafka.intake import News, Piece, pieces_of
+from millstream.log.kafka.intake import News, PartitionChunk, pieces_of
 from millstream.log.kafka.library import Delivered, Rows, Run, with_plugin
 from millstream.log.kafka.messages import wait_for_room
-from millstream.log.kafka.outlet import not_delivered, too_large
 from millstream.log.log import Appended
 from millstream.log.log import TopicPartition as Place
 from millstream.model.batch import RAW_SCHEMA
@@ -41,28 +41,30 @@ class BatchIntake:
         """What the client that is read calls itself."""
         return str(self._library.ms_name(self._opened()).decode())
 
-    def assign(self, places: Sequence[TopicPartition]) -> None:
+    def assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """See `Intake`."""
-        for place in places:
-            if self._library.ms_expect(self._opened(), place.topic.encode(), place.partition):
+        for topic_partition in topic_partitions:
+            if self._library.ms_expect(
+                self._opened(), topic_partition.topic.encode(), topic_partition.partition
+            ):
                 raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
-        self.consumer.incremental_assign(list(places))
+        self.consumer.incremental_assign(list(topic_partitions))
 
-    def take(self, seconds: float) -> Sequence[Piece]:
+    def take(self, seconds: float) -> Sequence[PartitionChunk]:
         """See `Intake`."""
-        pieces: list[Piece] = []
+        pieces: list[PartitionChunk] = []
         while (message := self.consumer.poll(0)) is not None:
             pieces += pieces_of([message])
         self._library.ms_take(self._opened(), 0 if pieces else int(seconds * 1000))
         run, following = self._run, ctypes.byref(self._run)
         while (found := self._library.ms_next(self._opened(), following)) > 0:
-            place = run.topic.decode(), run.partition
+            topic_partition = run.topic.decode(), run.partition
             if run.error:
                 error = KafkaError(run.error, run.text.decode(errors="replace"))
-                pieces.append((place, News(error, run.offset)))
+                pieces.append((topic_partition, News(error, run.offset)))
             else:
                 batch = pa.RecordBatch._import_from_c(ctypes.addressof(run.batch), RAW_SCHEMA)
-                pieces.append((place, pa.Table.from_batches([batch])))
+                pieces.append((topic_partition, pa.Table.from_batches([batch])))
         if found < 0:
             raise MemoryError("Could not read from Kafka: no memory for a batch")
         return pieces
@@ -112,20 +114,25 @@ class BatchOutlet:
         self._forget(handle)
         self._handed = appended
         for item in appended:
-            place = item.topic, item.partition
-            self._places[place] = self._place(handle, place)
+            topic_partition = item.topic, item.partition
+            self._places[topic_partition] = self._place(handle, topic_partition)
             table = item.batch
             if not table.schema.equals(RAW_SCHEMA):
                 table = table.cast(RAW_SCHEMA)
             for batch in table.to_batches():
-                self._append(producer, handle, self._places[place], place, batch)
+                self._append(
+                    producer, handle, self._places[topic_partition], topic_partition, batch
+                )
 
     def settle(self, seconds: float) -> Mapping[Place, int]:
         """See `Outlet`."""
         producer, handle = self._open()
         producer.flush(seconds)
         try:
-            return {place: self._end(handle, place, at) for place, at in self._places.items()}
+            return {
+                topic_partition: self._end(handle, topic_partition, at)
+                for topic_partition, at in self._places.items()
+            }
         finally:
             self._forget(handle)
 
@@ -134,14 +141,19 @@ class BatchOutlet:
         self._places.clear()
         self._library.ms_clear(handle)
 
-    def _place(self, handle: int, place: Place) -> int:
-        index: int = self._library.ms_place(handle, place[0].encode(), place[1])
+    def _place(self, handle: int, topic_partition: Place) -> int:
+        index: int = self._library.ms_place(handle, topic_partition[0].encode(), topic_partition[1])
         if index < 0:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
         return index
 
     def _append(
-        self, producer: Producer, handle: int, index: int, place: Place, batch: pa.RecordBatch
+        self,
+        producer: Producer,
+        handle: int,
+        index: int,
+        topic_partition: Place,
+        batch: pa.RecordBatch,
     ) -> None:
         rows, error = Rows.of(batch), ctypes.c_int()
         at, why = ctypes.byref(rows), ctypes.byref(error)
@@ -150,17 +162,17 @@ class BatchOutlet:
             more = self._library.ms_append(handle, index, at, taken, why)
             taken += more
             if error.value == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise too_large(place, pa.Table.from_batches([batch.slice(taken, 1)]))
+                raise too_large(topic_partition, pa.Table.from_batches([batch.slice(taken, 1)]))
             if error.value not in (0, KafkaError._QUEUE_FULL):
                 raise KafkaException(KafkaError(error.value))
             since = wait_for_room(producer, since) if error.value and not more else None
 
-    def _end(self, handle: int, place: Place, index: int) -> int:
+    def _end(self, handle: int, topic_partition: Place, index: int) -> int:
         found = Delivered()
         known = self._library.ms_delivered(handle, index, ctypes.byref(found)) == 0
         if known and found.delivered == found.taken and not found.error:
             return int(found.end)
-        raise not_delivered(place, self._handed, found.error or KafkaError._TIMED_OUT)
+        raise not_delivered(topic_partition, self._handed, found.error or KafkaError._TIMED_OUT)
 
     def close(self) -> None:
         """See `Outlet`."""

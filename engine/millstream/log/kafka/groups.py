@@ -39,13 +39,16 @@ class Groups:
         self._reading = reading
         self._everywhere = everywhere
 
-    def positions(self, group: str, places: Collection[Place] = ()) -> dict[Place, int]:
+    def positions(self, group: str, topic_partitions: Collection[Place] = ()) -> dict[Place, int]:
         """What a group has committed, once no transaction that moves it is being completed.
 
         It is asked by a consumer: the client that administers dies, with its whole process, when
         the broker that it asks is not the group's any more (librdkafka issue 5040, 2.16).
         """
-        wanted = [TopicPartition(*place) for place in places or self._everywhere()]
+        wanted = [
+            TopicPartition(*topic_partition)
+            for topic_partition in topic_partitions or self._everywhere()
+        ]
         consumer = Consumer(self._reading(group))
         try:
             found = self._settled(consumer, wanted) if wanted else []

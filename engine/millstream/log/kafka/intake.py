@@ -27,7 +27,7 @@ class News:
     offset: int
 
 
-Piece = tuple[Place, pa.Table | News]
+PartitionChunk = tuple[Place, pa.Table | News]
 """Records of one partition that came in a row, as a raw batch; or news of it. News of no
 partition has a topic without a name."""
 
@@ -37,11 +37,11 @@ class Intake(Protocol):
 
     consumer: Consumer
 
-    def assign(self, places: Sequence[TopicPartition]) -> None:
+    def assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Read these too, each from its offset on; at most once in the life of the consumer."""
         ...
 
-    def take(self, seconds: float) -> Sequence[Piece]:
+    def take(self, seconds: float) -> Sequence[PartitionChunk]:
         """What has come, in the order in which the client tells it; waits only for the first."""
         ...
 
@@ -56,11 +56,11 @@ class MessageIntake:
     def __init__(self, config: Settings) -> None:
         self.consumer = Consumer(config)
 
-    def assign(self, places: Sequence[TopicPartition]) -> None:
+    def assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """See `Intake`."""
-        self.consumer.incremental_assign(list(places))
+        self.consumer.incremental_assign(list(topic_partitions))
 
-    def take(self, seconds: float) -> Sequence[Piece]:
+    def take(self, seconds: float) -> Sequence[PartitionChunk]:
         """See `Intake`."""
         first = self.consumer.poll(seconds)
         if first is None:
@@ -72,15 +72,15 @@ class MessageIntake:
         self.consumer.close()
 
 
-def pieces_of(messages: Sequence[Message]) -> Iterator[Piece]:
+def pieces_of(messages: Sequence[Message]) -> Iterator[PartitionChunk]:
     """Messages as pieces, in their order."""
     for (topic, partition), group in groupby(messages, lambda m: (m.topic(), m.partition())):
-        place = (topic or "", partition or 0)
+        topic_partition = (topic or "", partition or 0)
         for has_news, run in groupby(group, lambda message: message.error() is not None):
             if has_news:
-                yield from ((place, _news(message)) for message in run)
+                yield from ((topic_partition, _news(message)) for message in run)
             else:
-                yield place, table_of(list(run))
+                yield topic_partition, table_of(list(run))
 
 
 def _news(message: Message) -> News:

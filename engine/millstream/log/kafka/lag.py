@@ -17,13 +17,13 @@ _SECONDS = 2.0
 """How long one answer may take."""
 
 
-class Look(Protocol):
+class AskEnds(Protocol):
     """Asks for the ends of partitions and calls `answered` with those that could be told, from
     another thread."""
 
     def __call__(
         self,
-        places: Collection[Place],
+        topic_partitions: Collection[Place],
         answered: Callable[[dict[Place, int]], None],
         *,
         committed: bool,
@@ -35,7 +35,7 @@ class LagOf:
     """One group's lag; asked in a thread of its own, through a consumer that reads nothing and is
     no member. Neither is made before somebody wants to know."""
 
-    def __init__(self, config: Settings, look: Look) -> None:
+    def __init__(self, config: Settings, look: AskEnds) -> None:
         """`config`: of the consumer."""
         self._config = config
         self._look = look
@@ -43,7 +43,7 @@ class LagOf:
         self._open: Future[Lag | None] | None = None
         self._consumer: Consumer | None = None
 
-    def told(self, places: Collection[Place]) -> Lag | None:
+    def told(self, topic_partitions: Collection[Place]) -> Lag | None:
         """What was answered since this was asked last; asks again if no question is open."""
         if self._open is not None and not self._open.done():
             return None
@@ -51,7 +51,7 @@ class LagOf:
         if answer is not None and answer.exception() is None and (lag := answer.result()):
             return lag
         self._asking = self._asking or ThreadPoolExecutor(1, thread_name_prefix="millstream-lag")
-        self._open = self._asking.submit(self._ask, tuple(places))
+        self._open = self._asking.submit(self._ask, tuple(topic_partitions))
         return None
 
     def close(self) -> None:
@@ -61,14 +61,16 @@ class LagOf:
             asking.submit(self._leave)
             asking.shutdown(wait=False)
 
-    def _ask(self, places: tuple[Place, ...]) -> Lag | None:
+    def _ask(self, topic_partitions: tuple[Place, ...]) -> Lag | None:
         """The ends first: what is told must not be ahead of them."""
-        ends = self._ends(places)
-        if len(ends) < len(places):
+        ends = self._ends(topic_partitions)
+        if len(ends) < len(topic_partitions):
             return None
         self._consumer = self._consumer or Consumer(self._config)
         try:
-            found = self._consumer.committed([TopicPartition(*at) for at in places], _SECONDS)
+            found = self._consumer.committed(
+                [TopicPartition(*at) for at in topic_partitions], _SECONDS
+            )
         except KafkaException:
             return None
         if any(item.error is not None for item in found):
@@ -76,7 +78,7 @@ class LagOf:
         reached = {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
         return Lag(reached, ends)
 
-    def _ends(self, places: tuple[Place, ...]) -> dict[Place, int]:
+    def _ends(self, topic_partitions: tuple[Place, ...]) -> dict[Place, int]:
         answered = threading.Event()
         ends: dict[Place, int] = {}
 
@@ -84,7 +86,7 @@ class LagOf:
             ends.update(found)
             answered.set()
 
-        self._look(places, told, committed=True)
+        self._look(topic_partitions, told, committed=True)
         return ends if answered.wait(_SECONDS) else {}
 
     def _leave(self) -> None:

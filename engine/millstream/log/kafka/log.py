@@ -24,7 +24,7 @@ from millstream.log.kafka.member import KafkaMember
 from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
-from millstream.log.kafka.writer import KafkaWriter, Seat, Surroundings
+from millstream.log.kafka.writer import KafkaWriter, Seat, WriterContext
 from millstream.log.log import AS_THE_CLUSTER, Fetched, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import Member, SoleMember
@@ -69,7 +69,7 @@ class KafkaLog:
         """For reads here and there."""
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
-        self._surroundings = Surroundings(
+        self._surroundings = WriterContext(
             servers, namespace, extra, self._topics.check, self._committed, self._appended
         )
         self._lock = threading.Lock()
@@ -84,13 +84,19 @@ class KafkaLog:
         for as far as this process knows the groups."""
         for reader in tuple(self._readers):
             reader.forget(name)
-        for place in [place for place in self._written if place[0] == name]:
-            del self._written[place]
+        for topic_partition in [
+            topic_partition for topic_partition in self._written if topic_partition[0] == name
+        ]:
+            del self._written[topic_partition]
         self._topics.delete(name)
         deadline = time.monotonic() + REQUEST_SECONDS
-        for group, places in tuple(self._moved.items()):
-            gone = {place for place in places if place[0] == name}
-            self._moved[group] = places - gone
+        for group, topic_partitions in tuple(self._moved.items()):
+            gone = {
+                topic_partition
+                for topic_partition in topic_partitions
+                if topic_partition[0] == name
+            }
+            self._moved[group] = topic_partitions - gone
             while gone and self._topics.groups.positions(group, gone):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"Positions of '{group}' on topic '{name}' remain")
@@ -128,25 +134,30 @@ class KafkaLog:
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The offset after the last readable record; those of this process are waited for."""
-        place = (topic, partition)
+        topic_partition = (topic, partition)
         deadline = time.monotonic() + REQUEST_SECONDS
-        while (found := self._topics.offset(place, end=True)) < self._written.get(place, 0):
+        while (found := self._topics.offset(topic_partition, end=True)) < self._written.get(
+            topic_partition, 0
+        ):
             if time.monotonic() > deadline:
                 raise UnavailableError(f"The last transaction on topic '{topic}' is still open")
         return found
 
-    def end_offsets(self, places: Collection[Place]) -> dict[Place, int]:
+    def end_offsets(self, topic_partitions: Collection[Place]) -> dict[Place, int]:
         """The ends of many partitions in one request."""
-        found = self._topics.ends(places)
-        return {place: max(end, self._written.get(place, 0)) for place, end in found.items()}
+        found = self._topics.ends(topic_partitions)
+        return {
+            topic_partition: max(end, self._written.get(topic_partition, 0))
+            for topic_partition, end in found.items()
+        }
 
     def written_end(self, topic: str, partition: int) -> int:
         """The offset after the last record of all, open transactions included."""
         return self._topics.offset((topic, partition), end=True, committed=False)
 
-    def written_ends(self, places: Collection[Place]) -> dict[Place, int]:
+    def written_ends(self, topic_partitions: Collection[Place]) -> dict[Place, int]:
         """The same of many partitions, in one request."""
-        return self._topics.written(places)
+        return self._topics.written(topic_partitions)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Forget records with an offset below `before`: soon, and at once for those who ask this
@@ -154,11 +165,15 @@ class KafkaLog:
         self._topics.check((topic, partition))
         self._topics.purges.want((topic, partition), before)
 
-    def positions(self, group: str, places: Collection[Place] = ()) -> dict[Place, int]:
-        """The committed positions of a group, of `places` alone where they are given."""
+    def positions(self, group: str, topic_partitions: Collection[Place] = ()) -> dict[Place, int]:
+        """The committed positions of a group, of `topic_partitions` alone where they are given."""
         name, leases = self._namespace + group, self._leases(group)
-        found = self._topics.groups.positions(name, places)
-        return {place: offset for place, offset in found.items() if place[0] != leases}
+        found = self._topics.groups.positions(name, topic_partitions)
+        return {
+            topic_partition: offset
+            for topic_partition, offset in found.items()
+            if topic_partition[0] != leases
+        }
 
     def vacant(self, group: str) -> bool:
         """Whether nobody is in a group; positions that a transaction may still move are waited
@@ -256,12 +271,12 @@ class KafkaLog:
         self._readers.add(made)
         return made
 
-    def _shared(self, place: Place) -> bool:
+    def _shared(self, topic_partition: Place) -> bool:
         """Whether others write to a topic, or only this process: then what it has written tells
         where a partition ends."""
         if self._membership is not None:
             return True
-        return not self._namespace or not place[0].startswith(self._namespace)
+        return not self._namespace or not topic_partition[0].startswith(self._namespace)
 
     def _room(self) -> int:
         reading = sum(reader.reading for reader in tuple(self._readers))
@@ -269,12 +284,12 @@ class KafkaLog:
 
     def _appended(self, ends: Mapping[Place, int]) -> None:
         with self._lock:
-            for place, end in ends.items():
-                self._written[place] = max(end, self._written.get(place, 0))
+            for topic_partition, end in ends.items():
+                self._written[topic_partition] = max(end, self._written.get(topic_partition, 0))
         self._watchers.call()
 
-    def _committed(self, group: str, places: Collection[Place]) -> None:
-        self._moved.setdefault(group, set()).update(places)
+    def _committed(self, group: str, topic_partitions: Collection[Place]) -> None:
+        self._moved.setdefault(group, set()).update(topic_partitions)
 
 
 def _never(_place: Place) -> bool:

@@ -33,7 +33,7 @@ from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member_writer import MemberWriter
 from millstream.log.kafka.writer import KafkaWriter, Seat
 from millstream.log.log import TopicPartition as Place
-from millstream.log.membership import Claim, Lag
+from millstream.log.membership import Assignment, Lag
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 
 _LOOK_SECONDS = 0.1
@@ -78,7 +78,7 @@ class KafkaMember:
         self._superseded = superseded
         self._lag = lag
         self._news = threading.Condition()
-        self._claim = Claim(0, frozenset())
+        self._claim = Assignment(0, frozenset())
         self._settled = 0
         self._asked = 0
         self._answered = 0
@@ -95,7 +95,7 @@ class KafkaMember:
         self._thread = threading.Thread(target=self._run, name="millstream-member", daemon=True)
         self._thread.start()
 
-    def claim(self) -> Claim:
+    def claim(self) -> Assignment:
         """What this member is to hold now; FencedError when another process has its name."""
         if self._fault is not None:
             raise self._fault
@@ -114,9 +114,9 @@ class KafkaMember:
         seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
         return MemberWriter(self, epoch, self._open_writer(seat, size))
 
-    def lag(self, places: Collection[Place]) -> Lag | None:
+    def lag(self, topic_partitions: Collection[Place]) -> Lag | None:
         """How far the whole group has come, if that was found out since this was asked last."""
-        return self._lag.told(places)
+        return self._lag.told(topic_partitions)
 
     def close(self) -> None:
         """Leave the group; idempotent. Where the brokers do not answer, the thread is left to
@@ -253,7 +253,7 @@ class KafkaMember:
     def _move(self, partitions: frozenset[int], *, lost: bool = False) -> int:
         epoch = self._claim.epoch + 1
         with self._news:
-            self._claim = Claim(epoch, partitions, epoch if lost else self._claim.lost)
+            self._claim = Assignment(epoch, partitions, epoch if lost else self._claim.lost)
             self._news.notify_all()
         self._moved()
         return epoch
@@ -294,5 +294,5 @@ class KafkaMember:
         return now > self._unreleased_since + _RELEASE_SECONDS
 
 
-def _numbers(places: Collection[TopicPartition]) -> frozenset[int]:
-    return frozenset(place.partition for place in places)
+def _numbers(topic_partitions: Collection[TopicPartition]) -> frozenset[int]:
+    return frozenset(topic_partition.partition for topic_partition in topic_partitions)

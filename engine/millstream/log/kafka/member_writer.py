@@ -10,14 +10,14 @@ import pyarrow as pa
 from millstream.log.kafka.writer import KafkaWriter
 from millstream.log.log import Appended, Outcome
 from millstream.log.log import TopicPartition as Place
-from millstream.log.membership import Claim
+from millstream.log.membership import Assignment
 from millstream.model.errors import FencedError, UnavailableError
 
 
 class Holder(Protocol):
     """Who knows what is held; see `KafkaMember`."""
 
-    def claim(self) -> Claim:
+    def claim(self) -> Assignment:
         """What is to be held now; FencedError when another process has the member's name."""
         ...
 

@@ -36,13 +36,13 @@ class Purges:
         self._answers: _Answers = {}
         self._next = 0.0
 
-    def want(self, place: Place, before: int) -> None:
+    def want(self, topic_partition: Place, before: int) -> None:
         """Delete the records below an offset, soon. Raises what kept an earlier request from
         being done."""
         with self._lock:
-            if before <= self._sent.get(place, -1):
+            if before <= self._sent.get(topic_partition, -1):
                 return
-            self._wanted[place] = max(before, self._wanted.get(place, 0))
+            self._wanted[topic_partition] = max(before, self._wanted.get(topic_partition, 0))
             if time.monotonic() < self._next or not all(a.done() for a in self._answers.values()):
                 return
             answers = self._answers
@@ -50,13 +50,13 @@ class Purges:
         for asked, answer in answers.items():
             self._heard(asked, answer)
 
-    def settle(self, place: Place) -> None:
+    def settle(self, topic_partition: Place) -> None:
         """Return when the records of a partition that are to be deleted are."""
         with self._lock:
-            before = max(self._wanted.pop(place, -1), self._sent.pop(place, -1))
+            before = max(self._wanted.pop(topic_partition, -1), self._sent.pop(topic_partition, -1))
         if before <= 0:
             return
-        wanted = TopicPartition(*place, min(before, self._end(place)))
+        wanted = TopicPartition(*topic_partition, min(before, self._end(topic_partition)))
         try:
             answer_to(lambda: self._admin.delete_records([wanted])[wanted])
         except KafkaException as error:
@@ -66,11 +66,16 @@ class Purges:
         """Forget what is wanted of a topic that is deleted."""
         with self._lock:
             for known in (self._wanted, self._sent):
-                for place in [place for place in known if place[0] == topic]:
-                    del known[place]
+                for topic_partition in [
+                    topic_partition for topic_partition in known if topic_partition[0] == topic
+                ]:
+                    del known[topic_partition]
 
     def _send(self) -> None:
-        wanted = [TopicPartition(*place, before) for place, before in self._wanted.items()]
+        wanted = [
+            TopicPartition(*topic_partition, before)
+            for topic_partition, before in self._wanted.items()
+        ]
         self._answers = self._admin.delete_records(wanted, request_timeout=REQUEST_SECONDS)
         self._sent.update(self._wanted)
         self._wanted.clear()

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from millstream.log.kafka.chosen import open_intake
+from millstream.log.kafka.backend import open_intake
 from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
-from millstream.log.kafka.feed import Feed
-from millstream.log.kafka.horizon import Answered, Ends, Horizon
-from millstream.log.kafka.intake import Intake, News, Piece
+from millstream.log.kafka.intake import Intake, News, PartitionChunk
+from millstream.log.kafka.partition_buffer import PartitionBuffer
+from millstream.log.kafka.stable_offsets import Answered, Ends, StableOffsets
 from millstream.log.kafka.topics import Topics
 from millstream.log.log import Fetched
 from millstream.log.log import TopicPartition as Place
@@ -59,8 +59,8 @@ class KafkaReader:
         self._written = written
         self._arrived = arrived
         self._room = room
-        self._feeds: dict[Place, Feed] = {}
-        self._horizon = Horizon(self._look, shared)
+        self._feeds: dict[Place, PartitionBuffer] = {}
+        self._horizon = StableOffsets(self._look, shared)
         self._together = True
         self._assigned: set[Place] = set()
         self._retired: set[Place] = set()
@@ -100,16 +100,16 @@ class KafkaReader:
     ) -> Fetched[pa.Table]:
         """`max_records` from `offset` on; fewer at the end, or if they are large. For any thread:
         one that reads the same partition from elsewhere would take the consumer away."""
-        place = (topic, partition)
+        topic_partition = (topic, partition)
         with self._news:
-            if not self._news.wait_for(lambda: place not in self._busy, REQUEST_SECONDS):
-                raise _silence(place, offset)
-            self._busy.add(place)
+            if not self._news.wait_for(lambda: topic_partition not in self._busy, REQUEST_SECONDS):
+                raise _silence(topic_partition, offset)
+            self._busy.add(topic_partition)
         try:
-            return self._checked_read(place, offset, max_records, REQUEST_SECONDS)
+            return self._checked_read(topic_partition, offset, max_records, REQUEST_SECONDS)
         finally:
             with self._news:
-                self._busy.discard(place)
+                self._busy.discard(topic_partition)
                 self._news.notify_all()
 
     def ready(self, positions: Mapping[Place, int]) -> int:
@@ -124,8 +124,10 @@ class KafkaReader:
     def forget(self, topic: str) -> None:
         """Stop reading a topic that is deleted."""
         with self._news:
-            for place in [place for place in self._feeds if place[0] == topic]:
-                del self._feeds[place]
+            for topic_partition in [
+                topic_partition for topic_partition in self._feeds if topic_partition[0] == topic
+            ]:
+                del self._feeds[topic_partition]
 
     def close(self) -> None:
         """End the thread and close the consumer; idempotent."""
@@ -138,106 +140,118 @@ class KafkaReader:
 
     def _checked_read(
         self,
-        place: Place,
+        topic_partition: Place,
         offset: int,
         max_records: int,
         seconds: float,
         before: int | None = None,
     ) -> Fetched[pa.Table]:
-        self._topics.check(place)
+        self._topics.check(topic_partition)
         if before is not None and offset >= before:
-            return Fetched(*place, NO_RECORDS, 0, offset, True)
+            return Fetched(*topic_partition, NO_RECORDS, 0, offset, True)
         try:
             with self._news:
-                return self._read(place, offset, max_records, seconds, before)
+                return self._read(topic_partition, offset, max_records, seconds, before)
         except CorruptionError as error:
-            raise self._topics.out_of_range(place, offset) from error
+            raise self._topics.out_of_range(topic_partition, offset) from error
 
     def _read(
-        self, place: Place, offset: int, max_records: int, seconds: float, before: int | None
+        self,
+        topic_partition: Place,
+        offset: int,
+        max_records: int,
+        seconds: float,
+        before: int | None,
     ) -> Fetched[pa.Table]:
         self._start()
-        feed = self._feed(place, offset)
-        if seconds and not self._complete(place, feed, max_records):
+        feed = self._feed(topic_partition, offset)
+        if seconds and not self._complete(topic_partition, feed, max_records):
             feed.awaited = feed.awaited or time.monotonic()
-            self._news.wait_for(lambda: self._complete(place, feed, max_records), seconds)
+            self._news.wait_for(lambda: self._complete(topic_partition, feed, max_records), seconds)
         if self._failure is not None:
             # The thread is gone; who tries again starts another one.
             failure, self._failure, self._thread = self._failure, None, None
             raise failure
         if not feed.count and feed.fault is not None:
-            del self._feeds[place]
+            del self._feeds[topic_partition]
             raise feed.fault
         if before is not None:
             # All partitions end where they ended at one moment: nothing that lies before these
             # offsets can be later than what lies behind.
-            return self._read_before(place, feed, offset, max_records, before)
-        bound = self._horizon.bound(place, feed) if self._together else None
+            return self._read_before(topic_partition, feed, offset, max_records, before)
+        bound = self._horizon.bound(topic_partition, feed) if self._together else None
         batch = feed.first(max_records, bound)
-        at_end = self._ended(place, feed) and batch.num_rows == feed.count
+        at_end = self._ended(topic_partition, feed) and batch.num_rows == feed.count
         if at_end and self._together:
-            at_end = self._horizon.at_end(place, feed)
+            at_end = self._horizon.at_end(topic_partition, feed)
         if not at_end and not batch.num_rows:
-            return self._nothing_yet(place, feed, offset)
+            return self._nothing_yet(topic_partition, feed, offset)
         feed.awaited = None
         following = feed.next if at_end else batch["offset"][-1].as_py() + 1
         count = batch.num_rows
         size = feed.bytes * count // feed.count if count else 0
-        return Fetched(*place, batch, count, following, at_end, size)
+        return Fetched(*topic_partition, batch, count, following, at_end, size)
 
     def _read_before(
-        self, place: Place, feed: Feed, offset: int, max_records: int, before: int
+        self,
+        topic_partition: Place,
+        feed: PartitionBuffer,
+        offset: int,
+        max_records: int,
+        before: int,
     ) -> Fetched[pa.Table]:
         batch = feed.first(max_records, before)
         end = feed.next >= before and batch.num_rows < max_records
         if not end and not batch.num_rows:
-            return self._nothing_yet(place, feed, offset)
+            return self._nothing_yet(topic_partition, feed, offset)
         feed.awaited = None
         following = before if end else batch["offset"][-1].as_py() + 1
-        return Fetched(*place, batch, batch.num_rows, following, end, batch.nbytes)
+        return Fetched(*topic_partition, batch, batch.num_rows, following, end, batch.nbytes)
 
-    def _nothing_yet(self, place: Place, feed: Feed, offset: int) -> Fetched[pa.Table]:
+    def _nothing_yet(
+        self, topic_partition: Place, feed: PartitionBuffer, offset: int
+    ) -> Fetched[pa.Table]:
         if self._together and (feed.count or feed.end is not None):
             self._horizon.ask(self._feeds)
         now = time.monotonic()
         feed.awaited = feed.awaited or now
         if now - feed.awaited >= REQUEST_SECONDS:
-            raise _silence(place, offset)
-        return Fetched(*place, NO_RECORDS, 0, offset, False, awaited=True)
+            raise _silence(topic_partition, offset)
+        return Fetched(*topic_partition, NO_RECORDS, 0, offset, False, awaited=True)
 
-    def _look(self, places: Sequence[Place], answered: Answered, committed: bool) -> None:
+    def _look(self, topic_partitions: Sequence[Place], answered: Answered, committed: bool) -> None:
         def told(ends: Ends) -> None:
             answered(ends)
             self._arrived()
 
-        self._topics.look(places, told, committed=committed)
+        self._topics.look(topic_partitions, told, committed=committed)
 
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="millstream-kafka", daemon=True)
             self._thread.start()
 
-    def _feed(self, place: Place, offset: int) -> Feed:
-        feed = self._feeds.get(place)
+    def _feed(self, topic_partition: Place, offset: int) -> PartitionBuffer:
+        feed = self._feeds.get(topic_partition)
         if feed is not None and feed.start <= offset <= feed.next:
             if offset > feed.start:
                 feed.pass_to(offset)
                 self._news.notify_all()
             return feed
-        if feed is not None or place in self._assigned | self._retired:
+        if feed is not None or topic_partition in self._assigned | self._retired:
             self._anew = True
-        self._feeds[place] = feed = Feed(offset)
+        self._feeds[topic_partition] = feed = PartitionBuffer(offset)
         return feed
 
-    def _complete(self, place: Place, feed: Feed, max_records: int) -> bool:
+    def _complete(self, topic_partition: Place, feed: PartitionBuffer, max_records: int) -> bool:
         if feed.fault is not None or self._failure is not None:
             return True
         if feed.count >= max_records or feed.bytes >= self._share() // 2:
             return True
-        return self._ended(place, feed)
+        return self._ended(topic_partition, feed)
 
-    def _ended(self, place: Place, feed: Feed) -> bool:
-        return feed.end is not None and feed.next >= self._written.get(place, 0)
+    def _ended(self, topic_partition: Place, feed: PartitionBuffer) -> bool:
+        return feed.end is not None and feed.next >= self._written.get(topic_partition, 0)
 
     def _share(self) -> int:
         """Of the room, for each partition that has something or may have."""
@@ -299,10 +313,17 @@ class KafkaReader:
     def _assign(self, intake: Intake) -> None:
         gone = self._assigned - self._feeds.keys()
         if gone:
-            intake.consumer.incremental_unassign([TopicPartition(*place) for place in gone])
+            intake.consumer.incremental_unassign(
+                [TopicPartition(*topic_partition) for topic_partition in gone]
+            )
         new = self._feeds.keys() - self._assigned
         if new:
-            intake.assign([TopicPartition(*place, self._feeds[place].next) for place in new])
+            intake.assign(
+                [
+                    TopicPartition(*topic_partition, self._feeds[topic_partition].next)
+                    for topic_partition in new
+                ]
+            )
         self._assigned = (self._assigned - gone) | new
         self._retired |= gone
 
@@ -310,45 +331,54 @@ class KafkaReader:
         """Pause who has his share until half of it is used; whether anybody needs more. Not all
         are paused: it takes the client up to a second to go on after that."""
         share = self._share()
-        full = {place for place in self._assigned if self._feeds[place].bytes >= share}
+        full = {
+            topic_partition
+            for topic_partition in self._assigned
+            if self._feeds[topic_partition].bytes >= share
+        }
         if full and full == self._assigned:
             return False
         fill = self._paused & self._assigned
-        again = {place for place in fill if self._feeds[place].bytes < share // 2}
+        again = {
+            topic_partition
+            for topic_partition in fill
+            if self._feeds[topic_partition].bytes < share // 2
+        }
         if again:
-            consumer.resume([TopicPartition(*place) for place in again])
+            consumer.resume([TopicPartition(*topic_partition) for topic_partition in again])
         if full - fill:
-            consumer.pause([TopicPartition(*place) for place in full - fill])
+            consumer.pause([TopicPartition(*topic_partition) for topic_partition in full - fill])
         self._paused = (fill - again) | full
         return True
 
-    def _take(self, pieces: Sequence[Piece]) -> None:
+    def _take(self, pieces: Sequence[PartitionChunk]) -> None:
         with self._news:
             if self._anew:
                 return
-            for place, piece in pieces:
-                feed = self._feeds.get(place)
-                if feed is not None and place in self._assigned:
-                    _add(place, piece, feed)
+            for topic_partition, piece in pieces:
+                feed = self._feeds.get(topic_partition)
+                if feed is not None and topic_partition in self._assigned:
+                    _add(topic_partition, piece, feed)
                     if feed.count:
                         self._patience = STALL_SECONDS
             self._news.notify_all()
         self._arrived()
 
 
-def _add(place: Place, piece: pa.Table | News, feed: Feed) -> None:
+def _add(topic_partition: Place, piece: pa.Table | News, feed: PartitionBuffer) -> None:
     if isinstance(piece, pa.Table):
         feed.add(piece)
     elif piece.error.code() == KafkaError._PARTITION_EOF:
         feed.reach(piece.offset)
     else:
-        attempt = f"read topic '{place[0]}', partition {place[1]}"
+        attempt = f"read topic '{topic_partition[0]}', partition {topic_partition[1]}"
         feed.fault = translated(piece.error, attempt)
 
 
-def _silence(place: Place, offset: int) -> UnavailableError:
+def _silence(topic_partition: Place, offset: int) -> UnavailableError:
     return UnavailableError(
-        f"Could not read topic '{place[0]}', partition {place[1]}, at offset {offset}: nothing"
+        f"Could not read topic '{topic_partition[0]}', partition {topic_partition[1]}, at offset"
+        f" {offset}: nothing"
         f" came for {REQUEST_SECONDS:.0f} seconds",
         hint="Is the Kafka cluster up and reachable?",
     )

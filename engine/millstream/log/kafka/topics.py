@@ -36,7 +36,7 @@ from millstream.log.kafka.client import (
 )
 from millstream.log.kafka.groups import Groups
 from millstream.log.kafka.purges import Purges
-from millstream.log.kafka.sightings import Sightings, absent, described
+from millstream.log.kafka.topic_metadata import TopicMetadataCache, absent, described
 from millstream.log.log import Topic
 from millstream.log.log import TopicPartition as Place
 from millstream.model.errors import ConflictError, CorruptionError, StatementError, UnavailableError
@@ -56,7 +56,7 @@ class Topics:
             self._admin = AdminClient(admin_config(servers, extra))
         except KafkaException as error:
             raise refused(error, extra) from None
-        self.sightings = Sightings(self._admin)
+        self.sightings = TopicMetadataCache(self._admin)
         reading = partial(consumer_config, servers, extra=extra)
         self.groups = Groups(self._admin, reading, self._everywhere)
         self.purges = Purges(self._admin, partial(self.offset, end=True))
@@ -145,9 +145,9 @@ class Topics:
         listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS)).topics
         return [(name, part) for name, topic in listed.items() for part in topic.partitions]
 
-    def check(self, place: Place) -> None:
+    def check(self, topic_partition: Place) -> None:
         """StatementError unless the partition exists."""
-        name, partition = place
+        name, partition = topic_partition
         if partition < self._partitions.get(name, 0):
             return
         found = self._metadata(name)
@@ -162,19 +162,21 @@ class Topics:
         if partition >= found[0]:
             raise StatementError(f"Topic '{name}' has no partition {partition}")
 
-    def offset(self, place: Place, *, end: bool, committed: bool = True) -> int:
+    def offset(self, topic_partition: Place, *, end: bool, committed: bool = True) -> int:
         """The first retained offset, or the one after the last: of those that are committed, or
         of all."""
-        self.check(place)
-        wanted = TopicPartition(*place)
+        self.check(topic_partition)
+        wanted = TopicPartition(*topic_partition)
         spec = OffsetSpec.latest() if end else OffsetSpec.earliest()
-        attempt = f"find the offsets of topic '{place[0]}', partition {place[1]}"
+        attempt = (
+            f"find the offsets of topic '{topic_partition[0]}', partition {topic_partition[1]}"
+        )
         deadline = time.monotonic() + REQUEST_SECONDS
         try:
             # Without a leader, the client may answer that all is well and the offset not valid.
             while (
                 found := self._spread(
-                    place[0],
+                    topic_partition[0],
                     lambda: self._list_offsets({wanted: spec}, committed=committed)[wanted],
                 )
             ).offset < 0:
@@ -197,10 +199,10 @@ class Topics:
                     raise
             time.sleep(PAUSE)
 
-    def out_of_range(self, place: Place, offset: int) -> CorruptionError:
+    def out_of_range(self, topic_partition: Place, offset: int) -> CorruptionError:
         """What is wrong with a position that no record can be read from."""
-        start, end = self.offset(place, end=False), self.offset(place, end=True)
-        where = f"topic '{place[0]}', partition {place[1]}"
+        start, end = self.offset(topic_partition, end=False), self.offset(topic_partition, end=True)
+        where = f"topic '{topic_partition[0]}', partition {topic_partition[1]}"
         if offset < start:
             return CorruptionError(
                 f"{where} starts at {start}, but {offset} was asked for:"
@@ -212,28 +214,34 @@ class Topics:
             code="E-TRUNCATED",
         )
 
-    def ends(self, places: Collection[Place]) -> dict[Place, int]:
+    def ends(self, topic_partitions: Collection[Place]) -> dict[Place, int]:
         """The offsets after the last committed records, of those partitions whose brokers answer
         soon; none while an earlier question is still without an answer."""
-        if not places or not all(answer.done() for answer in self._ends.values()):
+        if not topic_partitions or not all(answer.done() for answer in self._ends.values()):
             return {}
         self._ends = self._list_offsets(
-            {TopicPartition(*place): OffsetSpec.latest() for place in places}
+            {
+                TopicPartition(*topic_partition): OffsetSpec.latest()
+                for topic_partition in topic_partitions
+            }
         )
         return _offsets_told(self._ends, _SOON_SECONDS)
 
-    def written(self, places: Collection[Place]) -> dict[Place, int]:
+    def written(self, topic_partitions: Collection[Place]) -> dict[Place, int]:
         """The offsets after the last records of all; waits for the answers of all brokers."""
-        asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        asked = {
+            TopicPartition(*topic_partition): OffsetSpec.latest()
+            for topic_partition in topic_partitions
+        }
         ends = _offsets_told(self._list_offsets(asked, committed=False), REQUEST_SECONDS)
-        for place in places:
-            if place not in ends:
-                ends[place] = self.offset(place, end=True, committed=False)
+        for topic_partition in topic_partitions:
+            if topic_partition not in ends:
+                ends[topic_partition] = self.offset(topic_partition, end=True, committed=False)
         return ends
 
     def look(
         self,
-        places: Collection[Place],
+        topic_partitions: Collection[Place],
         answered: Callable[[dict[Place, int]], None],
         *,
         committed: bool,
@@ -242,12 +250,15 @@ class Topics:
         another thread, with those that could be told."""
         found: dict[Place, int | None] = {}
 
-        def done(place: Place, answer: Future[ListOffsetsResultInfo]) -> None:
-            found[place] = None if answer.exception() else answer.result().offset
-            if len(found) == len(places):
+        def done(topic_partition: Place, answer: Future[ListOffsetsResultInfo]) -> None:
+            found[topic_partition] = None if answer.exception() else answer.result().offset
+            if len(found) == len(topic_partitions):
                 answered({at: end for at, end in found.items() if end is not None})
 
-        wanted = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        wanted = {
+            TopicPartition(*topic_partition): OffsetSpec.latest()
+            for topic_partition in topic_partitions
+        }
         asked = self._list_offsets(wanted, committed=committed, seconds=_LOOK_SECONDS)
         for item, answer in asked.items():
             answer.add_done_callback(partial(done, (item.topic, item.partition)))
@@ -301,4 +312,4 @@ def _offsets_told(
         for wanted, answer in asked.items()
         if answer in done and answer.exception() is None
     }
-    return {place: offset for place, offset in found.items() if offset >= 0}
+    return {topic_partition: offset for topic_partition, offset in found.items() if offset >= 0}

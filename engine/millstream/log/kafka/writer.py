@@ -18,8 +18,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from millstream.log.kafka.backend import open_outlet
 from millstream.log.kafka.calls import again
-from millstream.log.kafka.chosen import open_outlet
 from millstream.log.kafka.client import (
     REQUEST_SECONDS,
     consumer_config,
@@ -42,7 +42,7 @@ _FAILURES = (KafkaException, SystemError)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WriterContext:
     """What a writer needs of its log: `check` raises StatementError for a place that does not
     exist, `committed` hears of the positions that were moved, `appended` of the ends of the
     partitions that were written to."""
@@ -75,7 +75,7 @@ class KafkaWriter:
     def __init__(
         self,
         identity: str,
-        surroundings: Surroundings,
+        surroundings: WriterContext,
         seat: Seat | None = None,
         *,
         patience: Patience,
@@ -135,8 +135,8 @@ class KafkaWriter:
         positions: Mapping[Place, int],
     ) -> Outcome:
         producer = self._open_producer()
-        for place in (*((item.topic, item.partition) for item in appended), *positions):
-            self._surroundings.check(place)
+        for topic_partition in (*((item.topic, item.partition) for item in appended), *positions):
+            self._surroundings.check(topic_partition)
         appended = [item for item in appended if item.batch.num_rows]
         if not appended and group is None:
             return Outcome.COMMITTED
@@ -197,7 +197,10 @@ class KafkaWriter:
         metadata = self._credential(group)
         if metadata is None:
             return False
-        offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
+        offsets = [
+            TopicPartition(*topic_partition, offset)
+            for topic_partition, offset in positions.items()
+        ]
         again(
             lambda: producer.send_offsets_to_transaction(offsets, metadata, REQUEST_SECONDS),
             min(REQUEST_SECONDS, self._patience.commit_seconds),

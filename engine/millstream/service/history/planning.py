@@ -34,7 +34,7 @@ _FIRST_RECORDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class BoundedQuery:
     """A query over history as a bounded run.
 
     Of the rows that it makes, `columns` (physical names) are the answer, with the names and types
@@ -53,7 +53,7 @@ class Past:
     order: tuple[tuple[str, bool], ...] = ()
 
 
-def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> Past:
+def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> BoundedQuery:
     """The bounded run of a query of the dialect; StatementError for what a push query may not."""
     asked = running(query)
     planned = _planned(asked, engine, session, script)
@@ -68,7 +68,7 @@ def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> 
     made = dict(zip(schema.names, physical_names(schema.names), strict=True))
     run, timed = _run(planned, ranges_of(query, engine), engine, session)
     ends_early = kind is SourceKind.STREAM and not order.columns
-    return Past(
+    return BoundedQuery(
         replace(run, limit=query.limit) if ends_early else run,
         timed,
         visible,

@@ -16,10 +16,10 @@ from millstream.operators.sql import identifier
 from millstream.query.extended import Written, extended_sql, mentioned
 from millstream.query.past import whole
 from millstream.service.bounded import TIMEOUT, within
+from millstream.service.cluster.scatter_gather import ScatterGather, columns_of, pull_schema
 from millstream.service.engine import Engine
-from millstream.service.history.planning import Past, plan_past
+from millstream.service.history.planning import BoundedQuery, plan_past
 from millstream.service.history.spool import Spool
-from millstream.service.instances.gathering import Gathering, columns_of, pull_schema
 from millstream.service.session import Session
 from millstream_parser.history import Range
 
@@ -33,13 +33,13 @@ class Relations:
     def __init__(
         self, written: Written, cursor: duckdb.DuckDBPyConnection, engine: Engine, session: Session
     ) -> None:
-        self.spools: list[tuple[Past, Spool]] = []
+        self.spools: list[tuple[BoundedQuery, Spool]] = []
         self._written = written
         self._cursor = cursor
         self._engine = engine
         self._session = session
         self._mentioned = mentioned(written)
-        self._gathering = Gathering(engine, session, cursor)
+        self._gathering = ScatterGather(engine, session, cursor)
         self._present: list[Source] = []
         """The tables among them as they are now."""
         self._texts: dict[tuple[str, Range | None], str] = {}

@@ -16,7 +16,7 @@ from millstream.log.log import Appended, TopicPartition
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.service.engine import Engine
-from millstream.service.history.planning import Past
+from millstream.service.history.planning import BoundedQuery
 from millstream.service.history.watch import Watch, Watched
 from millstream.service.queries import caching, fatal_problems, takes_by_arrival
 from millstream.service.session import Session
@@ -30,7 +30,7 @@ READ = "read"
 
 
 def rows_of(
-    past: Past, engine: Engine, session: Session, watch: Watch, *, lazily: bool = False
+    past: BoundedQuery, engine: Engine, session: Session, watch: Watch, *, lazily: bool = False
 ) -> Iterator[pa.Table]:
     """What the run makes, as it is made, in this process or on Spark. Rows that cannot be used go
     to the processing log. `lazily`: not all of them may be wanted."""
@@ -67,7 +67,7 @@ def run_of(
     )
 
 
-def on_spark(past: Past, engine: Engine, session: Session) -> bool:
+def on_spark(past: BoundedQuery, engine: Engine, session: Session) -> bool:
     """Whether a run is Spark's: as the session says, or, left to us, when it is large and Spark is
     here."""
     backend = session.property(BACKEND)
@@ -76,7 +76,7 @@ def on_spark(past: Past, engine: Engine, session: Session) -> bool:
     return _bytes(past, engine) >= int(session.property(SPARK_BYTES)) and available()
 
 
-def _bytes(past: Past, engine: Engine) -> int:
+def _bytes(past: BoundedQuery, engine: Engine) -> int:
     """About how much there is to read, judged by the first records of each topic."""
     total, sizes = 0, dict[str, float]()
     for split in past.run.splits.values():

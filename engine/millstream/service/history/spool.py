@@ -15,7 +15,7 @@ from millstream.model.batch import DIFF, PART, ROWTIME
 from millstream.model.physical import duckdb_type
 from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
-from millstream.service.history.planning import Past
+from millstream.service.history.planning import BoundedQuery
 
 _ORDER = "$order"
 _NUMBERS = itertools.count()
@@ -25,7 +25,7 @@ _NUMBERS = itertools.count()
 class Spool:
     """The rows that a run makes; `past` says what they are."""
 
-    def __init__(self, past: Past, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, past: BoundedQuery, cursor: duckdb.DuckDBPyConnection) -> None:
         self.past = past
         self._cursor = cursor
         self._name = f"$past_{next(_NUMBERS)}"

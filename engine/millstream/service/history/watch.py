@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from millstream.history.progress import StageProgress
-from millstream.history.reading import Piece, Source
+from millstream.history.reading import ReadChunk, Source
 from millstream.history.splits import Split
 
 
@@ -75,7 +75,7 @@ class Watched:
     watch: Watch
     stage: str
 
-    def pieces(self, split: Split) -> Iterator[Piece]:
+    def pieces(self, split: Split) -> Iterator[ReadChunk]:
         """See `Source`."""
         at = split.start
         for records, following in self.source.pieces(split):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from millstream.runtime.spec import QueryState, QueryStatus, StageStatus
+from millstream.runtime.spec import QueryState, QueryStatus, SubTopologyStatus
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import (
     PERSISTENT,
@@ -86,7 +86,9 @@ def _query(status: QueryStatus, samples: Samples, engine: Engine) -> QueryMetric
     )
 
 
-def _sub_topology(status: QueryStatus, stage: StageStatus, samples: Samples) -> SubTopologyMetrics:
+def _sub_topology(
+    status: QueryStatus, stage: SubTopologyStatus, samples: Samples
+) -> SubTopologyMetrics:
     own = stage.metrics
     per_second = rates(samples, (status.query_id, stage.index))
     return SubTopologyMetrics(

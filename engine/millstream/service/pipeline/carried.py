@@ -15,10 +15,10 @@ from millstream.log.log import Appended, TopicPartition
 from millstream.log.settled import await_settled
 from millstream.model.problem import Problem
 from millstream.service import queries
-from millstream.service.command_log import following
+from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
-from millstream.service.pipeline.tasks import AllTasks
+from millstream.service.pipeline.tasks import ExclusiveAssignment
 
 Runner = Callable[[Run], Iterator[Produced]]
 """Runs the tasks of a run, in this process or elsewhere."""
@@ -50,7 +50,7 @@ class Carried:
         self._inputs = frozenset(inputs(self._topology))
         self._inner = queries.repartitions_of(self._topology)
         count = max(sub.partitions for sub in self._topology.subtopologies)
-        self._tasks = AllTasks(engine.log, query_id, count)
+        self._tasks = ExclusiveAssignment(engine.log, query_id, count)
 
     @property
     def current(self) -> bool:
@@ -86,7 +86,8 @@ class Carried:
 
     def _taken(self) -> None:
         """The tasks were somebody else's, perhaps: he may have left records that are not settled,
-        and words on the command topic that were not read here (`service/threads/abreast.py`)."""
+        and words on the command topic that were not read here
+        (`service/threads/catch_up_gate.py`)."""
         engine = self._engine
         if engine.shared:
             with engine.driver.lock:
@@ -100,13 +101,19 @@ class Carried:
         check_topics(engine.log, self._topics)
         positions = engine.log.positions(self.query_id, self._inputs)
         splits = since(engine.log, self._topology, positions)
-        read = sum(splits[place].end - splits[place].start for place in self._inputs)
+        read = sum(
+            splits[topic_partition].end - splits[topic_partition].start
+            for topic_partition in self._inputs
+        )
         if read == 0:
             return None
         produced = list(runner(run_of(engine, self._topology, splits, self._properties)))
         records = tuple(item for item in produced if isinstance(item, Appended))
         problems = tuple(item for item in produced if isinstance(item, Problem))
-        self._tasks.commit(records, {place: splits[place].end for place in self._inputs})
+        self._tasks.commit(
+            records,
+            {topic_partition: splits[topic_partition].end for topic_partition in self._inputs},
+        )
         self._forget(splits, produced)
         if problems:
             engine.processing_log.add(self.query_id, problems)

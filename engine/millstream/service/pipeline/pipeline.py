@@ -18,8 +18,8 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import open_log_engine
 from millstream.service.engine import Engine
-from millstream.service.pipeline.attending import Attending
 from millstream.service.pipeline.carried import Advance, Carried, Runner
+from millstream.service.pipeline.coordinator import PipelineCoordinator
 from millstream.service.pipeline.script import Script, apply_script, show_query
 from millstream.service.session import Session
 
@@ -52,7 +52,7 @@ class Pipeline:
         self._script = script
         self._told: dict[str, str] = {}
         self._carried: dict[str, Carried] = {}
-        self._attending = Attending(engine, lambda: tuple(self._carried.values()))
+        self._attending = PipelineCoordinator(engine, lambda: tuple(self._carried.values()))
         if engine.shared:
             self._attending.start()
 
@@ -195,15 +195,15 @@ def in_order(queries: Iterable[QueryRecord]) -> list[QueryRecord]:
     placed: dict[str, QueryRecord] = {}
     visited: set[str] = set()
 
-    def place(query: QueryRecord) -> None:
+    def topic_partition(query: QueryRecord) -> None:
         if query.id in visited:
             return
         visited.add(query.id)
         for other in known:
             if other.sink in query.sources:
-                place(other)
+                topic_partition(other)
         placed[query.id] = query
 
     for query in known:
-        place(query)
+        topic_partition(query)
     return list(placed.values())

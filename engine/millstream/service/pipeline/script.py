@@ -11,11 +11,17 @@ from millstream.service.execution import execute_piece
 from millstream.service.headless import read_queries
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
-from millstream.service.text import Piece, first_line, parse_text, show_line, show_statement
+from millstream.service.text import (
+    ParsedStatement,
+    first_line,
+    parse_text,
+    show_line,
+    show_statement,
+)
 from millstream_parser import print_statement
 from millstream_parser import statements as s
 
-Script = Mapping[str, Piece]
+Script = Mapping[str, ParsedStatement]
 """The statements of a script, by their text as statements are printed."""
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 
 from millstream.log.log import Appended, Log, Outcome, TopicPartition, Writer
-from millstream.log.membership import Claim, Member
+from millstream.log.membership import Assignment, Member
 from millstream.model.errors import MillstreamError, UnavailableError
 
 CLAIM_SECONDS = 60.0
@@ -27,7 +27,7 @@ _COMMITS = 3
 """So often records are written, while nothing of them becomes visible and the tasks are kept."""
 
 
-class AllTasks:
+class ExclusiveAssignment:
     """What a process holds of a query between `ask` and `close`. One thread works on the query,
     any other one may call `step_aside`."""
 
@@ -129,7 +129,7 @@ class AllTasks:
             self._open(member)
             taken()
 
-    def _claimed(self, member: Member[pa.Table]) -> Claim:
+    def _claimed(self, member: Member[pa.Table]) -> Assignment:
         deadline = time.monotonic() + CLAIM_SECONDS
         while (claim := member.claim()).partitions != self._all:
             if claim.partitions or time.monotonic() > deadline:

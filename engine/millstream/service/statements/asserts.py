@@ -21,9 +21,9 @@ from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.plan.define import declared_schema
 from millstream.service import wordings
+from millstream.service.cluster.scatter_gather import pull_schema
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
-from millstream.service.instances.gathering import pull_schema
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.inserting import target_columns

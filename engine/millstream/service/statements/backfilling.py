@@ -20,17 +20,19 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.service import queries
 from millstream.service.engine import Engine
-from millstream.service.history.filled import Filled
+from millstream.service.history.backfill_result import BackfillResult
 from millstream.service.history.running import run_of
 from millstream.service.history.watch import CancelledError, Watch, Watched
 from millstream.service.session import Session
-from millstream.service.text import Piece, show_statement
+from millstream.service.text import ParsedStatement, show_statement
 from millstream_parser import statements as s
 
 _READ = "read"
 
 
-def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) -> Filled | None:
+def fill(
+    statement: s.CreateAs, piece: ParsedStatement, engine: Engine, session: Session
+) -> BackfillResult | None:
     """Run the query from the first record of each source to its present end; None where the name
     is taken, so that there is none to run.
 
@@ -51,7 +53,7 @@ def fill(statement: s.CreateAs, piece: Piece, engine: Engine, session: Session) 
             show_statement(error, piece)
             raise
         watch.check()
-    return Filled(
+    return BackfillResult(
         run.topology,
         topics,
         width,

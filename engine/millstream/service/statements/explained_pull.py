@@ -7,8 +7,8 @@ from millstream.log.log import TopicPartition
 from millstream.model.schema import SourceKind
 from millstream.query.extended import Written, sources_in, sources_of
 from millstream.service import wordings
+from millstream.service.cluster.scatter_gather import kept
 from millstream.service.engine import Engine
-from millstream.service.instances.gathering import kept
 from millstream_parser import statements as s
 
 POSITIONS = "POSITIONS"
@@ -55,7 +55,7 @@ def positions_text(sources: list[Source], engine: Engine) -> str:
     ]
     if queries:
         lines.append(_ONE if len(queries) == 1 else _SEVERAL)
-    lineage = engine.instance.lineage(queries)
+    lineage = engine.runtime.lineage(queries)
     for query in lineage.queries:
         committed = engine.log.positions(query.query_id)
         places = [

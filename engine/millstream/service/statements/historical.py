@@ -19,14 +19,14 @@ from millstream.query.past import whole
 from millstream.query.pull import plan_pull, steady
 from millstream.service import wordings
 from millstream.service.bounded import TIMED_OUT, Patience, check_size
+from millstream.service.cluster.scatter_gather import pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.history.planning import Past, plan_past
+from millstream.service.history.planning import BoundedQuery, plan_past
 from millstream.service.history.relations import BATCH_ROWS, Relations
 from millstream.service.history.running import rows_of
 from millstream.service.history.spool import Spool
 from millstream.service.history.watch import CancelledError, Watch
-from millstream.service.instances.gathering import pull_schema
 from millstream.service.results import History
 from millstream.service.session import Bounds, Session
 from millstream_parser import statements as s
@@ -97,7 +97,7 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
 
 
 def _streamed(
-    past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch
+    past: BoundedQuery, limit: int | None, engine: Engine, session: Session, watch: Watch
 ) -> Batches:
     left = limit
     if left == 0:
@@ -115,7 +115,7 @@ def _streamed(
 
 
 def _sorted(
-    past: Past, limit: int | None, engine: Engine, session: Session, watch: Watch
+    past: BoundedQuery, limit: int | None, engine: Engine, session: Session, watch: Watch
 ) -> Batches:
     with _cursor(engine, watch) as cursor:
         spool = Spool(past, cursor)

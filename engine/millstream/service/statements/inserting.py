@@ -19,7 +19,7 @@ from millstream.log.log import Appended
 from millstream.model import refusals
 from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 from millstream.model.errors import RecordError, StatementError
-from millstream.model.moments import LATEST
+from millstream.model.event_time import LATEST
 from millstream.model.nearest import did_you_mean
 from millstream.model.physical import arrow_type, physical_names
 from millstream.model.schema import Column, Role, Schema, SourceKind

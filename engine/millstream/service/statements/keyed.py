@@ -16,9 +16,9 @@ from millstream.plan.build import Planned
 from millstream.query.conditions import Value
 from millstream.query.keyed import key_column, keys_sql, with_keys
 from millstream.service import wordings
+from millstream.service.cluster.scatter_gather import kept, pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.instances.gathering import kept, pull_schema
 from millstream.service.statements.pulling import beyond_pull, planned_pull
 from millstream_parser import statements as s
 

@@ -21,13 +21,13 @@ from millstream.query.extended import UNREADABLE, Written, extended_sql, sources
 from millstream.query.pull import Pull, plan_pull, steady
 from millstream.service import wordings
 from millstream.service.bounded import TIMEOUT, within
+from millstream.service.cluster.scatter_gather import ScatterGather, pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.instances.gathering import Gathering, pull_schema
 from millstream.service.results import History, Rows
 from millstream.service.session import Session
 from millstream.service.statements import historical
-from millstream.service.text import Piece, translated
+from millstream.service.text import ParsedStatement, translated
 from millstream_parser import statements as s
 from millstream_parser.history import Range
 
@@ -36,7 +36,7 @@ PULLS = "ksql.pull.queries.enable"
 LIMITS = "ksql.query.pull.limit.clause.enabled"
 SCANS = "ksql.query.pull.table.scan.enabled"
 RANGES = "ksql.query.pull.range.scan.enabled"
-Answer = Rows | History
+PullResult = Rows | History
 _OF_STREAMS = ("WINDOW",)
 """Clauses that only a stream can have."""
 _OF_PERSISTENT = ("PARTITION BY",)
@@ -45,7 +45,9 @@ CATCH_UP_MS_MAX = 1_000
 """How long a pull query waits for the tables to reflect what its own session inserted."""
 
 
-def pull(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Answer:
+def pull(
+    statement: s.SelectStatement, piece: ParsedStatement, engine: Engine, session: Session
+) -> PullResult:
     """Answer from what is committed now, or from what was logged until now."""
     if not session.flag(PULLS):
         raise wordings.PULL_DISABLED(name=PULLS)
@@ -95,7 +97,7 @@ def _of_table(
     cursor = engine.store.cursor()
     try:
         register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
-        gathering = Gathering(engine, session, cursor)
+        gathering = ScatterGather(engine, session, cursor)
         with within(cursor, session.bounds.milliseconds):
             table = gathering.answered(
                 lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})")
@@ -118,8 +120,12 @@ def _aggregates(query: s.Query, engine: Engine) -> bool:
 
 
 def _further(
-    statement: s.SelectStatement, query: s.Query, piece: Piece, engine: Engine, session: Session
-) -> Answer:
+    statement: s.SelectStatement,
+    query: s.Query,
+    piece: ParsedStatement,
+    engine: Engine,
+    session: Session,
+) -> PullResult:
     """What goes beyond pull queries: over a stream, what the dialect says of queries that keep
     running; else, and where that refuses it, more SQL."""
     sources = [engine.catalog.source(item.name) for item in sources_in(query)]
@@ -160,7 +166,9 @@ def _clause(query: s.Query, name: str) -> Place:
     return (query.partition_by or query.group_by)[0]
 
 
-def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session) -> Answer:
+def _beyond(
+    statement: s.SelectStatement, piece: ParsedStatement, engine: Engine, session: Session
+) -> PullResult:
     """A query that the dialect cannot read. What it reads and refuses is refused in any case; where
     nobody can read it, the dialect says what is wrong."""
     why, places = statement.beyond, [span for span, _ in statement.bound]
@@ -176,8 +184,8 @@ def _beyond(statement: s.SelectStatement, piece: Piece, engine: Engine, session:
 
 
 def _extended(
-    statement: s.SelectStatement, piece: Piece, engine: Engine, session: Session
-) -> Answer:
+    statement: s.SelectStatement, piece: ParsedStatement, engine: Engine, session: Session
+) -> PullResult:
     """A pull query beyond the dialect, printed anew from its checked tree. As nothing else bounds
     what it costs, its time is bounded."""
     written = Written.of(statement, piece.text)
@@ -191,7 +199,7 @@ def _extended(
         limit = min(limit, session.bounds.milliseconds)
     try:
         with within(cursor, limit):
-            gathering = Gathering(engine, session, cursor)
+            gathering = ScatterGather(engine, session, cursor)
             relation = partial(_relation, gathering=gathering)
             return Rows(gathering.answered(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
@@ -200,7 +208,7 @@ def _extended(
         cursor.close()
 
 
-def _relation(name: str, _: Range | None, *, gathering: Gathering) -> str:
+def _relation(name: str, _: Range | None, *, gathering: ScatterGather) -> str:
     """A SELECT of what a table holds now."""
     source = gathering.engine.catalog.source(name)
     columns = ", ".join(map(identifier, physical_names(pull_schema(source).names)))

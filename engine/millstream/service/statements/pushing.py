@@ -21,15 +21,15 @@ from millstream.service.queries import (
     add_query,
     caching,
     commit_interval,
+    executors,
     internal_topic,
-    kernels,
     repartitions_of,
     start_positions,
     topology_of,
 )
 from millstream.service.results import Stream
 from millstream.service.session import Session
-from millstream.service.tails import Tail
+from millstream.service.shared_push import SharedPushQuery
 from millstream.service.users import calls_users_functions
 from millstream.topology.topology import Topology
 from millstream_parser import print_statement
@@ -110,7 +110,7 @@ def _listen(engine: Engine, stream: Stream, made: PlannedPush, session: Session)
         stream.on_close = partial(_end, engine, stream, tail)
         return
     query_id = f"{stream.query_id}_tail" if made.shared else stream.query_id
-    tail = Tail(
+    tail = SharedPushQuery(
         query_id,
         made.root,
         stream.schema,
@@ -138,16 +138,16 @@ def _key(node: Write | Deliver) -> tuple[str, ...]:
     return found if len(found) >= len(wanted) else ()
 
 
-def _start(engine: Engine, tail: Tail, session: Session, kind: SourceKind) -> None:
+def _start(engine: Engine, tail: SharedPushQuery, session: Session, kind: SourceKind) -> None:
     topology, cached = tail.topology, caching(session.properties)
     for internal in topology.internal_topics:
         engine.log.create_topic(internal_topic(internal))
     add_query(
-        engine.instance,
+        engine.runtime,
         QuerySpec(
             tail.query_id,
             tail.query_id,
-            kernels(
+            executors(
                 engine, topology, session.properties, cached=cached, delivering=True, held=False
             ),
             repartitions=repartitions_of(topology),
@@ -162,7 +162,7 @@ def _start(engine: Engine, tail: Tail, session: Session, kind: SourceKind) -> No
     )
 
 
-def _end(engine: Engine, stream: Stream, tail: Tail) -> None:
+def _end(engine: Engine, stream: Stream, tail: SharedPushQuery) -> None:
     """Called by the stream when it closes, from whatever thread its client uses."""
     with engine.driver.lock:
         engine.pushing.pop(stream.query_id, None)

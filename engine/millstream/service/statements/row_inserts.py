@@ -15,7 +15,7 @@ from millstream.formats.json import read_json
 from millstream.formats.json_value import text_behind
 from millstream.formats.payload import Layout
 from millstream.model.errors import MillstreamError, StatementError
-from millstream.model.moments import LATEST
+from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, SourceKind
 from millstream.model.types import BIGINT, DATE, STRING, TIME, TIMESTAMP

@@ -2,7 +2,7 @@
 
 `lock` protects the set of queries and the catalog; statements hold it, the threads do not. A
 statement that touches one query waits for that one's turn, which is bounded unless a user's
-function hangs. Two threads never work on the same query (`service/threads/turns.py`).
+function hangs. Two threads never work on the same query (`service/threads/scheduler.py`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.runtime.instance import Instance
+from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import Step
-from millstream.service.threads.turnlock import TurnLock
-from millstream.service.threads.turns import Turns
+from millstream.service.threads.fair_lock import FairRLock
+from millstream.service.threads.scheduler import Scheduler
 
 SLICE_SECONDS = 0.05
 """How long a thread stays with one query that has more to do, where others have, too."""
@@ -32,7 +32,7 @@ class Driver:
 
     def __init__(
         self,
-        instance: Instance[Any],
+        instance: Runtime[Any],
         clock: Callable[[], int],
         maintain: Callable[[], object],
         *,
@@ -42,13 +42,13 @@ class Driver:
         """`maintain` is called often, between steps: upkeep of the log, cheap when none is due.
         `full`: how many records make a batch."""
         self.instance = instance
-        self.lock = TurnLock()
+        self.lock = FairRLock()
         self.failure: BaseException | None = None
         self.on_failure: Callable[[BaseException], None] | None = None
         """Called in a thread that dies, by a fault that is no query's."""
         self._clock = clock
         self._maintain = maintain
-        self._turns = Turns(instance, clock, full)
+        self._turns = Scheduler(instance, clock, full)
         self._news = threading.Event()
         self._upkeep = threading.Lock()
         self._count = threads

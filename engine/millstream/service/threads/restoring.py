@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from millstream.executor.replica import DuckReplica
 from millstream.functions.function import Catalogue
-from millstream.kernel.replica import DuckReplica
 from millstream.log.log import WatchedLog
 from millstream.runtime.restoration import FollowSpec, Progress, Restoration, Role
 from millstream.runtime.spec import QueryStatus, RuntimeSettings, TaskStatus
 from millstream.runtime.tasks import TaskState
-from millstream.service.threads.abreast import Abreast
-from millstream.service.threads.turnlock import TurnLock
+from millstream.service.threads.catch_up_gate import CatchUpGate
+from millstream.service.threads.fair_lock import FairRLock
 from millstream.state.store import Store
 from millstream.topology.topology import Topology
 
@@ -60,9 +60,9 @@ class Restoring:
         self._machine: Restoration[pa.Table] = Restoration(
             log, settings, on_ready=lambda _query_id: on_ready(), lock=threading.Lock()
         )
-        self.abreast = Abreast()
+        self.abreast = CatchUpGate()
         self._clock = clock
-        self._turn = TurnLock()
+        self._turn = FairRLock()
         self._news = threading.Event()
         self._awaiting = False
         self._stopping = False

@@ -1,0 +1,1 @@
+"""Runs programs in DuckDB behind the runtime's Executor port."""

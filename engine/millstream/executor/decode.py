@@ -1,0 +1,283 @@
+"""From records of the log to the relations `in_<i>` of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.executor.exchange_read import (
+    OFFSET,
+    SKIP,
+    Arrived,
+    ChannelWatermark,
+    Slot,
+    Unpacked,
+    constant,
+    slot_of,
+)
+from millstream.executor.order import Ints, Ordered, Segment, order_rows
+from millstream.formats.codec import DecodeSpec, decode
+from millstream.log.log import Fetched
+from millstream.model.batch import HEADERS, MOMENT, PART, ROWTIME, SEQ
+from millstream.model.event_time import END, NEVER
+from millstream.model.physical import physical_names
+from millstream.model.problem import Problem
+from millstream.model.schema import SourceKind
+from millstream.plan.nodes import Deliver
+from millstream.topology.topology import RepartitionInput, SourceInput, SubTopology, lanes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """What a run works on. `tables` has one relation per input, its rows numbered; `offsets`
+    the record offset of each row; `marks` the new ones; `moments` the m of `order`, by `$seq`;
+    `watermark` as of `order`."""
+
+    tables: tuple[pa.Table, ...]
+    offsets: tuple[Any, ...]
+    consumed: Mapping[tuple[str, int], int]
+    marks: Mapping[Slot, ChannelWatermark]
+    problems: tuple[Problem, ...]
+    headers: bool
+    moments: Ints
+    watermark: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of all inputs together."""
+        return sum(table.num_rows for table in self.tables)
+
+    def with_columns(self, carried: Sequence[str]) -> tuple[pa.Table, ...]:
+        """The relations with those of their last columns that a program carries."""
+        tables = self.tables
+        if HEADERS not in carried:
+            tables = tuple(table.drop_columns([HEADERS]) for table in tables)
+        if MOMENT in carried:
+            tables = tuple(
+                table.append_column(MOMENT, pa.array(self.moments[table[SEQ].to_numpy()]))
+                for table in tables
+            )
+        return tables
+
+    @property
+    def first(self) -> int:
+        """The moment of the first row."""
+        return int(self.moments[0]) if len(self.moments) else END
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """The rows of one input; of each partition they end before `ends`."""
+
+    table: pa.Table
+    ends: Sequence[int]
+    problems: tuple[Problem, ...] = field(default=())
+
+
+def decode_spec(source_input: SourceInput) -> DecodeSpec:
+    """How the records of a source become the columns of its Read node."""
+    read = source_input.read
+    columns = zip(physical_names(read.schema.names), read.columns, strict=True)
+    return DecodeSpec(
+        key_format=read.source.key_format,
+        value_format=read.source.value_format,
+        schema=read.source.schema,
+        columns=tuple(columns),
+        window=read.source.window,
+        timestamp=read.source.timestamp,
+        is_table=read.kind is SourceKind.TABLE,
+    )
+
+
+def take_in(
+    con: duckdb.DuckDBPyConnection,
+    sub: SubTopology,
+    specs: Sequence[DecodeSpec | None],
+    inputs: Sequence[Fetched[pa.Table]],
+    marks: Mapping[Slot, ChannelWatermark],
+    moved: Unpacked,
+    *,
+    by_arrival: bool,
+) -> Decoder:
+    """Decode and order what was fetched, by arrival or by event time; rows that must wait are left
+    out of `consumed`."""
+    typed: list[_Typed] = []
+    segments: list[Segment] = []
+    origin: list[_Origin] = []
+    ranks = tie_ranks(sub)
+    width = max([1, *lanes_of(sub).values()])
+    for index, (source, spec) in enumerate(zip(sub.inputs, specs, strict=True)):
+        own = [item for item in inputs if item.topic == source.topic]
+        slots = [slot_of(sub, index, item.partition) for item in own]
+        arrived = [
+            Arrived(item, slot, marks.get(slot, ChannelWatermark()))
+            for item, slot in zip(own, slots, strict=True)
+        ]
+        read = _read(con, source, spec, arrived, moved, by_arrival=by_arrival)
+        typed.append(read)
+        carried = _carried(marks, index, len(sub.inputs))
+        moments = read.table[MOMENT if by_arrival else ROWTIME].to_numpy()
+        pairs = read.table[SKIP].to_numpy() if SKIP in read.table.column_names else None
+        for item, begin, end in zip(arrived, (0, *read.ends), read.ends, strict=False):
+            segments.append(
+                Segment(
+                    ranks[index] * width + item.fetched.partition // sub.partitions,
+                    item.slot.task,
+                    moments[begin:end],
+                    item.fetched.end,
+                    carried.get(item.slot.task, NEVER),
+                    None if pairs is None else pairs[begin:end] < 0,
+                    item.fetched.until,
+                )
+            )
+            origin.append(_Origin(index, item, begin, end))
+    ordered = order_rows(segments, together=_aligned(sub))
+    taken = _finish(typed, origin, ordered)
+    moved.passed(taken.consumed)
+    return taken
+
+
+def _carried(marks: Mapping[Slot, ChannelWatermark], index: int, inputs: int) -> dict[int, int]:
+    """How far order had come in an input of each task: what its lanes bring goes on from the
+    same moment, as if it lay on one partition."""
+    found: dict[int, int] = {}
+    for slot, mark in marks.items():
+        if slot.number % inputs == index:
+            found[slot.task] = max(mark.m, found.get(slot.task, NEVER))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where the rows of a segment are, in the relation of which input."""
+
+    index: int
+    arrived: Arrived
+    begin: int
+    end: int
+
+
+def tie_ranks(sub: SubTopology) -> tuple[int, ...]:
+    """For each input its place among rows of the same time: tables before streams, so that a
+    stream row meets the table as of its own time, this time included."""
+    streams = [_kind(item) is SourceKind.STREAM for item in sub.inputs]
+    order = sorted(range(len(streams)), key=lambda index: (streams[index], index))
+    return tuple(order.index(index) for index in range(len(order)))
+
+
+def _kind(source: SourceInput | RepartitionInput) -> SourceKind:
+    return source.read.kind if isinstance(source, SourceInput) else source.repartition.kind
+
+
+def _aligned(sub: SubTopology) -> bool:
+    """Whether the tasks keep pace in event time: where their records leave for other partitions,
+    of this query or of one that reads its sink, none should be a month ahead of another."""
+    if isinstance(sub.root, Deliver):
+        return False
+    return len(sub.inputs) > 1 or isinstance(sub.inputs[0], SourceInput)
+
+
+def _read(
+    con: duckdb.DuckDBPyConnection,
+    source: SourceInput | RepartitionInput,
+    spec: DecodeSpec | None,
+    arrived: Sequence[Arrived],
+    moved: Unpacked,
+    *,
+    by_arrival: bool,
+) -> _Typed:
+    if isinstance(source, RepartitionInput):
+        return _Typed(*moved.rows(source, arrived, moments=by_arrival))
+    assert spec is not None
+    fetched = [item.fetched for item in arrived]
+    raw = pa.concat_tables(
+        [item.batch.append_column(PART, constant(item.partition, item.count)) for item in fetched]
+    )
+    decoded = decode(con, raw, spec, source.topic, PART)
+    parts = decoded.table[PART].to_numpy()
+    ends = np.searchsorted(parts, [item.partition for item in fetched], side="right")
+    return _Typed(decoded.table, ends.tolist(), tuple(decoded.problems))
+
+
+def _finish(typed: Sequence[_Typed], origin: Sequence[_Origin], ordered: Ordered) -> Decoder:
+    tables: list[pa.Table] = []
+    offsets: list[Any] = []
+    consumed: dict[tuple[str, int], int] = {}
+    moved: dict[Slot, ChannelWatermark] = {}
+    for index, item in enumerate(typed):
+        own = [s for s, segment in enumerate(origin) if segment.index == index]
+        pieces, numbers = [], []
+        for s in own:
+            fetched, before, end = origin[s].arrived.fetched, origin[s].arrived.mark, origin[s].end
+            stop = origin[s].begin + ordered.accepted[s]
+            pieces.append(item.table.slice(origin[s].begin, ordered.accepted[s]))
+            numbers.append(ordered.seq[s])
+            m = ordered.m[s] if ordered.accepted[s] else before.m
+            mark = _mark(item.table, fetched, stop, end, m, before)
+            key = (fetched.topic, fetched.partition)
+            reached = mark.offset if stop < end else fetched.next_offset
+            consumed[key] = min(reached, consumed.get(key, reached))
+            if mark != before:
+                moved[origin[s].arrived.slot] = mark
+        whole = all(ordered.accepted[s] == origin[s].end - origin[s].begin for s in own)
+        table = item.table if whole else pa.concat_tables(pieces)
+        seq = numbers[0] if len(numbers) == 1 else np.concatenate(numbers or [np.empty(0, int)])
+        offsets.append(table[OFFSET])
+        tables.append(_numbered(table, seq))
+    headers = any(_has_headers(table) for table in tables)
+    problems = tuple(
+        problem
+        for item in typed
+        for problem in item.problems
+        if problem.offset < consumed.get((problem.topic, problem.partition), 1 << 62)
+    )
+    return Decoder(
+        tuple(tables),
+        tuple(offsets),
+        consumed,
+        moved,
+        problems,
+        headers,
+        ordered.moments,
+        ordered.watermark,
+    )
+
+
+def _mark(
+    table: pa.Table,
+    fetched: Fetched[pa.Table],
+    stop: int,
+    end: int,
+    m: int,
+    before: ChannelWatermark,
+) -> ChannelWatermark:
+    """The mark behind the row before `stop`; with an offset only where rows are held back, be it
+    since an earlier run whose record was not read this time."""
+    if stop == end:
+        unread = before.offset >= 0 and fetched.next_offset <= before.offset
+        return replace(before, m=m) if unread else ChannelWatermark(m)
+    offset = table[OFFSET][stop].as_py()
+    if SKIP not in table.column_names:
+        return ChannelWatermark(m, offset)
+    index = table[SKIP][stop].as_py()
+    return ChannelWatermark(m, offset, index if index >= 0 else ~index)
+
+
+def _numbered(table: pa.Table, seq: Any) -> pa.Table:
+    """The columns of a relation, `$seq` in its place."""
+    kept = [name for name in table.column_names if name not in (OFFSET, SKIP, MOMENT)]
+    at = kept.index(PART) + 1
+    return table.select(kept).add_column(at, SEQ, pa.array(seq))
+
+
+def _has_headers(table: pa.Table) -> bool:
+    column = table[HEADERS]
+    if column.null_count == len(column):
+        return False
+    return bool(pc.sum(pc.list_value_length(column)).as_py())

@@ -1,0 +1,146 @@
+"""Rows that have moved from one task to another, as they lie on a repartition topic: records that
+hold batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.formats.ipc import unpack
+from millstream.log.log import Fetched
+from millstream.model.batch import DIFF, HEADER_TYPE, HEADERS, MOMENT, PART, ROWTIME, SEQ
+from millstream.model.event_time import NEVER
+from millstream.model.physical import arrow_type, physical_names
+from millstream.topology.topology import RepartitionInput, SubTopology
+
+OFFSET = "$offset"
+SKIP = "$index"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWatermark:
+    """Where a task stands in one of its inputs, or of its lanes: m (see `order`), and in a record
+    that holds a batch of rows and is consumed in part, how many of its rows are done."""
+
+    m: int = NEVER
+    offset: int = -1
+    done: int = 0
+
+
+class Slot(NamedTuple):
+    """Whose mark it is: a task's, for one of what it reads. Inputs are numbered first, then their
+    second lanes, and so on."""
+
+    task: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What has come of one partition, and from where in it the rows are new."""
+
+    fetched: Fetched[pa.Table]
+    slot: Slot
+    mark: ChannelWatermark
+
+
+def slot_of(sub: SubTopology, index: int, partition: int) -> Slot:
+    """Where the mark of a partition of an input is kept."""
+    lane, task = divmod(partition, sub.partitions)
+    return Slot(task, index + lane * len(sub.inputs))
+
+
+def constant(value: int, count: int) -> pa.Array:
+    """The same number for so many rows."""
+    return pa.array(np.full(count, value, np.int32))
+
+
+class Unpacked:
+    """Rows of records that have come: those held back come again, and are unpacked but once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int], pa.Table] = {}
+
+    def rows(
+        self, source: RepartitionInput, arrived: Sequence[Arrived], *, moments: bool
+    ) -> tuple[pa.Table, list[int]]:
+        """All rows of the batches in the records, and before which row those of each partition end;
+        `SKIP` is negative in the second row of a pair. `moments`: with `$m`, which they carry."""
+        schema = _schema(source, moments=moments)
+        pieces, counts = [], []
+        for item in arrived:
+            batch, count = item.fetched.batch, 0
+            for offset, blob in zip(batch["offset"].to_pylist(), batch["value"], strict=True):
+                rows = self._unpacked(item, offset, blob, schema)
+                piece = rows.slice(item.mark.done) if offset == item.mark.offset else rows
+                pieces.append(piece)
+                count += piece.num_rows
+            counts.append(count)
+        table = pa.concat_tables(pieces) if pieces else schema.empty_table()
+        return table, list(accumulate(counts))
+
+    def _unpacked(
+        self, item: Arrived, offset: int, blob: pa.LargeBinaryScalar, schema: pa.Schema
+    ) -> pa.Table:
+        record = (item.fetched.topic, item.fetched.partition, offset)
+        if record not in self._known:
+            rows = unpack(blob.as_buffer())
+            self._known[record] = _labelled(rows, schema, item.slot.task, offset)
+        return self._known[record]
+
+    def passed(self, consumed: Mapping[tuple[str, int], int]) -> None:
+        """The partitions are consumed up to these offsets."""
+        kept = self._known.items()
+        self._known = {
+            (topic, partition, offset): rows
+            for (topic, partition, offset), rows in kept
+            if offset >= consumed.get((topic, partition), offset)
+        }
+
+    def forget(self) -> None:
+        """Nothing of what has come will come again."""
+        self._known.clear()
+
+
+def _schema(source: RepartitionInput, *, moments: bool) -> pa.Schema:
+    fields = [
+        pa.field(name, arrow_type(column.type))
+        for name, column in zip(
+            physical_names(source.schema.names), source.schema.columns, strict=True
+        )
+    ]
+    extra = [
+        pa.field(PART, pa.int32()),
+        pa.field(OFFSET, pa.int64()),
+        pa.field(SKIP, pa.int64()),
+        pa.field(ROWTIME, pa.int64()),
+        pa.field(DIFF, pa.int8()),
+        pa.field(HEADERS, HEADER_TYPE),
+        *((pa.field(MOMENT, pa.int64()),) if moments else ()),
+    ]
+    return pa.schema([*fields, *extra])
+
+
+def _labelled(rows: pa.Table, schema: pa.Schema, task: int, offset: int) -> pa.Table:
+    """Rows of one record with the bookkeeping columns of `schema`."""
+    count = rows.num_rows
+    index = np.arange(count)
+    if SEQ in rows.column_names:
+        seq = rows[SEQ].to_numpy()
+        index = np.where(np.concatenate([[False], seq[1:] == seq[:-1]]), ~index, index)
+    own = {
+        PART: constant(task, count),
+        OFFSET: pa.array(np.full(count, offset, np.int64)),
+        SKIP: pa.array(index),
+    }
+    if DIFF not in rows.column_names:
+        own[DIFF] = pa.array(np.ones(count, np.int8))
+    if HEADERS not in rows.column_names:
+        own[HEADERS] = pa.nulls(count, HEADER_TYPE)
+    columns = [own.get(f.name) if f.name in own else rows[f.name] for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

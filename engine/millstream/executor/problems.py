@@ -1,0 +1,94 @@
+"""What a run tells the processing log, and the error that stops a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.executor.decode import Decoder
+from millstream.model.batch import PART, SEQ
+from millstream.model.errors import CorruptionError, MillstreamError, RecordError, UnavailableError
+from millstream.model.problem import Problem
+from millstream.model.row_text import row_text
+from millstream.topology.topology import SubTopology
+
+_FATAL = {"TIMESTAMP": "Fatal user code error in TimestampExtractor callback for record"}
+"""How the dialect names the end of a query that must not pass over a record of some kind."""
+
+
+def failed_rows(
+    relations: Mapping[str, pa.Table], names: Sequence[str], taken: Decoder, sub: SubTopology
+) -> tuple[Problem, ...]:
+    """A problem for each expression and row that failed, with the record it came from."""
+    result = []
+    for name in names:
+        for row in relations[name].to_pylist():
+            topic, offset, text = _origin(taken, sub, row[SEQ])
+            problem = Problem("EXPRESSION", row["message"], topic, row[PART], offset, row=text)
+            result.append(problem)
+    return tuple(result)
+
+
+def _origin(taken: Decoder, sub: SubTopology, seq: int) -> tuple[str, int, str | None]:
+    """Topic and offset of the record with this number, and its row."""
+    for source, table, offsets in zip(sub.inputs, taken.tables, taken.offsets, strict=True):
+        at = pc.index(table[SEQ], seq).as_py() if seq >= 0 else -1
+        if at >= 0:
+            return source.topic, offsets[at].as_py(), row_text(table, at)
+    return sub.inputs[0].topic, -1, None
+
+
+def late_rows(
+    relations: Mapping[str, pa.Table], names: Sequence[str], sub: SubTopology
+) -> tuple[Problem, ...]:
+    """One problem for each partition and run in which rows came too late for their window."""
+    result = []
+    for name in names:
+        for row in relations[name].select([PART, "late"]).to_pylist():
+            if row["late"]:
+                message = f"{row['late']} row(s) came after their window had closed"
+                topic = sub.inputs[0].topic
+                result.append(Problem("LATE", message, topic, row[PART], count=row["late"]))
+    return tuple(result)
+
+
+def refuse_fatal(problems: Sequence[Problem], kinds: frozenset[str]) -> None:
+    """Raise RecordError for the first problem of one of these kinds."""
+    found = next((problem for problem in problems if problem.kind in kinds), None)
+    if found is not None:
+        what = _FATAL.get(found.kind, "Cannot go on behind the record")
+        raise RecordError(
+            f"{what} at offset {found.offset} of topic {found.topic}, partition "
+            f"{found.partition}: {found.message}",
+            hint="The query is set to stop at such a record. Correct the setting with UNSET and "
+            "create the query again, or DROP it.",
+        )
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error is, or comes from, DuckDB's that it may not use more memory."""
+    origin = error.__cause__
+    return isinstance(error, duckdb.OutOfMemoryException) or (
+        origin is not None and lacks_memory(origin)
+    )
+
+
+def stopped(error: duckdb.Error, sub: SubTopology) -> MillstreamError:
+    """The error of the query when even the exact program fails."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    what = f"sub-topology {sub.index} could not process its input"
+    if "Corrupt database file" in text:
+        return CorruptionError(
+            what,
+            detail=text,
+            hint="Close the database and delete its .state file: the state is rebuilt from the "
+            "changelogs.",
+        )
+    if isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException):
+        return UnavailableError(what, detail=text, hint="free memory or disk space")
+    if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
+        return RecordError(f"Numeric field overflow: {what}", detail=text)
+    return MillstreamError(what, detail=text)

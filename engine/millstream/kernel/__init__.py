@@ -1,1 +1,0 @@
-"""Runs programs in DuckDB behind the runtime's Kernel port."""

@@ -1,0 +1,75 @@
+"""Topics as they were when the cluster was last asked, for those who cannot wait for an answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from concurrent.futures import Future
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from millstream.log.log import Topic
+
+_SECONDS = 2.0
+"""How often the cluster is asked, in one request for all topics that somebody wants to know of."""
+
+
+class TopicMetadataCache:
+    """Asks while there are those who want to know, and never waits."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self._lock = threading.Lock()
+        self._wanted: set[str] = set()
+        self._known: dict[str, Topic | None] = {}
+        self._missed: set[str] = set()
+        """Topics that the last answer did not know: a broker may not have heard of a new one."""
+        self._open = 0
+        self._next = 0.0
+
+    def seen(self, names: Collection[str]) -> dict[str, Topic | None]:
+        """Those of the topics that are known; None for one that is not there."""
+        with self._lock:
+            self._wanted.update(names)
+            asking: set[str] = set()
+            now = time.monotonic()
+            if self._wanted and not self._open and now >= self._next:
+                asking, self._wanted = self._wanted, set()
+                self._open, self._next = len(asking), now + _SECONDS
+            known = {name: self._known[name] for name in names if name in self._known}
+        if asking:
+            answers = self._admin.describe_topics(
+                TopicCollection(sorted(asking)), request_timeout=_SECONDS
+            )
+            for name, answer in answers.items():
+                answer.add_done_callback(partial(self._answered, name))
+        return known
+
+    def _answered(self, name: str, answer: Future[TopicDescription]) -> None:
+        error = answer.exception()
+        with self._lock:
+            self._open -= 1
+            if error is None:
+                self._known[name] = described(answer.result())
+                self._missed.discard(name)
+            elif absent(error) and name in self._missed:
+                self._known[name] = None
+            else:
+                self._known.pop(name, None)
+                if absent(error):
+                    self._missed.add(name)
+
+
+def described(found: TopicDescription) -> Topic:
+    """A topic without its settings."""
+    replicas = len(found.partitions[0].replicas) if found.partitions else 0
+    return Topic(found.name, len(found.partitions), replicas, id=str(found.topic_id))
+
+
+def absent(error: BaseException) -> bool:
+    """Whether the cluster says that there is no such topic."""
+    code = error.args[0].code() if isinstance(error, KafkaException) else None
+    return code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)

@@ -1,0 +1,84 @@
+"""Rows of a stream-stream join without a match: they leave at once, or wait for one in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from millstream.operators import arrival_sequence
+from millstream.operators.program import Sql, StateTable, Step
+from millstream.operators.relation import ORIGIN
+from millstream.operators.stream_pairs import ARRIVAL, RT, Join, P, Side, known, select
+
+
+def alone_text(join: Join, outer: Iterable[Side]) -> str:
+    """New rows of outer sides that find no match; `$open`: they may wait for one."""
+    pairs = join.name("pairs")
+    waits = "FALSE"
+    if join.waits:
+        waits = 'x.{time} + {ahead} >= x."$time"'
+    return "\nUNION ALL\n".join(
+        f"SELECT {P}, '{side.name}' AS \"$side\", {ARRIVAL}, {RT}, "
+        f'{waits.format(time=RT, ahead=side.ahead)} AS "$open"\nFROM {join.rows(side)} x\n'
+        f"WHERE NOT EXISTS (FROM {pairs} p WHERE p.{P} = x.{P} AND p.{ARRIVAL} = x.{ARRIVAL})"
+        for side in outer
+    )
+
+
+def padded_text(join: Join, side: Side) -> str:
+    """Rows without a match that leave when they come."""
+    x = side.alias
+    order = (f"{x}.{ARRIVAL}", "TRUE", f"{x}.{RT}", f"{x}.{ARRIVAL}")
+    return (
+        f"{select(join, (side,), x, f'{x}.{RT}', order)}\n  FROM {join.rows(side)} {x}\n"
+        f'  SEMI JOIN (FROM {join.name("alone")} WHERE NOT "$open") USING ({P}, {ARRIVAL})'
+    )
+
+
+def waiting_table(join: Join) -> StateTable:
+    """The rows of outer sides that have no match and whose windows are open."""
+    key = ((arrival_sequence.ARRIVAL, "BIGINT"),)
+    return StateTable(f"{join.label}_waiting", key, (("$side", "VARCHAR"),))
+
+
+def waiting_steps(join: Join) -> tuple[Step, ...]:
+    """`fate`: the rows that wait, with the arrival that ends it: of a match, or of the row with
+    which stream time passes the end of the window and the grace period (`$at`)."""
+    ahead = f"CASE \"$side\" WHEN 'left' THEN {join.left.ahead} ELSE {join.right.ahead} END"
+    listed = f'{P}, "$side", {ARRIVAL}, {RT}'
+    waiting = (
+        f'SELECT *, {RT} + {ahead} + {join.node.within.grace_ms} AS "$close" FROM (\n'
+        f'    SELECT {listed}, TRUE AS "$stored" FROM {join.name("waiting")}\n'
+        f'    UNION ALL SELECT {listed}, FALSE FROM {join.name("alone")} WHERE "$open")'
+    )
+    matched = (
+        f'SELECT {P}, "$earlier", min({ARRIVAL}) AS "$first"\n'
+        f"    FROM {join.name('pairs')} GROUP BY ALL"
+    )
+    clock = join.name("clock_new")
+    concerned = (
+        f'SELECT w.*, m."$first"\n  FROM (\n  {waiting}\n  ) w JOIN {clock} c USING ({P})\n'
+        f'  LEFT JOIN (\n    {matched}\n  ) m ON w.{P} = m.{P} AND w.{ARRIVAL} = m."$earlier"\n'
+        f'  WHERE NOT w."$stored" OR m."$first" IS NOT NULL OR w."$close" < c."time"'
+    )
+    released = f'w."$first" IS NULL OR y.{ARRIVAL} <= w."$first"'
+    tail = "".join(f", y.{name}" for name in join.tail)
+    fate = (
+        f'SELECT w.{P}, w."$side", w.{ARRIVAL}, w.{RT}, w."$stored", y.{ORIGIN}{tail},\n'
+        f'  CASE WHEN {released} THEN y.{ARRIVAL} END AS "$at",\n'
+        f'  y.{ARRIVAL} IS NOT NULL OR w."$first" IS NOT NULL AS "$deleted"\n'
+        f"FROM (\n  {concerned}\n) w\n"
+        f'ASOF LEFT JOIN {join.name("moments")} y ON w.{P} = y.{P} AND w."$close" < y."$time"'
+    )
+    changed = f'SELECT * FROM {join.name("fate")} WHERE "$stored" = "$deleted"'
+    return (Sql(f"{join.label}_fate", fate), Sql(f"{join.label}_waiting_new", changed))
+
+
+def released_text(join: Join, side: Side) -> str:
+    """Rows that have waited in vain."""
+    x = side.alias
+    order = ('f."$at"', "FALSE", f"{x}.{RT}", f"{x}.{ARRIVAL}")
+    return (
+        f"{select(join, (side,), 'f', f'{x}.{RT}', order)}\n"
+        f"  FROM {join.name('fate')} f JOIN {known(join, side)} {x}\n"
+        f'  ON f."$at" IS NOT NULL AND f.{P} = {x}.{P} AND f.{ARRIVAL} = {x}.{ARRIVAL}'
+    )

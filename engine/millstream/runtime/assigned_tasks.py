@@ -1,0 +1,102 @@
+"""Which tasks of a query are held here, and who else may be waiting for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Generic
+
+from millstream.log.log import Batch, Log, TopicPartition, Writer
+from millstream.log.membership import Assignment, Lag, Member, SoleMember
+from millstream.runtime.ports import Restorer
+from millstream.runtime.spec import QuerySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`claim` is what to hold from now on. `dropping`: somebody else may have been given already
+    what is open now, which then must not be committed."""
+
+    claim: Assignment
+    dropping: bool
+
+
+class AssignedTasks(Generic[Batch]):
+    """One query's part in its group, joined when first asked: that may fail, as any request."""
+
+    def __init__(self, spec: QuerySpec[Batch], log: Log[Batch], restorer: Restorer) -> None:
+        self._spec = spec
+        self._log = log
+        self._restorer = restorer
+        self._member: Member[Batch] | None = None
+        self._claim = Assignment(0, frozenset())
+        self._open: frozenset[int] = frozenset()
+
+    def change(self) -> Change | None:
+        """What is to be different, if anything is: the claim, or that more of it can be opened.
+        FencedError when another process goes by the name of this one."""
+        claim = self._joined().claim()
+        if claim.epoch != self._claim.epoch:
+            return Change(claim, claim.lost > self._claim.epoch)
+        if self._open != claim.partitions and self._prepared(claim) != self._open:
+            return Change(claim, dropping=False)
+        return None
+
+    def settle(self, change: Change) -> None:
+        """Nothing is open any more; from now on `open` says what to open."""
+        if change.dropping:
+            # What is claimed again came from the others.
+            self._restorer.prepare(self._spec.query_id, frozenset())
+        self._claim = change.claim
+        self._open = self._prepared(change.claim)
+        self._joined().settled(change.claim.epoch)
+
+    def _prepared(self, claim: Assignment) -> frozenset[int]:
+        return self._restorer.prepare(self._spec.query_id, claim.partitions)
+
+    @property
+    def joined(self) -> bool:
+        """Whether this instance is a member of the group."""
+        return self._member is not None
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may have what is held here, without our knowing yet."""
+        return self._member is not None and not isinstance(self._member, SoleMember)
+
+    @property
+    def open(self) -> frozenset[int]:
+        """The partitions whose tasks are to be open."""
+        return self._open
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be more to open soon: nobody has said yet which tasks are this
+        instance's, or their state is not restored yet."""
+        return self._claim.epoch == 0 or self._open != self._claim.partitions
+
+    def writer(self) -> Writer[Batch]:
+        """The appending side for what is held."""
+        return self._joined().writer(self._claim.epoch)
+
+    def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
+        """See `Member`."""
+        return self._joined().lag(topic_partitions)
+
+    def close(self) -> None:
+        """Leave the group. Nothing may be open any more."""
+        self._restorer.prepare(self._spec.query_id, frozenset())
+        member, self._member = self._member, None
+        if member is not None:
+            member.close()
+
+    def _joined(self) -> Member[Batch]:
+        if self._member is None:
+            spec = self._spec
+            tasks = max((executor.partitions for executor in spec.executors), default=0)
+            self._member = (
+                SoleMember(self._log, spec.query_id, tasks, spec.tasks)
+                if spec.transient
+                else self._log.join(spec.group, tasks)
+            )
+        return self._member

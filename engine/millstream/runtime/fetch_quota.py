@@ -1,0 +1,51 @@
+"""How many records to ask for of each partition that a sub-topology reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from millstream.log.log import Batch, Fetched, TopicPartition
+from millstream.runtime.spec import RuntimeSettings
+
+PACE_MIN = 1 << 17
+"""Fewest bytes of records to ask for of a partition whose records are held back."""
+
+
+class FetchQuota:
+    """Shares of a batch, by what was read and consumed before."""
+
+    def __init__(self) -> None:
+        self.behind: set[TopicPartition] = set()
+        """Partitions that were not read to their end."""
+        self._record_bytes: dict[TopicPartition, int] = {}
+        self._pace: dict[TopicPartition, int] = {}
+
+    def quota(
+        self,
+        topic_partition: TopicPartition,
+        topic_partitions: Collection[TopicPartition],
+        settings: RuntimeSettings,
+    ) -> int:
+        """Records to ask for: partitions that are behind share a batch, the others ask for the
+        same share of all partitions, so that skewed input still makes large batches."""
+        sharing = len(self.behind) if topic_partition in self.behind else len(topic_partitions)
+        share = settings.max_batch_records // max(1, sharing)
+        by_size = settings.max_partition_bytes // self._record_bytes.get(topic_partition, 1)
+        return max(1, min(share, by_size, self._pace.get(topic_partition, share)))
+
+    def read(self, topic_partition: TopicPartition, fetched: Fetched[Batch]) -> None:
+        """So much has come."""
+        if fetched.count:
+            self._record_bytes[topic_partition] = max(1, fetched.bytes // fetched.count)
+        if fetched.end:
+            self.behind.discard(topic_partition)
+        else:
+            self.behind.add(topic_partition)
+
+    def consumed(self, topic_partition: TopicPartition, taken: int, offered: int) -> None:
+        """Read less of a partition whose records are held back, more again when they are not."""
+        if taken < offered:
+            fewest = max(1, PACE_MIN // self._record_bytes.get(topic_partition, 1))
+            self._pace[topic_partition] = max(fewest, 2 * taken)
+        elif topic_partition in self._pace:
+            self._pace[topic_partition] = max(self._pace[topic_partition], 2 * taken)

@@ -1,0 +1,412 @@
+"""One query at work: open, replay, run, commit, and what to do when any of it fails.
+
+The rules, in the order of a commit (nothing here may be swapped):
+
+1. flush every executor: coalesced outputs, then changelogs;
+2. one log transaction: records and consumed positions (at least once: records first, then
+   positions);
+3. the executors' own commits, with the changelog position their state now corresponds to;
+4. consumed records of repartition topics are deleted, and changelogs behind complete snapshots.
+
+State may lag its changelog, never lead it. Whenever an outcome is not known, memory is worth
+nothing: all of it is thrown away, a new writer settles what the old one left, and the tasks are
+opened again from what is committed. A fenced query stops for good; taking the identity back
+would make two owners fence each other for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Generic
+
+from millstream.log.identity import cause, check_seen, check_topics
+from millstream.log.log import (
+    Appended,
+    Batch,
+    DirectReader,
+    Log,
+    Outcome,
+    Reader,
+    TopicPartition,
+)
+from millstream.model.errors import CorruptionError, FencedError, UnavailableError
+from millstream.runtime.assigned_tasks import AssignedTasks
+from millstream.runtime.ports import Restorer, RunResult
+from millstream.runtime.record_collector import RecordCollector
+from millstream.runtime.retry_state import RetryState
+from millstream.runtime.spec import Metrics, ProblemSink, QuerySpec, QueryState, RuntimeSettings
+from millstream.runtime.subtopology_runner import SubTopologyRunner
+from millstream.runtime.subtopology_runners import SubTopologyRunners
+
+STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
+
+
+DOUBTS = 6
+"""So many times a member that finds its input or state damaged looks again before it stops."""
+
+
+class QueryRunner(Generic[Batch]):
+    """The tasks of one query and the state they share; stepped by `Instance`."""
+
+    def __init__(
+        self,
+        spec: QuerySpec[Batch],
+        log: Log[Batch],
+        settings: RuntimeSettings,
+        report: ProblemSink,
+        restorer: Restorer,
+    ) -> None:
+        self.spec = spec
+        self.log = log
+        self.reader: Reader[Batch] = DirectReader(log)
+        self.settings = settings
+        self.report = report
+        self.stages = SubTopologyRunners(spec)
+        self.state = QueryState.OPENING
+        self.metrics = Metrics()
+        self.pause_wanted = False
+        self.retry_state = RetryState()
+        self.holding = AssignedTasks(spec, log, restorer)
+        self.collector = RecordCollector(spec, self.holding.writer)
+        self.committed: dict[TopicPartition, int] = {}
+        self.topics = {topic.name: topic for topic in spec.topics}
+        self.dirty = False
+        self.dirty_since = 0
+        self.last_commit = 0
+        self.commit_began = 0
+        self.next_gathering = 0
+
+    # ---- one slice of work -------------------------------------------------------------------
+
+    def advance(self, now: int) -> bool:
+        """Do one bounded piece of work; whether there was any."""
+        if self.state is QueryState.FENCED:
+            return False
+        if self.state in STOPPED or (now < self.retry_state.retry_at and not self.pause_wanted):
+            return self.holding.joined and self._guarded(now, self._follow)
+        return self._guarded(now, self._advance)
+
+    def commit_now(self, now: int) -> None:
+        """Commit what there is to commit without waiting for the interval."""
+        if self.dirty and self.state not in STOPPED:
+            self._guarded(now, self._commit)
+
+    def _guarded(self, now: int, action: Callable[[int], bool]) -> bool:
+        """Do `action`; whatever it raises becomes a state of this query and of no other."""
+        try:
+            return action(now)
+        except FencedError as error:
+            self._stop(QueryState.FENCED, error)
+        except UnavailableError as error:
+            self._retry(now, error)
+        except CorruptionError as error:
+            # Whoever has lost a task without knowing may find that its new owner has gone on.
+            if self.holding.shared and self.retry_state.failures < DOUBTS:
+                self._retry(now, error)
+            else:
+                self.fail(cause(self.log, self.spec.topics, error))
+        except Exception as error:
+            self.fail(cause(self.log, self.spec.topics, error))
+        return True
+
+    def _follow(self, now: int) -> bool:
+        """Hold what this instance is to hold now; whether that was something else. Others may be
+        waiting for what they are given, so not even a query that stands still keeps it."""
+        change = self.holding.change()
+        if change is None:
+            return False
+        if self.dirty and not change.dropping and self.state not in STOPPED:
+            self._commit(now)
+        self.discard()
+        self.holding.settle(change)
+        if self.state not in STOPPED:
+            self.state = QueryState.OPENING
+        return True
+
+    def _advance(self, now: int) -> bool:
+        if self._follow(now) and now < self.retry_state.retry_at:
+            return True
+        if self.pause_wanted:
+            self._pause(now)
+            return True
+        if self.state is QueryState.OPENING:
+            self._open(now)
+            return True
+        check_seen(self.log, self.topics)
+        if self.state is QueryState.RESTORING:
+            return self._restore()
+        if self.dirty and now >= self._commit_due():
+            return self._commit(now)
+        return self._process(now)
+
+    def _open(self, now: int) -> None:
+        """Settle and fence first, then read what is committed: the other way round, a position
+        could still move after it was read."""
+        owned = self.holding.open
+        if owned and (not self.spec.transient or self.spec.repartitions):
+            self.collector.open()
+        check_topics(self.log, self.spec.topics)
+        self.reader = self.log.reader()
+        topic_partitions = self.stages.inputs_of(owned)
+        self.committed = (
+            {} if self.spec.transient else self.log.positions(self.spec.group, topic_partitions)
+        )
+        self.stages.open(self.log, self.committed, self.spec.start, owned)
+        # A start that was handed in is kept by the first commit, records or none.
+        missing = self.spec.start.keys() - self.committed.keys()
+        self.dirty = not missing.isdisjoint(self.positions())
+        self.dirty_since = self.last_commit = now
+        self.state = QueryState.RESTORING
+        self._settle_state()
+
+    def _restore(self) -> bool:
+        """Replay one read; whether anything had come."""
+        count = self.stages.restore(self.log, self.reader, self.settings.restore_records)
+        if count is None:
+            return False
+        self.metrics.restored += count
+        self._settle_state()
+        return True
+
+    def _settle_state(self) -> None:
+        if self.stages.running:
+            if self.metrics.restored:
+                # The changelogs are not read again.
+                self.reader.close()
+                self.reader = self.log.reader()
+            self.state = QueryState.RUNNING
+            self.retry_state.over()
+
+    def _process(self, now: int) -> bool:
+        """Run each sub-topology over what there is to read, those before it first: it finds what
+        they have just sent, and meets it in the order of time with what else it reads."""
+        progress = False
+        self._look_elsewhere(now)
+        for stage in self.stages:
+            if not self._poll(stage, now):
+                return progress
+            if stage.buffered and not stage.awaiting:
+                progress = self._run(stage, now) or progress
+        if not progress and not self.dirty:
+            self._rest(now)
+        return progress
+
+    def _rest(self, now: int) -> None:
+        """There is nothing to do now."""
+        if self._passed():
+            self.dirty, self.dirty_since = True, now
+        elif self.stages.scattered and now >= self.next_gathering:
+            self.next_gathering = now + self.settings.lag_interval_ms
+            with suppress(UnavailableError):
+                self.stages.gather(self.log)
+
+    def _passed(self) -> bool:
+        """Whether nothing but markers of transactions was read since the last commit, and others
+        watch how far the query has come."""
+        if not self.stages.elsewhere.watched:
+            return False
+        return any(
+            at > self.committed.get(topic_partition, 0)
+            for topic_partition, at in self.positions().items()
+        )
+
+    def _look_elsewhere(self, now: int) -> None:
+        """Find out whether others, whose rows come here, are behind."""
+        elsewhere = self.stages.elsewhere
+        wanted = elsewhere.wanted(now)
+        lag = self.holding.lag(wanted) if wanted else None
+        if lag is not None:
+            elsewhere.told(lag, now + self.settings.lag_interval_ms)
+
+    def _poll(self, stage: SubTopologyRunner[Batch], now: int) -> bool:
+        """Whether the log could be read."""
+        room = self.settings.max_buffered_bytes - self.stages.buffered_bytes
+        try:
+            if room > 0:
+                stage.poll(self.reader, self.settings, room)
+        except UnavailableError as error:
+            if not self.spec.retried:
+                raise
+            # Nothing but reading was tried, so what is in memory stands.
+            self.retry_state.wait(now, error, self.settings)
+            return False
+        self.retry_state.over()
+        return True
+
+    def _run(self, stage: SubTopologyRunner[Batch], now: int) -> bool:
+        result, moved = stage.run()
+        self.metrics.runs += 1
+        self.metrics.records_in = self.stages.records_in
+        self.metrics.last_run = now if moved else self.metrics.last_run
+        if not self.dirty:
+            self.dirty = moved > 0 or result.productive
+            self.dirty_since = now
+        self._deliver(stage, result)
+        stage.watermark.ran(result, held=self.collector.holds)
+        return moved > 0
+
+    def _deliver(self, stage: SubTopologyRunner[Batch], result: RunResult[Batch]) -> None:
+        if result.problems:
+            self.metrics.problems += len(result.problems)
+            self.report(self.spec.query_id, result.problems)
+        self.metrics.records_out += sum(output.count for output in result.outputs)
+        self.collector.deliver(result.outputs, result.kept)
+        if self.spec.transient:
+            self._forget_consumed()
+
+    # ---- commit ------------------------------------------------------------------------------
+
+    def _commit_due(self) -> int:
+        own = self.spec.commit_interval_ms
+        interval = self.settings.commit_interval_ms if own is None else own
+        return 0 if self.collector.full(self.settings) else self.last_commit + interval
+
+    def _commit(self, now: int) -> bool:
+        """Commit everything done so far; on any doubt about the outcome start over."""
+        self.commit_began = self.settings.stopwatch()
+        flushed = self.stages.flush()
+        records = tuple(output for outputs in flushed for output in outputs)
+        if self.spec.transient:
+            self.collector.hand_out(records)
+            self.metrics.records_out += self.stages.settle_transient(flushed)
+            return self._committed(now)
+        self.stages.begin_snapshots(self.log)
+        positions = self.positions()
+        if self._transact(records, positions) is not Outcome.COMMITTED:
+            self._retry(now, UnavailableError("The outcome of a commit is not known", code="E-TXN"))
+            return True
+        self.committed = positions
+        self.metrics.records_out += self.stages.settle(flushed)
+        self._forget_consumed()
+        return self._committed(now)
+
+    def _transact(
+        self, flushed: tuple[Appended[Batch], ...], positions: dict[TopicPartition, int]
+    ) -> Outcome:
+        return self.collector.transact(flushed, positions)
+
+    def _committed(self, now: int) -> bool:
+        self.collector.settled()
+        self.dirty = False
+        self.last_commit = now
+        self.retry_state.failures = 0
+        self.metrics.commits += 1
+        took = self.settings.stopwatch() - self.commit_began
+        self.metrics.commit_took = self.metrics.commit_took.plus(took)
+        self.metrics.commit_wait_ms = waited = max(0, now - self.dirty_since)
+        self.metrics.commit_wait_max_ms = max(self.metrics.commit_wait_max_ms, waited)
+        return True
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """How far each input partition is processed."""
+        return self.stages.positions()
+
+    def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
+        """See `SubTopologyRunner.end_at`."""
+        for stage in self.stages:
+            stage.end_at(bounds)
+
+    @property
+    def buffered(self) -> int:
+        """About how many records it could process at once; asked from any thread."""
+        return self.reader.ready(self.positions()) if self.state is QueryState.RUNNING else 0
+
+    def _forget_consumed(self) -> None:
+        """It can be done at any later time as well: a log that is busy is no reason to fail."""
+        with suppress(UnavailableError):
+            self.stages.forget(self.log)
+
+    # ---- pausing, failing, closing -----------------------------------------------------------
+
+    def _pause(self, now: int) -> None:
+        if self.dirty:
+            self._commit(now)
+        for task in self.stages.tasks():
+            task.suspend()
+        self.state = QueryState.PAUSED
+
+    def resume(self) -> None:
+        """Go on after a pause, or try again after an error."""
+        self.pause_wanted = False
+        self.retry_state.retry_now()
+        if self.state not in (QueryState.PAUSED, QueryState.ERROR):
+            return
+        tasks = self.stages.tasks()
+        for task in tasks:
+            task.resume()
+        self.state = QueryState.RESTORING if tasks else QueryState.OPENING
+        if tasks:
+            self._settle_state()
+
+    def _retry(self, now: int, error: Exception) -> None:
+        if not self.spec.retried or (self.spec.transient and self.metrics.runs):
+            # Its results so far are with the client; starting over would repeat them.
+            self._stop(QueryState.ERROR, error)
+            return
+        try:
+            self.discard()
+        except Exception as second:
+            self.state = QueryState.ERROR
+            self.retry_state.explain(second)
+            self._tell(second)
+            return
+        self.metrics.reopened += 1
+        self.state = QueryState.OPENING
+        self.retry_state.wait(now, error, self.settings)
+
+    def _stop(self, state: QueryState, error: Exception) -> None:
+        self.state = state
+        self.retry_state.explain(error)
+        try:
+            self.discard()
+        except Exception as second:
+            self.retry_state.also(second)
+        if state is QueryState.FENCED:
+            self.holding.close()
+        self._tell(error)
+
+    def fail(self, error: Exception) -> None:
+        """Stop it for an error that trying again does not mend."""
+        self._stop(QueryState.ERROR, error)
+
+    def _tell(self, error: Exception) -> None:
+        if self.spec.on_error is not None:
+            self.spec.on_error(error)
+
+    def discard(self) -> None:
+        """Throw away everything that is not committed and give up the writer."""
+        self.dirty = False
+        self.stages.close_tasks()
+        self.reader.close()
+        self.collector.discard()
+        self.stages.discard()
+
+    def close(self, now: int, *, commit: bool) -> None:
+        """Stop for good, committing first if asked to and possible; idempotent."""
+        if commit and self.dirty and self.state not in STOPPED:
+            try:
+                self._commit(now)
+            except Exception as error:
+                self.retry_state.explain(error)
+        try:
+            self.discard()
+        finally:
+            self.stages.close()
+            self.holding.close()
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether there is nothing to do only because records have not come yet."""
+        if self.state in STOPPED or self.retry_state.error:
+            return False
+        return self.holding.pending or self.stages.awaiting
+
+    def wake_at(self, now: int) -> int | None:
+        """When there may be something to do without anything happening outside."""
+        if self.state in STOPPED:
+            return None
+        if now < self.retry_state.retry_at:
+            return self.retry_state.retry_at
+        poll = now + self.settings.idle_poll_ms
+        return max(now, min(poll, self._commit_due())) if self.dirty else poll

@@ -1,0 +1,273 @@
+"""The runtime: a state machine over queries, driven by `step(now)` or query by query.
+
+It has no thread, clock, randomness or I/O of its own. Tests put a seeded scheduler around it and
+call `step`. Production puts threads around it that ask for `candidates` and `advance` one query
+each: of the methods that name a query, no two may run at once for the same one, and no other
+method while any runs, but for those that only tell something (`candidates`, `inputs`, `status`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Generic
+
+from millstream.log.log import Batch, Log, TopicPartition
+from millstream.model.errors import ConflictError, FencedError, StatementError
+from millstream.model.problem import Problem
+from millstream.runtime.alignment import Lineage, Reached, lineage, reached_by, topics_of
+from millstream.runtime.ports import Executor, NoRestorer, Restorer
+from millstream.runtime.query_runner import STOPPED, QueryRunner
+from millstream.runtime.scheduling import (
+    FIRST_BATCH,
+    RUN_MS,
+    USERS_RUN_MS,
+    Candidate,
+    next_batch,
+    rest_ms,
+)
+from millstream.runtime.spec import (
+    ExecutorSpec,
+    Guarantee,
+    Metrics,
+    ProblemSink,
+    QuerySpec,
+    QueryState,
+    QueryStatus,
+    RuntimeSettings,
+    Step,
+    TaskStatus,
+)
+from millstream.runtime.status import status_of, tasks_of
+
+__all__ = [
+    "ExecutorSpec",
+    "Guarantee",
+    "Metrics",
+    "QuerySpec",
+    "QueryState",
+    "QueryStatus",
+    "Runtime",
+    "RuntimeSettings",
+    "Step",
+]
+
+
+def _ignore(_query_id: str, _problems: Sequence[Problem]) -> None:
+    return None
+
+
+class Runtime(Generic[Batch]):
+    """Runs queries over a log; a query that fails never stops another one."""
+
+    def __init__(
+        self,
+        log: Log[Batch],
+        settings: RuntimeSettings | None = None,
+        problems: ProblemSink = _ignore,
+        restorer: Restorer | None = None,
+    ) -> None:
+        """`problems` gets the rows that could not be used, with the query they belong to.
+        `restorer`: who brings state up to date; by default each query does so by itself."""
+        self._log = log
+        self._settings = settings or RuntimeSettings()
+        self._problems = problems
+        self._restorer = restorer or NoRestorer()
+        self._queries: dict[str, QueryRunner[Batch]] = {}
+        self._next = 0
+
+    def add_query(self, spec: QuerySpec[Batch]) -> None:
+        """Take a query on; its tasks are opened in the next steps. The executors now belong to the
+        runtime. Raises ConflictError if the id is taken and StatementError if two of its
+        sub-topologies read one topic (they would share one position)."""
+        if spec.query_id in self._queries:
+            raise ConflictError(f"Query {spec.query_id} is running already")
+        topics = [topic for executor in spec.executors for topic in executor.inputs]
+        twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+        if twice:
+            raise StatementError(
+                f"Query {spec.query_id} reads topic {twice[0]} in two places",
+                hint="Copy the topic into a second stream and read that one in one of them.",
+            )
+        settings = self._settings
+        if spec.users_functions:
+            first = min(FIRST_BATCH, settings.max_batch_records)
+            settings = replace(settings, max_batch_records=first)
+        self._queries[spec.query_id] = QueryRunner(
+            spec, self._log, settings, self._problems, self._restorer
+        )
+
+    def remove_query(self, query_id: str, now: int = 0, *, commit: bool = True) -> None:
+        """Stop a query and close its executors, by default with a last commit (best effort). Its
+        positions and topics stay: dropping them is the caller's. No error when absent."""
+        execution = self._queries.pop(query_id, None)
+        if execution is not None:
+            execution.close(now, commit=commit)
+
+    def pause(self, query_id: str) -> None:
+        """Commit and stop processing in the next step; the state stays open."""
+        execution = self._execution(query_id)
+        execution.pause_wanted = True
+
+    def resume(self, query_id: str) -> None:
+        """Go on after `pause`, or try again after an error. Raises FencedError for a query whose
+        identity belongs to somebody newer."""
+        execution = self._execution(query_id)
+        if execution.state is QueryState.FENCED:
+            raise FencedError(
+                f"Query {query_id} is run by a newer instance",
+                hint="Stop this instance, or remove the query from it.",
+            )
+        execution.resume()
+
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the queries read."""
+        executions = tuple(self._queries.values())
+        return tuple(
+            topic_partition for query in executions for topic_partition in query.positions()
+        )
+
+    def status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
+        """All queries in the order in which they were added. `ends`: of their inputs, as far as
+        they are known."""
+        return tuple(status_of(execution, ends) for execution in tuple(self._queries.values()))
+
+    def states(self) -> dict[str, QueryState]:
+        """What each query is doing."""
+        queries = tuple(self._queries.values())
+        return {query.spec.query_id: query.state for query in queries}
+
+    def tasks(self, query_id: str) -> tuple[TaskStatus, ...]:
+        """The open tasks of a query; none where it is not here."""
+        execution = self._queries.get(query_id)
+        return () if execution is None else tasks_of(execution)
+
+    def executors(self, query_id: str) -> tuple[Executor[Batch], ...]:
+        """What runs the sub-topologies of a query, in their order; none where it is not here."""
+        execution = self._queries.get(query_id)
+        return () if execution is None else tuple(k.executor for k in execution.spec.executors)
+
+    def retrying(self) -> dict[str, str]:
+        """The queries that will try again by themselves, and why they could not go on."""
+        queries = tuple(self._queries.values())
+        return {
+            query.spec.query_id: query.retry_state.error
+            for query in queries
+            if query.retry_state.error and query.state not in STOPPED
+        }
+
+    def query_status(self, query_id: str) -> QueryStatus:
+        """One query; StatementError if it is not here."""
+        execution = self._execution(query_id)
+        return status_of(execution, self._log.end_offsets(execution.positions()))
+
+    def step(self, now: int) -> Step:
+        """Do one bounded piece of work (at most one run or one commit) for the next query that
+        has any. `now` is in ms and never goes back."""
+        executions = list(self._queries.values())
+        for turn in range(len(executions)):
+            index = (self._next + turn) % len(executions)
+            if executions[index].advance(now):
+                self._next = index + 1
+                return Step(True, now)
+        wakes = [wake for query in executions if (wake := query.wake_at(now)) is not None]
+        awaiting = any(query.awaiting for query in executions)
+        return Step(False, min(wakes, default=None), awaiting)
+
+    # ---- query by query ----------------------------------------------------------------------
+
+    def query_ids(self) -> tuple[str, ...]:
+        """The queries in the order in which they were added."""
+        return tuple(self._queries)
+
+    def candidates(self, waited: Mapping[str, int], now: int) -> tuple[Candidate, ...]:
+        """What there is to know of queries that nobody works on, to choose among them. `waited`:
+        for how many ms each has been waiting."""
+        known = ((query_id, self._queries.get(query_id)) for query_id in waited)
+        return tuple(
+            Candidate(
+                query_id,
+                execution.buffered,
+                execution.spec.priority,
+                waited[query_id],
+                execution.dirty and execution.wake_at(now) == now,
+            )
+            for query_id, execution in known
+            if execution is not None
+        )
+
+    def advance(self, query_id: str, now: int) -> Step:
+        """As `step`, for one query; one that is not there has nothing to do."""
+        execution = self._queries.get(query_id)
+        if execution is None:
+            return Step(False, None)
+        before = execution.metrics.records_in
+        if execution.advance(now):
+            return Step(True, now, records=execution.metrics.records_in - before)
+        return Step(False, execution.wake_at(now), execution.awaiting)
+
+    def pace(self, query_id: str, records: int, took_ms: int, cpu_ms: int) -> int:
+        """Fit the size of a query's next runs to how long one over `records` took, and computed;
+        for how many ms it should then leave the time to others that need it."""
+        execution = self._queries.get(query_id)
+        if execution is None:
+            return 0
+        users = execution.spec.users_functions
+        size, full = execution.settings.max_batch_records, self._settings.max_batch_records
+        wanted = next_batch(size, full, records, took_ms, USERS_RUN_MS if users else RUN_MS)
+        if wanted != size:
+            execution.settings = replace(execution.settings, max_batch_records=wanted)
+        return rest_ms(took_ms, cpu_ms) if users else 0
+
+    def commit_query(self, query_id: str, now: int) -> None:
+        """Commit what one query has to commit, without waiting for its interval."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            execution.commit_now(now)
+
+    def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
+        """Have a query take partitions to end at these offsets, be there more or not; without any,
+        where the log says."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            execution.end_at(bounds)
+
+    def reached(self, query_id: str) -> Reached | None:
+        """How far a query has come; None where it is not here."""
+        execution = self._queries.get(query_id)
+        return None if execution is None else reached_by(execution)
+
+    def lineage(self, query_ids: Collection[str]) -> Lineage:
+        """The queries that feed what these make, these included."""
+        queries = tuple(query for query in self._queries.values() if not query.spec.transient)
+        return lineage([topics_of(query) for query in queries], query_ids)
+
+    def fail(self, query_id: str, error: Exception) -> None:
+        """Stop one query for a fault in the program around or below it."""
+        execution = self._queries.get(query_id)
+        if execution is not None:
+            execution.fail(error)
+
+    def detach(self, query_id: str) -> Callable[[int, bool], None]:
+        """Forget a query that is still at work; who sees it stop calls the result with the time
+        and whether to commit."""
+        execution = self._queries.pop(query_id)
+        return lambda now, commit: execution.close(now, commit=commit)
+
+    # ---- all queries -------------------------------------------------------------------------
+
+    def commit(self, now: int) -> None:
+        """Commit every query that has something to commit, without waiting for its interval."""
+        for execution in self._queries.values():
+            execution.commit_now(now)
+
+    def close(self, now: int = 0, *, commit: bool = True) -> None:
+        """Stop all queries, by default after a last commit (best effort); idempotent."""
+        for query_id in list(self._queries):
+            self.remove_query(query_id, now, commit=commit)
+
+    def _execution(self, query_id: str) -> QueryRunner[Batch]:
+        try:
+            return self._queries[query_id]
+        except KeyError:
+            raise StatementError(f"There is no query {query_id}") from None

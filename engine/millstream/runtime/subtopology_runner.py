@@ -1,0 +1,336 @@
+"""One sub-topology at work: its executor, its tasks, and the input read but not yet run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Generic
+
+from millstream.log.log import Appended, Batch, Fetched, Log, Reader, TopicPartition
+from millstream.model.errors import CorruptionError, MillstreamError
+from millstream.model.event_time import END
+from millstream.runtime.changelogs import check_position, skip_truncated
+from millstream.runtime.channels import Channels
+from millstream.runtime.fetch_quota import FetchQuota
+from millstream.runtime.ports import RunResult
+from millstream.runtime.remote_upstreams import RemoteUpstreams
+from millstream.runtime.spec import ExecutorSpec, RuntimeSettings, SubTopologyMetrics
+from millstream.runtime.tasks import Task, TaskId, TaskState
+from millstream.runtime.watermark import Watermark
+
+Reached = tuple[bool, int]
+"""Whether a partition is at its end, and up to which event time it has come."""
+GAP_READS = 16
+"""Reads that bring no record but move on (transaction markers) before giving others a turn."""
+
+
+class SubTopologyRunner(Generic[Batch]):
+    """The tasks of one sub-topology, run together: one run serves all their partitions."""
+
+    def __init__(
+        self, index: int, spec: ExecutorSpec[Batch], elsewhere: RemoteUpstreams[Batch]
+    ) -> None:
+        self.index = index
+        self.spec = spec
+        self.tasks: dict[int, Task] = {}
+        """By partition."""
+        self.positions: dict[TopicPartition, int] = {}
+        self.buffer: dict[TopicPartition, Fetched[Batch]] = {}
+        self.fetch_quota = FetchQuota()
+        self.snapshot_starts: dict[int, int] = {}
+        self.superseded: dict[TopicPartition, int] = {}
+        self.metrics = SubTopologyMetrics()
+        self.awaiting = False
+        """Whether the last reads left something out that is on its way."""
+        self.watermark = Watermark()
+        self.stuck: dict[TopicPartition, Reached] = {}
+        """What rows of the last run wait for, if that is on its way from upstream: until something
+        comes of it, or it is known to have come farther, nothing that else comes changes that."""
+        self.lanes = Channels(spec, elsewhere)
+        self.bounds: Mapping[TopicPartition, int] = {}
+        """Where partitions are taken to end for now, be there more or not."""
+
+    def open(
+        self,
+        log: Log[Batch],
+        committed: Mapping[TopicPartition, int],
+        start: Mapping[TopicPartition, int],
+        owned: Collection[int],
+    ) -> None:
+        """Open the `owned` tasks at their committed positions and find out what they have to
+        replay."""
+        self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
+        for partition, task in self.tasks.items():
+            for topic_partition in self.spec.topic_partitions(partition):
+                position = committed.get(topic_partition, start.get(topic_partition))
+                if position is None:
+                    position = log.start_offset(*topic_partition)
+                self.positions[topic_partition] = position
+            task.restored = self.spec.executor.open(partition)
+            if self.spec.changelog is not None:
+                # Not only what is committed: an earlier owner's last transaction may still be open.
+                task.target = log.written_end(self.spec.changelog, partition)
+                check_position(task.id, self.spec.changelog, task.restored, task.target)
+                self._skip_truncated(log, task)
+            task.move(TaskState.RESTORING)
+            task.arrive()
+
+    def _skip_truncated(self, log: Log[Batch], task: Task) -> bool:
+        """Whether the task has to start anew."""
+        assert self.spec.changelog is not None
+        before = task.restored
+        task.restored = skip_truncated(
+            log, self.spec.executor, self.spec.changelog, task.id.partition, before
+        )
+        return task.restored != before
+
+    def _tasks_of(self, owned: Collection[int]) -> list[int]:
+        return [partition for partition in range(self.spec.partitions) if partition in owned]
+
+    def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
+        """What the tasks of these partitions read."""
+        return [
+            topic_partition
+            for task in self._tasks_of(owned)
+            for topic_partition in self.spec.topic_partitions(task)
+        ]
+
+    def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
+        """Replay one read of one task's changelog; the records replayed, None if no task waits
+        or what it waits for is on its way."""
+        self.awaiting = False
+        waiting = (task for task in self.tasks.values() if task.state is TaskState.RESTORING)
+        task = next(waiting, None)
+        if task is None or self.spec.changelog is None:
+            return None
+        reader.begin()
+        try:
+            fetched = reader.read(
+                self.spec.changelog, task.id.partition, task.restored, max_records
+            )
+        except CorruptionError:
+            # An earlier owner may only now have come to truncating behind its last snapshot.
+            if self._skip_truncated(log, task):
+                return 0
+            raise
+        if fetched.awaited or fetched.next_offset == task.restored:
+            # In the latter case a transaction is open: its owner ends it, or time does.
+            self.awaiting = True
+            return None
+        self.spec.executor.restore(task.id.partition, fetched)
+        task.restored = fetched.next_offset
+        task.arrive()
+        return fetched.count
+
+    def poll(self, reader: Reader[Batch], settings: RuntimeSettings, room: int) -> int:
+        """Read input for the running tasks until `room` bytes are buffered; returns the bytes."""
+        if self.awaiting:
+            # What was the end of a partition then need not be its end now.
+            self.buffer.clear()
+        gained = 0
+        self.awaiting = False
+        topic_partitions = self._places()
+        reader.begin(topic_partitions)
+        for topic_partition in topic_partitions:
+            known = self.buffer.get(topic_partition)
+            if (known is not None and known.count) or gained > room:
+                continue
+            fetched = self._read(
+                reader,
+                topic_partition,
+                self.fetch_quota.quota(topic_partition, self.positions, settings),
+            )
+            self.buffer[topic_partition] = fetched
+            self.awaiting |= fetched.awaited
+            gained += fetched.bytes
+        self.lanes.older_first(self.tasks, self.buffer, self.fetch_quota.behind)
+        if not self.awaiting and not self.buffered:
+            untils = (END if read.end else read.until for read in self.buffer.values())
+            self.watermark.idled(min(untils, default=END))
+        if self.stuck and all(
+            (read := self.buffer.get(topic_partition))
+            and not read.count
+            and _reached(read) == reached
+            for topic_partition, reached in self.stuck.items()
+        ):
+            self.buffer.clear()
+        return gained
+
+    def _read(
+        self, reader: Reader[Batch], topic_partition: TopicPartition, quota: int
+    ) -> Fetched[Batch]:
+        topic, partition = topic_partition
+        bound = self.bounds.get(topic_partition)
+        for _ in range(GAP_READS):
+            fetched = reader.read(topic, partition, self.positions[topic_partition], quota, bound)
+            if fetched.count:
+                break
+            moved = fetched.next_offset > self.positions[topic_partition]
+            self.positions[topic_partition] = fetched.next_offset
+            if fetched.end or not moved:
+                break
+        self.fetch_quota.read(topic_partition, fetched)
+        # Who sends to a partition with a bound has sent all that lies before it.
+        return fetched if bound is not None else self.lanes.bounded(fetched)
+
+    def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
+        """Take partitions to end at these offsets; without any, where the log says."""
+        self.bounds = bounds
+        self.buffer.clear()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of its tasks are open here."""
+        return len(self.tasks) == self.spec.partitions
+
+    def _places(self) -> list[TopicPartition]:
+        return [
+            topic_partition
+            for task in self.tasks.values()
+            if task.state is TaskState.RUNNING
+            for topic_partition in self.spec.topic_partitions(task.id.partition)
+        ]
+
+    @property
+    def buffered(self) -> int:
+        """Records waiting for a run."""
+        return sum(fetched.count for fetched in self.buffer.values())
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Their bytes."""
+        return sum(fetched.bytes for fetched in self.buffer.values())
+
+    def run(self) -> tuple[RunResult[Batch], int]:
+        """Run the executor over everything buffered; the result and the places' worth of records
+        consumed, as a distance in offsets (0: all of it was held back)."""
+        inputs = [
+            self.buffer[topic_partition]
+            for topic_partition in self._places()
+            if topic_partition in self.buffer
+        ]
+        result = self.spec.executor.run(inputs, together=self.lanes.together)
+        moved = records = 0
+        for fetched in inputs:
+            topic_partition = (fetched.topic, fetched.partition)
+            before = self.positions[topic_partition]
+            after = result.consumed.get(topic_partition, before)
+            if not before <= after <= fetched.next_offset:
+                raise MillstreamError(
+                    f"Sub-topology {self.index} was handed"
+                    f" {topic_partition[0]}-{topic_partition[1]} from {before} to"
+                    f" {fetched.next_offset} and claims to have consumed it up to {after}"
+                )
+            self.positions[topic_partition] = after
+            moved += after - before
+            records += _records(fetched, before, after)
+            self.fetch_quota.consumed(topic_partition, after - before, fetched.next_offset - before)
+        self.stuck = self._waited_for() if self._waits() else {}
+        self.buffer.clear()
+        self._count(result, records)
+        return result, moved
+
+    def _waited_for(self) -> dict[TopicPartition, Reached]:
+        """Of what nothing was held back, if anything was: other rows wait for one of these."""
+        reads = self.buffer.items()
+        whole = {
+            topic_partition: _reached(r)
+            for topic_partition, r in reads
+            if self.positions[topic_partition] == r.next_offset
+        }
+        return whole if len(whole) < len(self.buffer) else {}
+
+    def _waits(self) -> bool:
+        """Whether a partition is at its end, and not for good: more is on its way from upstream."""
+        return any(
+            not read.end
+            and topic_partition[0] in self.lanes.senders
+            and topic_partition not in self.fetch_quota.behind
+            for topic_partition, read in self.buffer.items()
+        )
+
+    def _count(self, result: RunResult[Batch], records: int) -> None:
+        self.metrics.records_in += records
+        self.metrics.records_out += sum(output.count for output in result.outputs)
+        for problem in result.problems:
+            if problem.kind == "LATE":
+                self.metrics.late += problem.count
+            else:
+                self.metrics.problems += problem.count
+
+    def settle_flush(self, flushed: Sequence[Appended[Batch]]) -> int:
+        """Note that what the executor flushed is committed; returns how many outputs there were."""
+        written = 0
+        for output in flushed:
+            if output.topic == self.spec.changelog:
+                self.advance_changelog(output.partition, output.count)
+                self.metrics.changes += output.count
+            else:
+                written += output.count
+        self.metrics.records_out += written
+        return written
+
+    def changelog_positions(self) -> dict[int, int]:
+        """The changelog position of each open task's state."""
+        return {partition: task.restored for partition, task in self.tasks.items()}
+
+    def begin_snapshots(self, log: Log[Batch]) -> None:
+        """Note where the snapshots begin that the flush has begun: asked before the transaction,
+        whose success proves that nobody else has appended anything."""
+        for partition in self.spec.executor.snapshots().begun:
+            assert self.spec.changelog is not None
+            end = log.end_offset(self.spec.changelog, partition)
+            self.snapshot_starts[partition] = end
+
+    def settle_snapshots(self) -> None:
+        """After the commit: note before which offsets the changelogs may be truncated."""
+        snapshots = self.spec.executor.snapshots()
+        for partition in snapshots.begun:
+            # Markers make the count fall short; it must not fall behind what will be truncated.
+            task = self.tasks[partition]
+            task.restored = max(task.restored, self.snapshot_starts[partition])
+        for partition in snapshots.complete:
+            topic_partition = (str(self.spec.changelog), partition)
+            self.superseded[topic_partition] = self.snapshot_starts.pop(partition)
+
+    def forget(self, log: Log[Batch], repartitions: frozenset[str]) -> None:
+        """Delete consumed repartition records and changelogs behind snapshots."""
+        for (topic, partition), position in self.positions.items():
+            if topic in repartitions:
+                log.truncate(topic, partition, position)
+        for (topic, partition), start in list(self.superseded.items()):
+            log.truncate(topic, partition, start)
+            del self.superseded[topic, partition]
+
+    def advance_changelog(self, partition: int, count: int) -> None:
+        """Note that `count` changes of the task were appended to its changelog.
+
+        Counted rather than asked for: between a commit and the question, a newer owner of the
+        identity may have appended its own, which this state has never seen. Where a log spends
+        offsets on markers the count falls short, and a store may lag its changelog.
+        """
+        self.tasks[partition].restored += count
+        self.tasks[partition].target = self.tasks[partition].restored
+
+    def close_tasks(self) -> None:
+        """Close all tasks and forget what was read; the executor is left to the caller."""
+        for task in self.tasks.values():
+            task.close()
+        self.tasks = {}
+        self.positions.clear()
+        self.buffer.clear()
+        self.awaiting = False
+        self.fetch_quota.behind.clear()
+        self.snapshot_starts.clear()
+        self.stuck = {}
+        self.watermark.reset()
+
+
+def _reached(read: Fetched[Batch]) -> Reached:
+    return read.end, read.until
+
+
+def _records(fetched: Fetched[Batch], before: int, after: int) -> int:
+    """How many of the records lie between two offsets. Where some offsets are none (transaction
+    markers) and not all was consumed, nobody can say: the share is taken."""
+    span = fetched.next_offset - before
+    return fetched.count * (after - before) // span if span else 0

@@ -1,0 +1,180 @@
+"""The sub-topologies of a query at work, as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Generic
+
+from millstream.log.log import Appended, Batch, Log, Reader, TopicPartition
+from millstream.runtime.remote_upstreams import RemoteUpstreams
+from millstream.runtime.spec import QuerySpec
+from millstream.runtime.subtopology_runner import SubTopologyRunner
+from millstream.runtime.tasks import Task, TaskState
+
+Flushed = Sequence[tuple[Appended[Batch], ...]]
+"""What the executors flushed, one entry for each sub-topology."""
+
+
+class SubTopologyRunners(Generic[Batch]):
+    """All `SubTopologyRunner`s of a query, in their order."""
+
+    def __init__(self, spec: QuerySpec[Batch]) -> None:
+        self.elsewhere = RemoteUpstreams[Batch](spec)
+        self._all = tuple(
+            SubTopologyRunner(index, executor, self.elsewhere)
+            for index, executor in enumerate(spec.executors)
+        )
+        self._repartitions = spec.repartitions
+        sent = {topic: stage for stage in self._all for topic in stage.spec.outputs}
+        for stage in self._all:
+            own = spec.repartitions.intersection(stage.spec.inputs)
+            stage.lanes.senders = {topic: sent[topic] for topic in own if topic in sent}
+
+    def __iter__(self) -> Iterator[SubTopologyRunner[Batch]]:
+        return iter(self._all)
+
+    # ---- tasks -------------------------------------------------------------------------------
+
+    def open(
+        self,
+        log: Log[Batch],
+        committed: Mapping[TopicPartition, int],
+        start: Mapping[TopicPartition, int],
+        owned: Collection[int],
+    ) -> None:
+        """See `SubTopologyRunner.open`."""
+        for stage in self._all:
+            stage.open(log, committed, start, owned)
+        self.elsewhere.opened(owned)
+        self.gather(log)
+
+    def gather(self, log: Log[Batch]) -> None:
+        """Have what tasks send each other go together if all are open here, and nothing is left of
+        what was sent apart. A lane for each is for senders that are not at the same pace."""
+        together = self._whole and all(
+            stage.lanes.drained(log, stage.tasks, stage.positions) for stage in self._all
+        )
+        for stage in self._all:
+            stage.lanes.together = together
+
+    @property
+    def scattered(self) -> bool:
+        """Whether tasks still send apart that need not."""
+        return self._whole and any(
+            count > 1 and not stage.lanes.together
+            for stage in self._all
+            for count in stage.spec.lanes.values()
+        )
+
+    @property
+    def _whole(self) -> bool:
+        return all(stage.whole for stage in self._all)
+
+    def inputs_of(self, owned: Collection[int]) -> list[TopicPartition]:
+        """What the tasks of these partitions read."""
+        return [
+            topic_partition for stage in self._all for topic_partition in stage.inputs_of(owned)
+        ]
+
+    def tasks(self) -> list[Task]:
+        """All that are open."""
+        return [task for stage in self._all for task in stage.tasks.values()]
+
+    @property
+    def running(self) -> bool:
+        """Whether no task waits for its state."""
+        return all(task.state is TaskState.RUNNING for task in self.tasks())
+
+    def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
+        """Replay one read, durable when this returns; the records, None if none had come.
+
+        At once, because a replay of hours must not start over, and a run that fails must find
+        only itself to undo."""
+        for stage in self._all:
+            count = stage.restore(log, reader, max_records)
+            if count is not None:
+                stage.spec.executor.commit(stage.changelog_positions())
+                return count
+        return None
+
+    # ---- input -------------------------------------------------------------------------------
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """How far each input partition is processed; asked from any thread."""
+        return {
+            topic_partition: at
+            for stage in self._all
+            for topic_partition, at in dict(stage.positions).items()
+        }
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of what was read and not yet run."""
+        return sum(stage.buffered_bytes for stage in self._all)
+
+    @property
+    def records_in(self) -> int:
+        """Records processed since the query was added."""
+        return sum(stage.metrics.records_in for stage in self._all)
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether what was asked for last is on its way."""
+        return any(stage.awaiting for stage in self._all)
+
+    # ---- commit ------------------------------------------------------------------------------
+
+    def flush(self) -> Flushed[Batch]:
+        """See `Kernel.flush`."""
+        return [stage.spec.executor.flush() for stage in self._all]
+
+    def begin_snapshots(self, log: Log[Batch]) -> None:
+        """See `SubTopologyRunner.begin_snapshots`."""
+        for stage in self._all:
+            stage.begin_snapshots(log)
+
+    def settle(self, flushed: Flushed[Batch]) -> int:
+        """The log has committed: make the state durable. How many outputs were flushed."""
+        written = 0
+        for stage, outputs in zip(self._all, flushed, strict=True):
+            stage.settle_snapshots()
+            written += stage.settle_flush(outputs)
+            stage.spec.executor.commit(stage.changelog_positions())
+            stage.watermark.committed()
+        return written
+
+    def settle_transient(self, flushed: Flushed[Batch]) -> int:
+        """Make the state durable where nothing goes with it. How many outputs were flushed."""
+        written = 0
+        for stage, outputs in zip(self._all, flushed, strict=True):
+            written += stage.settle_flush(outputs)
+            stage.spec.executor.commit(stage.changelog_positions())
+        return written
+
+    def forget(self, log: Log[Batch]) -> None:
+        """Delete consumed repartition records and changelogs behind snapshots."""
+        for stage in self._all:
+            stage.forget(log, self._repartitions)
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def close_tasks(self) -> None:
+        """Close all tasks and forget what was read."""
+        for stage in self._all:
+            stage.close_tasks()
+
+    def discard(self) -> None:
+        """Have all executors forget what is not committed; then raises the first error."""
+        failed: list[Exception] = []
+        for stage in self._all:
+            try:
+                stage.spec.executor.discard()
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def close(self) -> None:
+        """Release the executors."""
+        for stage in self._all:
+            stage.spec.executor.close()

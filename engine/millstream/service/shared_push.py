@@ -1,0 +1,129 @@
+"""One run of a push query, and all the clients that listen to it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.log.log import Appended
+from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.schema import Schema, SourceKind
+from millstream.plan.nodes import Deliver
+from millstream.service.changes import key_alone
+from millstream.service.rendered_rows import RenderedRows
+from millstream.service.results import Change, Stream
+from millstream.topology.topology import Topology
+
+BUFFER_BATCHES_MAX = 1024
+_BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
+
+
+@dataclass(slots=True, eq=False)
+class SharedPushQuery:
+    """`root` and `properties` are what it runs; its first columns are those of `schema`, which
+    clients see. `bytes_max` bounds what waits for each client. `shared`: further clients may join.
+
+    A client that reads too slowly is ended alone, unless it is the only one: then the query ends.
+    """
+
+    query_id: str
+    root: Deliver
+    schema: Schema
+    properties: Mapping[str, str]
+    topology: Topology
+    bytes_max: int
+    shared: bool = False
+    streams: tuple[Stream, ...] = ()
+    texts: RenderedRows = field(init=False)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _open: bool = True
+    _left: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        # As much again as waits for one client, however many there are.
+        self.texts = RenderedRows(self.bytes_max)
+
+    def runs(self, root: Deliver, properties: Mapping[str, str]) -> bool:
+        """Whether its rows are those of a query. LIMIT is the client's own."""
+        same = self.root.input == root.input
+        return self.shared and same and self.properties == properties
+
+    def join(self, stream: Stream) -> bool:
+        """Let a client listen from now on; False when it has ended."""
+        with self._lock:
+            if self._open:
+                self.streams = (*self.streams, stream)
+            return self._open
+
+    def leave(self, stream: Stream) -> bool:
+        """A client goes. Whether it was the last one: then, once, the query is to be removed."""
+        with self._lock:
+            self._drop(stream)
+            last = not self.streams and not self._left
+            if last:
+                self._open, self._left = False, True
+            return last
+
+    def _drop(self, stream: Stream) -> None:
+        self.streams = tuple(one for one in self.streams if one is not stream)
+
+    def hand_over(self, outputs: Sequence[Appended[pa.Table]], kind: SourceKind) -> None:
+        """Put rows into the clients' buffers. What this raises stops the query, and so reaches the
+        client behind the rows that are in the buffer."""
+        with self._lock:
+            for output in outputs:
+                if not output.count:
+                    continue
+                rows = _for_clients(output.batch, self.schema, kind)
+                texts = self.texts if len(self.streams) > 1 else None
+                change = Change(rows, texts, next(self._numbers))
+                for stream in self.streams:
+                    if not stream.closed:
+                        self._put(stream, change)
+
+    def _put(self, stream: Stream, change: Change) -> None:
+        buffered = stream.buffered_bytes + change.rows.nbytes
+        full = buffered > self.bytes_max and not stream.buffer.empty()
+        if not full and stream.buffer.qsize() < BUFFER_BATCHES_MAX:
+            stream.put(change)
+            return
+        error = UnavailableError(
+            f"push query {stream.query_id} was ended: its client reads too slowly",
+            hint="Read faster, or add a LIMIT or a filter.",
+            code="E-SLOW-CONSUMER",
+        )
+        if len(self.streams) == 1:
+            raise error
+        self._drop(stream)
+        stream.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """The query has ended with an error: everybody is told."""
+        with self._lock:
+            self._open = False
+            for stream in self.streams:
+                stream.fail(
+                    error
+                    if isinstance(error, MillstreamError)
+                    else MillstreamError(f"push query {stream.query_id} failed", detail=str(error))
+                )
+
+
+def _for_clients(rows: pa.Table, schema: Schema, kind: SourceKind) -> pa.Table:
+    """The columns of the query under their names, and `$diff` where there are deletions, which
+    have nothing but their key. Records of a stream that have no value are no rows."""
+    kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
+    change = kept[DIFF]
+    kept = pa.table(kept.columns[: len(schema.columns)], names=list(schema.names))
+    if pc.min(change).as_py() == 1:
+        return kept
+    if kind is SourceKind.STREAM:
+        return kept.filter(pc.equal(change, 1))
+    return key_alone(kept, change, schema).append_column(DIFF, change)

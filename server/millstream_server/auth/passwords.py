@@ -1,0 +1,124 @@
+"""Users, their password hashes and roles: a file of lines `user: hash[, role…]`.
+
+A hash is `scrypt:<log2 n>:<r>:<p>:<salt>:<key>` (base64 without padding), made by `hashed`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from millstream.model.errors import StatementError
+from millstream_server.bootstrap.secret import numbered
+
+SALT_BYTES, KEY_BYTES = 16, 32
+COST = (15, 8, 1)
+"""log2 n, r, p: 32 MiB and some 0.1 s for each try (OWASP's choice for an interactive login)."""
+COST_MAX = (17, 8, 3)
+PASSWORD_BYTES_MAX = 1024
+_MEMORY_MAX = 200 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScryptHash:
+    """What is kept of a password."""
+
+    cost: tuple[int, int, int]
+    salt: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+    def text(self) -> str:
+        """The form it has in the file."""
+        encoded = (base64.b64encode(part).decode().rstrip("=") for part in (self.salt, self.key))
+        return ":".join(("scrypt", *map(str, self.cost), *encoded))
+
+    def fits(self, password: str) -> bool:
+        """Whether this is the password; the time it takes does not tell how nearly."""
+        raw = password.encode("utf-8", "surrogatepass")
+        key = _derived(raw[:PASSWORD_BYTES_MAX], self.salt, self.cost)
+        return hmac.compare_digest(key, self.key) and len(raw) <= PASSWORD_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One line of the file."""
+
+    name: str
+    hash: ScryptHash
+    roles: frozenset[str]
+
+
+class Users:
+    """All users, immutable. A name that is unknown costs as much time as one that is known."""
+
+    def __init__(self, users: Iterable[User]) -> None:
+        self._users: Mapping[str, User] = {user.name: user for user in users}
+        costs = [user.hash.cost for user in self._users.values()]
+        self._decoy = hashed(secrets.token_hex(16), max(costs, default=COST))
+
+    def verified(self, name: str, password: str) -> User | None:
+        """The user, if the password is theirs."""
+        user = self._users.get(name)
+        fits = (self._decoy if user is None else user.hash).fits(password)
+        return user if fits else None
+
+
+def hashed(password: str, cost: tuple[int, int, int] = COST) -> ScryptHash:
+    """A new hash of a password, with a salt of its own."""
+    raw = password.encode("utf-8", "surrogatepass")
+    if not 0 < len(raw) <= PASSWORD_BYTES_MAX:
+        raise StatementError(f"A password has 1 to {PASSWORD_BYTES_MAX} bytes.")
+    salt = secrets.token_bytes(SALT_BYTES)
+    return ScryptHash(cost, salt, _derived(raw, salt, cost))
+
+
+def read_users(text: str) -> Users:
+    """The users of a file's text; StatementError for a line that is none."""
+    users: dict[str, User] = {}
+    for number, line in numbered(text):
+        name, separator, rest = line.partition(": ")
+        hashtext, *roles = (part.strip() for part in rest.split(","))
+        name = name.strip()
+        if not separator or not name or ":" in name:
+            raise _wrong(number, "write `user: hash, role, …`")
+        if name in users:
+            raise _wrong(number, "the user is in the file already")
+        try:
+            known = _read_hash(hashtext)
+        except (ValueError, binascii.Error):
+            raise _wrong(number, "the hash is none that is accepted") from None
+        users[name] = User(name, known, frozenset(filter(None, roles)))
+    return Users(users.values())
+
+
+def _read_hash(text: str) -> ScryptHash:
+    scheme, *numbers, salt, key = text.split(":")
+    n, r, p = map(int, numbers)
+    most_n, most_r, most_p = COST_MAX
+    if scheme != "scrypt" or not (14 <= n <= most_n and r == most_r and 1 <= p <= most_p):
+        raise ValueError(scheme)
+    raw_salt, raw_key = _decoded(salt), _decoded(key)
+    if len(raw_salt) < SALT_BYTES or len(raw_key) != KEY_BYTES:
+        raise ValueError(scheme)
+    return ScryptHash((n, r, p), raw_salt, raw_key)
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+
+
+def _derived(password: bytes, salt: bytes, cost: tuple[int, int, int]) -> bytes:
+    n, r, p = cost
+    return hashlib.scrypt(
+        password, salt=salt, n=1 << n, r=r, p=p, maxmem=_MEMORY_MAX, dklen=KEY_BYTES
+    )
+
+
+def _wrong(number: int, why: str) -> StatementError:
+    # The line itself is not shown: it may hold a password that someone put there.
+    return StatementError(f"Line {number} of the users' file: {why}.", code="E-CONFIG")

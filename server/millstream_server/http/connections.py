@@ -1,0 +1,232 @@
+"""Who answers a connection: uvicorn what speaks plain HTTP/1.1, Hypercorn HTTP/2 and upgrades."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import partial
+from typing import Any, cast
+
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config
+from hypercorn.utils import wrap_app
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn import Config as PlainConfig
+from uvicorn.server import ServerState
+
+from millstream_server.http.admission import Admission, ConnectionLimits
+from millstream_server.http.connection import Connection
+from millstream_server.http.headers import common_headers
+from millstream_server.http.http1 import PlainHttp1
+from millstream_server.http.protocols import HttpConnection
+
+PEER = "millstream.peer"
+"""Where a scope has the certificate that its client has shown, None for none."""
+AUTHENTICATED = "millstream.authenticated"
+"""Where a scope has the function to call when a request of the connection was authenticated."""
+CHECKS_PER_DEADLINE = 8
+CHECKED_AT_ONCE = 20
+"""Connections, before others have their turn: each may have to be closed."""
+WEBSOCKET_BYTES_MAX = 64 << 10
+"""Of a message from a client; none is expected."""
+_BUSY = "Too many requests at a time on this connection."
+_LOG = logging.getLogger("millstream.server.connections")
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """Bounds on connections."""
+
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    headers_bytes_max: int = 16 << 10
+    headers_seconds: float = 10.0
+    """Until the head of a request has come whole, or the rest of a body that is not read."""
+    idle_seconds: float = 86_400
+    stall_seconds: float = 60.0
+    """Until a client that takes nothing of its answer is cut off."""
+    streams_max: int = 100
+    """Requests at a time on one connection."""
+
+    @property
+    def check_seconds(self) -> float:
+        """How often connections are compared with their deadlines."""
+        return min(self.headers_seconds, self.stall_seconds, CHECKS_PER_DEADLINE) / (
+            CHECKS_PER_DEADLINE
+        )
+
+
+class ConnectionApp:
+    """The application as one connection sees it: with the certificate that its client has shown,
+    and for a bounded number of requests at a time. Those that the client has given up count until
+    they end: without that, resets would pass the limit on streams."""
+
+    def __init__(self, app: ASGIApp, connection: Connection, recognise: Callable[[], None]) -> None:
+        self._app, self._connection, self._recognise = app, connection, recognise
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if len(self._running) >= self._connection.transport_limits.streams_max:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1013})
+            else:
+                busy = PlainTextResponse(_BUSY, 429, {"retry-after": "1"})
+                await busy(scope, receive, send)
+            return
+        scope[PEER] = self._connection.peer
+        scope[AUTHENTICATED] = self._recognise
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._running.add(task)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running.discard(task)
+
+    def give_up(self) -> None:
+        """Cancel what answers requests now."""
+        for task in self._running:
+            task.cancel()
+
+
+class Connections:
+    """All connections of a server, and the two servers that answer them. Hypercorn's own would
+    neither bound their number nor tell the application of the client's certificate, and waits
+    without end for clients that do not read."""
+
+    def __init__(self, app: ASGIApp, transport: Transport) -> None:
+        self._app = app
+        self.transport = transport
+        self._admission = Admission(transport.limits)
+        self._configs = {secure: _config(transport, secure=secure) for secure in (False, True)}
+        self._context = WorkerContext(None)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._plain = PlainConfig(
+            cast(Any, app),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_keep_alive=max(1, int(transport.idle_seconds)),
+        )
+        self._plain.load()
+        self._states = {secure: ServerState() for secure in (False, True)}
+        self._date()
+
+    def opened(self, tls: Callable[[], ssl.SSLContext] | None) -> Connection:
+        """The protocol of a new connection; `tls` gives what TLS speaks with, if it does."""
+        return Connection(self, tls)
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection; False when there is no room for it."""
+        return self._admission.admit(connection, address)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._admission.remove(connection)
+
+    def plain(self, connection: Connection) -> PlainHttp1:
+        """What answers HTTP/1.1 on a connection."""
+        state = self._states[connection.secure]
+        app = self._for(connection)
+        return PlainHttp1(self._plain, state, app, self.transport.headers_bytes_max, _LOG)
+
+    async def other(
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer everything else, to the end of the connection."""
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        loop = asyncio.get_running_loop()
+        app = self._for(connection)
+        config = self._configs[connection.secure]
+        wrapped = wrap_app(cast(Any, app), 0, "asgi")
+        answering = HttpConnection(wrapped, loop, config, self._context, {}, reader, writer)
+        answering.give_up, answering.preface = app.give_up, connection.preface
+        answering.shared = self._admission.frames(connection.address)
+        connection.answering = answering
+        try:
+            await answering
+        except* KeyError:
+            # What comes on a stream that was answered already makes Hypercorn fall over.
+            _LOG.debug("A connection ended that sent more than was read", exc_info=True)
+        except* asyncio.CancelledError:
+            _LOG.debug("A connection was cut off as the server stops")
+        finally:
+            if answering.flooded:
+                self._admission.flooded(connection)
+            self.closed(connection)
+            connection.answering = None
+            answering.release()
+
+    def _for(self, connection: Connection) -> ConnectionApp:
+        recognise = partial(self._admission.authenticate, connection)
+        return ConnectionApp(self._app, connection, recognise)
+
+    async def watch(self) -> None:
+        """Close connections whose deadlines pass, and keep the `date` of answers true, without
+        end."""
+        while True:
+            self._date()
+            await self._check_all()
+            await asyncio.sleep(self.transport.check_seconds)
+
+    async def _check_all(self) -> None:
+        # Apart, so that no variable keeps the last connection until the next time.
+        loop = asyncio.get_running_loop()
+        for number, connection in enumerate(self._admission.connections()):
+            cast(Connection, connection).check(loop.time())
+            if number % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+
+    def _date(self) -> None:
+        date = (b"date", formatdate(usegmt=True).encode())
+        for secure, state in self._states.items():
+            state.default_headers = [date, *common_headers(secure=secure)]
+
+    async def end(self, patience_s: float) -> None:
+        """Let answers end that end soon, then cut the others off."""
+        await self._context.terminated.set()
+        for connection in self._admission.connections():
+            if not cast(Connection, connection).decided:
+                connection.close()
+        states = self._states.values()
+        for plain in [plain for state in states for plain in state.connections]:
+            plain.shutdown()
+        for _ in range(2):
+            left = [*self._tasks, *(task for state in states for task in state.tasks)]
+            if left:
+                await asyncio.wait(left, timeout=patience_s)
+            for task in left:
+                task.cancel()
+
+
+class _Config(Config):
+    """Hypercorn's settings, with our headers in every answer."""
+
+    common: list[tuple[bytes, bytes]]
+
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """See Hypercorn."""
+        return super().response_headers(protocol) + self.common
+
+
+def _config(transport: Transport, *, secure: bool) -> Config:
+    config = _Config()
+    config.common = common_headers(secure=secure)
+    config.keep_alive_timeout = transport.idle_seconds
+    config.h11_max_incomplete_size = transport.headers_bytes_max
+    config.h2_max_header_list_size = transport.headers_bytes_max
+    config.h2_max_concurrent_streams = transport.streams_max
+    config.websocket_max_message_size = WEBSOCKET_BYTES_MAX
+    config.include_server_header = False
+    config.errorlog = _LOG
+    config.accesslog = None
+    return config

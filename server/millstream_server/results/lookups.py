@@ -1,0 +1,238 @@
+"""Pull queries by key: prepared once for all keys, answered together where they come at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from millstream.catalog.catalog import Catalog
+from millstream.model.errors import MillstreamError
+from millstream.model.schema import Schema
+from millstream.query.conditions import Value
+from millstream.query.keyed import key_asked
+from millstream.service.engine import Engine
+from millstream.service.execution import check_running
+from millstream.service.session import Session
+from millstream.service.statements.keyed import (
+    KeyedPull,
+    Places,
+    keyed_pull,
+    keyed_rows,
+    keyed_table,
+)
+from millstream.service.text import ParsedStatement, parameters_for, parse_text
+from millstream_server.auth.guard import Guard
+from millstream_server.auth.principal import Principal
+from millstream_server.failures import RefusedError, refusal
+from millstream_server.requests import Asked
+from millstream_server.results.values import texts_of
+
+SHAPES_MAX = 1_000
+"""So many queries are kept prepared; then all are forgotten."""
+TOGETHER_MAX = 200
+GATHER_EACH_S = 0.000_2
+GATHER_MAX_S = 0.005
+"""So long those who ask again wait for others, for each who was answered the last time, and at
+most: a statement costs more than the keys in it, but nobody waits where nobody else asks. A share
+of what comes in that time has to be less than 1 at the rates that are meant: at half a millisecond
+for each, 2,000 a second made each other wait for the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is known of the texts with one beginning: `pull` gives None where they are not pull
+    queries by key, and is waited for by all who ask before it is known. `heads` is for what answers
+    in each media type begin with."""
+
+    catalog: Catalog
+    pull: asyncio.Future[KeyedPull | None]
+    heads: dict[str, bytes] = field(default_factory=dict)
+
+    def holds(self, engine: Engine) -> bool:
+        """Whether it is so now."""
+        if engine.catalog is not self.catalog:
+            return False
+        if not self.pull.done():
+            return True
+        if self.pull.cancelled() or self.pull.exception() is not None:
+            return False
+        pull = self.pull.result()
+        return pull is None or pull.holds(engine)
+
+
+Batch: TypeAlias = Sequence[str] | pa.Table
+"""The rows of those who asked at the same time: as JSON arrays, or as they are."""
+Answer: TypeAlias = tuple[Batch, Sequence[int]]
+"""Some rows of a batch, by their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer."""
+
+    schema: Schema
+    heads: dict[str, bytes]
+    rows: list[str] | pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One who asks for a key."""
+
+    piece: ParsedStatement
+    key: Value
+    principal: Principal
+    session: Session
+    answer: asyncio.Future[Answer] = field(default_factory=asyncio.Future)
+
+
+Together: TypeAlias = tuple[KeyedPull, bool]
+"""What can be answered together: keys of one query, all as JSON or (True) all as a table."""
+
+
+class Lookups:
+    """Used in the thread of the event loop alone."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        guard: Guard,
+        threads: int,
+        counted: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`counted`: counts a query while it is answered; RefusedError where there is no room."""
+        self._counted = counted
+        self._engine = engine
+        self._guard = guard
+        self._threads = ThreadPoolExecutor(threads, "millstream-lookup")
+        self._known: dict[str, Shape] = {}
+        self._waiting: dict[Together, list[Waiting]] = {}
+        self._answering: set[asyncio.Future[None]] = set()
+
+    async def find(
+        self, asked: Asked, principal: Principal, session: Session, *, as_table: bool
+    ) -> Found | None:
+        """The answer to a pull query by key; None for any other statement, also one that is wrong.
+        RefusedError where it may not be asked."""
+        text = asked.sql
+        split = key_asked(text, asked.parameters)
+        if split is None:
+            return None
+        begins, key = split
+        shape = self._shape(begins, asked)
+        known = shape.pull
+        pull = known.result() if known.done() else await asyncio.shield(known)
+        if pull is None:
+            return None
+        asking = Waiting(ParsedStatement(pull.statement, text, text), key, principal, session)
+        with self._counted():
+            batch, places = await self._answered((pull, as_table), asking)
+        return Found(pull.schema, shape.heads, _chosen(batch, places))
+
+    def _shape(self, begins: str, asked: Asked) -> Shape:
+        known = self._known.get(begins)
+        if known is not None and known.holds(self._engine):
+            return known
+        if len(self._known) >= SHAPES_MAX:
+            self._known.clear()
+        loop = asyncio.get_running_loop()
+        pull = loop.run_in_executor(self._threads, self._learned, asked)
+        found = self._known[begins] = Shape(self._engine.catalog, pull)
+        return found
+
+    def _learned(self, asked: Asked) -> KeyedPull | None:
+        try:
+            parameters = parameters_for(asked.sql, asked.parameters)
+            (piece,) = parse_text(asked.sql, test_statements=False, parameters=parameters)
+            return keyed_pull(piece.statement, piece.script, self._engine)
+        except MillstreamError:
+            return None
+
+    async def _answered(self, together: Together, asking: Waiting) -> Answer:
+        others = self._waiting.get(together)
+        if others is not None:
+            others.append(asking)
+        else:
+            self._waiting[together] = [asking]
+            self._answering.add(task := asyncio.ensure_future(self._answer(together)))
+            task.add_done_callback(self._answering.discard)
+        return await asking.answer
+
+    async def _answer(self, together: Together) -> None:
+        """Answer until nobody waits: those who come meanwhile are answered together, next time."""
+        loop = asyncio.get_running_loop()
+        while waiting := self._waiting[together]:
+            taken, self._waiting[together] = waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
+            answers: Sequence[Answer | Exception]
+            try:
+                answers = await loop.run_in_executor(self._threads, self._answers, together, taken)
+            except Exception as error:
+                answers = [error] * len(taken)
+            for one, answer in zip(taken, answers, strict=True):
+                if not one.answer.done():
+                    _settle(one.answer, answer)
+            await asyncio.sleep(min(GATHER_MAX_S, GATHER_EACH_S * len(taken)))
+        del self._waiting[together]
+
+    def _answers(self, together: Together, waiting: Sequence[Waiting]) -> list[Answer | Exception]:
+        """Their answers; in a thread, as it may wait."""
+        refused = [self._refused(one) for one in waiting]
+        asking = [one for one, error in zip(waiting, refused, strict=True) if error is None]
+        each = iter(self._found(together, asking))
+        return [next(each) if error is None else error for error in refused]
+
+    def _found(self, together: Together, asking: Sequence[Waiting]) -> Sequence[Answer | Exception]:
+        """What cannot be answered together is answered by halves: a row that fails is nobody's
+        business but of those who asked for it."""
+        if not asking:
+            return []
+        try:
+            check_running(self._engine)
+            batch, places = _rows(together, [one.key for one in asking], self._engine)
+        except Exception as error:
+            if len(asking) > 1:
+                halves = asking[: len(asking) // 2], asking[len(asking) // 2 :]
+                return [answer for half in halves for answer in self._found(together, half)]
+            if isinstance(error, MillstreamError):
+                return [refusal(error, asking[0].piece.text)]
+            return [error]
+        return [(batch, found) for found in places]
+
+    def _refused(self, asking: Waiting) -> RefusedError | None:
+        try:
+            self._guard.authorise(asking.principal, asking.piece, asking.session)
+            self._guard.record(asking.principal, asking.piece)
+        except RefusedError as error:
+            return error
+        return None
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _rows(together: Together, keys: Sequence[Value], engine: Engine) -> tuple[Batch, Places]:
+    pull, as_table = together
+    if as_table:
+        return keyed_table(pull, keys, engine)
+    rows, places = keyed_rows(pull, keys, engine)
+    return texts_of(rows, pull.schema), places
+
+
+def _chosen(batch: Batch, places: Sequence[int]) -> list[str] | pa.Table:
+    if isinstance(batch, pa.Table):
+        return batch.take(pa.array(places, pa.int64()))
+    return [batch[place] for place in places]
+
+
+def _settle(future: asyncio.Future[Answer], answer: Answer | Exception) -> None:
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
