@@ -1,7 +1,7 @@
-"""Which queries feed some tables, and how far each of them has come.
+"""Finds the queries that feed some tables, and how far each of them has read.
 
-Tables show one moment when every query that feeds them has read each topic up to one offset. The
-queries of a lineage are brought there in the order of the data.
+Tables show a consistent moment when every query that feeds them has read each topic up to one
+offset. The queries of a lineage reach it in the order of the data.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from millstream.runtime.spec import QueryState
 
 @dataclass(frozen=True, slots=True)
 class SubTopologyTopics:
-    """The topics of one sub-topology, repartition topics of its query among them, and the
-    partitions that its tasks read, wherever these run."""
+    """The topics of one sub-topology, including repartition topics of its query, and the partitions
+    that its tasks read, on any instance."""
 
     inputs: frozenset[str]
     outputs: frozenset[str]
@@ -26,7 +26,7 @@ class SubTopologyTopics:
 
 @dataclass(frozen=True, slots=True)
 class QueryTopics:
-    """The topics that a query reads and writes, without those that are its own. `stages`: its
+    """The topics that a query reads and writes, without its internal ones. `stages`: its
     sub-topologies in the order of the data."""
 
     query_id: str
@@ -36,13 +36,13 @@ class QueryTopics:
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
-        """All partitions that its tasks read, wherever these run."""
+        """All partitions that its tasks read, on any instance."""
         return frozenset().union(*(stage.partitions for stage in self.stages))
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Queries in the order of the data, and the topics that they read and none before them
+    """Queries in the order of the data, and the topics that they read and that none before them
     writes."""
 
     queries: tuple[QueryTopics, ...]
@@ -55,8 +55,8 @@ class Lineage:
 
 
 def lineage(known: Sequence[QueryTopics], wanted: Collection[str]) -> Lineage:
-    """The `wanted` queries and all that write, directly or not, what these read. A topic that is
-    written behind a query that reads it (a loop) counts as a source."""
+    """The `wanted` queries and all queries that write, directly or indirectly, what these read. A
+    topic that is written after a query that reads it (a loop) counts as a source."""
     found = {query.query_id: query for query in known if query.query_id in wanted}
     new = list(found.values())
     while new:
@@ -80,7 +80,7 @@ def lineage(known: Sequence[QueryTopics], wanted: Collection[str]) -> Lineage:
 
 
 def _ordered(queries: list[QueryTopics]) -> list[QueryTopics]:
-    """Each query behind those that write what it reads, but where these form a loop."""
+    """The queries in an order in which each follows those that write its input, except in loops."""
     ordered: list[QueryTopics] = []
     left = queries
     while left:
@@ -97,10 +97,10 @@ def _ordered(queries: list[QueryTopics]) -> list[QueryTopics]:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a query has come on one instance.
+    """How far a query has read on one instance.
 
-    `tasks`: the partitions of those that are open there; `positions`: of what these read;
-    `committed`: whether nothing waits for a commit.
+    `tasks`: the partitions of the open tasks; `positions`: their positions; `committed`: whether
+    nothing waits for a commit.
     """
 
     state: QueryState
@@ -111,8 +111,8 @@ class Reached:
 
 
 def merged(parts: Sequence[Reached]) -> Reached:
-    """How far a query has come on several instances that share its tasks. One that has stopped, or
-    does not run yet, decides about the state."""
+    """How far a query has read on the instances that share its tasks. An instance where it has
+    stopped, or does not run yet, determines the state."""
     positions = {partition: at for part in parts for partition, at in part.positions.items()}
     worst = min(parts, key=lambda part: _urgency(part.state))
     tasks = frozenset().union(*(part.tasks for part in parts))
@@ -127,8 +127,8 @@ def _urgency(state: QueryState) -> int:
 def read_up_to(
     query: QueryTopics, bounds: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Of `bounds`, those that a query can be brought to: all inputs of the sub-topology end there.
-    Another sub-topology may have to wait for rows that its query has not moved yet."""
+    """The subset of `bounds` that a query can be advanced to: all inputs of the sub-topology end
+    there. Another sub-topology may have to wait for rows that its query has not moved yet."""
     return {
         partition: bounds[partition]
         for stage in query.stages
@@ -142,8 +142,8 @@ def moved_up_to(
     bounds: Mapping[TopicPartition, int],
     positions: Mapping[TopicPartition, int],
 ) -> frozenset[TopicPartition]:
-    """The partitions of repartition topics that have no bound yet, although every sub-topology that
-    writes to them has read all of its input up to `bounds`: they end where the log says now."""
+    """The repartition topic partitions without a bound whose writing sub-topologies have read all
+    of their input up to `bounds`: their bound is the log's current end."""
     read = {partition for partition, end in bounds.items() if positions.get(partition, -1) >= end}
     moving = (stage for stage in query.stages if not stage.partitions <= read)
     still_written = frozenset().union(*(stage.outputs for stage in moving))
@@ -155,7 +155,7 @@ def moved_up_to(
 
 
 def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
-    """The topics of a query, seen from outside."""
+    """The external topics of a query."""
     spec = execution.spec
     stages = tuple(
         SubTopologyTopics(
@@ -173,7 +173,7 @@ def topics_of(execution: QueryRunner[Batch]) -> QueryTopics:
 
 
 def reached_by(execution: QueryRunner[Batch]) -> Reached:
-    """How far a query has come."""
+    """How far a query has read."""
     return Reached(
         execution.state,
         execution.retry_state.error,

@@ -1,4 +1,5 @@
-"""Which tasks of a query are held here, and who else may be waiting for them."""
+"""Tracks which tasks of a query this instance holds, and whether other instances may be waiting for
+them."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ from millstream.runtime.spec import QuerySpec
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`claim` is what to hold from now on. `dropping`: somebody else may have been given already
-    what is open now, which then must not be committed."""
+    """`claim` is the assignment to hold from now on. `dropping`: the open tasks may already be
+    assigned to another instance and must not be committed."""
 
     claim: Assignment
     dropping: bool
 
 
 class AssignedTasks(Generic[Batch]):
-    """One query's part in its group, joined when first asked: that may fail, as any request."""
+    """One query's membership in its group. It joins on first use, which may fail like any request.
+    """
 
     def __init__(self, spec: QuerySpec[Batch], log: Log[Batch], restorer: Restorer) -> None:
         self._spec = spec
@@ -33,8 +35,8 @@ class AssignedTasks(Generic[Batch]):
         self._open: frozenset[int] = frozenset()
 
     def change(self) -> Change | None:
-        """What is to be different, if anything is: the claim, or that more of it can be opened.
-        FencedError when another process goes by the name of this one."""
+        """The change to make, if any: a new assignment, or that more of the assignment can be
+        opened. Raises FencedError when another process uses the name of this one."""
         claim = self._joined().claim()
         if claim.epoch != self._claim.epoch:
             return Change(claim, claim.lost > self._claim.epoch)
@@ -43,9 +45,9 @@ class AssignedTasks(Generic[Batch]):
         return None
 
     def settle(self, change: Change) -> None:
-        """Nothing is open any more; from now on `open` says what to open."""
+        """Note that no task is open; `open` says what to open next."""
         if change.dropping:
-            # What is claimed again came from the others.
+            # Tasks that are assigned again come from other instances.
             self._restorer.prepare(self._spec.query_id, frozenset())
         self._claim = change.claim
         self._open = self._prepared(change.claim)
@@ -61,7 +63,7 @@ class AssignedTasks(Generic[Batch]):
 
     @property
     def shared(self) -> bool:
-        """Whether others may have what is held here, without our knowing yet."""
+        """Whether tasks held here may already be assigned to other instances."""
         return self._member is not None and not isinstance(self._member, SoleMember)
 
     @property
@@ -71,12 +73,12 @@ class AssignedTasks(Generic[Batch]):
 
     @property
     def pending(self) -> bool:
-        """Whether there may be more to open soon: nobody has said yet which tasks are this
-        instance's, or their state is not restored yet."""
+        """Whether more tasks may be opened soon: the assignment is not known yet, or their state is
+        not restored yet."""
         return self._claim.epoch == 0 or self._open != self._claim.partitions
 
     def writer(self) -> Writer[Batch]:
-        """The appending side for what is held."""
+        """The writer for the assigned tasks."""
         return self._joined().writer(self._claim.epoch)
 
     def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
@@ -84,7 +86,7 @@ class AssignedTasks(Generic[Batch]):
         return self._joined().lag(topic_partitions)
 
     def close(self) -> None:
-        """Leave the group. Nothing may be open any more."""
+        """Leave the group. No task may be open any more."""
         self._restorer.prepare(self._spec.query_id, frozenset())
         member, self._member = self._member, None
         if member is not None:

@@ -1,4 +1,4 @@
-"""Where a state stands on its changelog, and whether it can go on from there."""
+"""Checks the position of a state on its changelog, and whether it can continue from there."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from millstream.runtime.tasks import TaskId
 
 
 class Clearing(Protocol):
-    """The side of an executor or replica that forgets."""
+    """The part of an executor or replica that discards state."""
 
     def clear(self, partition: int, position: int) -> None:
         """See `ports.Executor`."""
 
 
 def check_position(task: TaskId, changelog: str, position: int, end: int) -> None:
-    """CorruptionError if the state of a task has seen more than its changelog holds."""
+    """Raise CorruptionError if a task's state is ahead of its changelog."""
     if position > end:
         raise CorruptionError(
             f"The state of task {task} is at {position} of changelog {changelog}, which ends at"
@@ -31,8 +31,8 @@ def check_position(task: TaskId, changelog: str, position: int, end: int) -> Non
 def skip_truncated(
     log: Log[Batch], state: Clearing, changelog: str, partition: int, position: int
 ) -> int:
-    """The position to go on from: if the state lacks records that are gone, a snapshot has taken
-    their place, and it starts anew with the changelog's first record."""
+    """The position to continue from. If the state lacks records that are deleted, a snapshot
+    replaces them, and the state starts anew with the changelog's first record."""
     start = log.start_offset(changelog, partition)
     if position < start:
         state.clear(partition, start)

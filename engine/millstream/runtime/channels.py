@@ -1,5 +1,5 @@
-"""What comes to a sub-topology from those before it in its query: in which order, and whether more
-is on its way (ADR 19)."""
+"""Orders the input that a sub-topology receives from earlier sub-topologies of its query, and
+determines whether more is pending (ADR 19)."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from millstream.runtime.watermark import Watermark
 
 
 class Sender(Protocol):
-    """A sub-topology whose rows come here."""
+    """A sub-topology whose rows are sent here."""
 
     @property
     def tasks(self) -> Mapping[int, Task]:
-        """Those that are open in this process."""
+        """The tasks that are open in this process."""
 
     @property
     def watermark(self) -> Watermark:
-        """How far it has handed on what they read."""
+        """The event time up to which it has forwarded its input."""
 
 
 class Channels(Generic[Batch]):
-    """The topics that a sub-topology reads of others of its query, those with lanes among them."""
+    """The topics that a sub-topology reads of other sub-topologies of its query, including those
+    with channels."""
 
     def __init__(self, spec: ExecutorSpec[Batch], elsewhere: RemoteUpstreams[Batch]) -> None:
         self.senders: Mapping[str, Sender] = {}
-        """By the topic they send to."""
+        """By the topic that they write to."""
         self.together = False
-        """Whether an instance that has all tasks sends what they make together, this one."""
+        """Whether an instance that holds all tasks, this one, sends their output together."""
         self._spec = spec
         self._elsewhere = elsewhere
 
     def bounded(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
-        """What was read, which is at its end only if nothing more is on its way."""
+        """The fetched records, at their end only if upstream has nothing more to send."""
         sender = self.senders.get(fetched.topic)
         if sender is None or not fetched.end:
             return fetched
@@ -48,7 +49,7 @@ class Channels(Generic[Batch]):
         if self.together or not lanes or (lane if lanes == 1 else lane - 1) in sender.tasks:
             return sender.watermark.bound(fetched)
         if lane == 0 and lanes > 1:
-            # Whoever had all tasks has them no more.
+            # The instance that held all tasks no longer holds them.
             return fetched
         return replace(fetched, end=False) if self._elsewhere.behind(fetched.topic) else fetched
 
@@ -58,8 +59,9 @@ class Channels(Generic[Batch]):
         buffer: MutableMapping[TopicPartition, Fetched[Batch]],
         behind: set[TopicPartition],
     ) -> None:
-        """Put off what was sent apart while something is left that was sent together: that was
-        before, be its rows later ones or not. `behind`: what was not read to its end."""
+        """Hold back what was sent through separate channels while records sent together remain:
+        those were sent earlier, whatever their time. `behind`: partitions that were not read to
+        their end."""
         for topic, task in product(self._spec.lanes, tasks):
             first = (topic, task)
             read = buffer.get(first)
@@ -79,7 +81,7 @@ class Channels(Generic[Batch]):
     def drained(
         self, log: Log[Batch], tasks: Collection[int], positions: Mapping[TopicPartition, int]
     ) -> bool:
-        """Whether nothing is left of what was sent apart to these tasks."""
+        """Whether these tasks have consumed everything that was sent through separate channels."""
         return all(
             log.written_end(*topic_partition) <= positions[topic_partition]
             for topic, task in product(self._spec.lanes, tasks)

@@ -1,4 +1,4 @@
-"""How long something took that happens again and again."""
+"""Durations of a recurring operation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import ceil
 
 MS = 1_000_000
 BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
-"""The upper bounds of the buckets; one more bucket holds what took longer."""
+"""The upper bounds of the buckets; one more bucket counts longer durations."""
 RECENT = 128
 
 
@@ -16,7 +16,7 @@ RECENT = 128
 class Durations:
     """Counts and sums of durations, in nanoseconds.
 
-    Frozen: another thread that looks at one finds figures that belong together.
+    Frozen, so that another thread always reads a consistent set of figures.
     """
 
     count: int = 0
@@ -24,12 +24,13 @@ class Durations:
     last: int = 0
     longest: int = 0
     buckets: tuple[int, ...] = (0,) * (len(BOUNDS_MS) + 1)
-    """How many fell between the bound before and each of `BOUNDS_MS`, this one included."""
+    """The number of durations between the previous bound (exclusive) and each of `BOUNDS_MS`
+    (inclusive)."""
     recent: tuple[int, ...] = ()
     """The latest `RECENT`, oldest first."""
 
     def plus(self, took: int) -> Durations:
-        """The same with one more."""
+        """These durations and one more."""
         topic_partition = bisect_left(BOUNDS_MS, took / MS)
         return replace(
             self,
@@ -46,6 +47,6 @@ class Durations:
         )
 
     def quantile(self, share: float) -> int:
-        """What this share of the recent ones did not exceed (nearest rank); 0 without any."""
+        """The quantile of the recent durations (nearest rank); 0 without any."""
         ordered = sorted(self.recent)
         return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0

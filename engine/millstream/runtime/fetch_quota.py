@@ -1,4 +1,4 @@
-"""How many records to ask for of each partition that a sub-topology reads."""
+"""How many records to fetch of each partition that a sub-topology reads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from millstream.log.log import Batch, Fetched, TopicPartition
 from millstream.runtime.spec import RuntimeSettings
 
 PACE_MIN = 1 << 17
-"""Fewest bytes of records to ask for of a partition whose records are held back."""
+"""The fewest bytes of records to fetch of a partition whose records are held back."""
 
 
 class FetchQuota:
-    """Shares of a batch, by what was read and consumed before."""
+    """Shares of a batch, computed from what was read and consumed before."""
 
     def __init__(self) -> None:
         self.behind: set[TopicPartition] = set()
@@ -26,15 +26,15 @@ class FetchQuota:
         topic_partitions: Collection[TopicPartition],
         settings: RuntimeSettings,
     ) -> int:
-        """Records to ask for: partitions that are behind share a batch, the others ask for the
-        same share of all partitions, so that skewed input still makes large batches."""
+        """Records to fetch. Partitions that are behind share a batch; the others get the same share
+        of all partitions, so that skewed input still makes large batches."""
         sharing = len(self.behind) if topic_partition in self.behind else len(topic_partitions)
         share = settings.max_batch_records // max(1, sharing)
         by_size = settings.max_partition_bytes // self._record_bytes.get(topic_partition, 1)
         return max(1, min(share, by_size, self._pace.get(topic_partition, share)))
 
     def read(self, topic_partition: TopicPartition, fetched: Fetched[Batch]) -> None:
-        """So much has come."""
+        """Count what was fetched."""
         if fetched.count:
             self._record_bytes[topic_partition] = max(1, fetched.bytes // fetched.count)
         if fetched.end:

@@ -1,4 +1,5 @@
-"""What a restoration keeps for each query and each changelog partition that it follows."""
+"""The state that a restoration keeps for each query and each changelog partition that it follows.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from millstream.runtime.task_ownership import TaskOwnership
 from millstream.runtime.tasks import TaskId
 
 _FIRST_RECORD_BYTES = 1 << 15
-"""What a changelog record is taken to weigh before one was seen."""
+"""The assumed size of a changelog record before one was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +38,19 @@ class Role(Enum):
 
 
 class Moved(Enum):
-    """What became of an attempt to go on."""
+    """The result of an attempt to advance."""
 
     ON = "ON"
     NOT = "NOT"
     AWAITING = "AWAITING"
-    """What is there has not come yet."""
+    """Records exist but are not fetched yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one changelog partition is replayed. `target`: where to be ready (starting) or where
-    the changelog ended when last asked (standby). `rate`: records per second since it began."""
+    """How far one changelog partition is replayed. `target`: the position at which it is ready
+    (starting), or the last known end of the changelog (standby). `rate`: records per second since
+    it began."""
 
     query_id: str
     task: TaskId
@@ -59,15 +61,15 @@ class Progress:
 
     @property
     def lag(self) -> int:
-        """Records to go."""
+        """Records left to replay."""
         return max(0, self.target - self.position)
 
 
 class Follower(Generic[Batch]):
-    """One changelog partition on its way into the state."""
+    """One changelog partition that is replayed into the state."""
 
     def __init__(self, spec: FollowSpec[Batch], partition: int, log: Log[Batch], now: int) -> None:
-        """Opens the state; CorruptionError if it has seen more than the changelog holds."""
+        """Opens the state; raises CorruptionError if it is ahead of the changelog."""
         self.spec = spec
         self.task = TaskId(spec.subtopology, partition)
         self.topic_partition: TopicPartition = (spec.changelog, partition)
@@ -77,14 +79,14 @@ class Follower(Generic[Batch]):
         self._skip(log)
         self.role = Role.STANDBY
         self.at_end = False
-        """Whether nothing more was readable when it was last looked."""
+        """Whether the last read found nothing more."""
         self._first = self.position
         self._began = now
         self._record_bytes = _FIRST_RECORD_BYTES
 
     def assign(self, role: Role, log: Log[Batch], now: int) -> None:
-        """Follow it for this reason from now on. To be ready is to have seen what the changelog
-        holds now, that of open transactions included."""
+        """Follow it for this reason from now on. It is ready when it has replayed what the
+        changelog holds now, including open transactions."""
         if role is Role.STARTING and self.role is not role:
             self.target = log.written_end(*self.topic_partition)
             self.at_end = False
@@ -92,7 +94,8 @@ class Follower(Generic[Batch]):
         self.role = role
 
     def _skip(self, log: Log[Batch]) -> bool:
-        """Start anew if what the state lacks is gone from the changelog; whether it was."""
+        """Start anew if the changelog no longer has the records that the state lacks; returns
+        whether it did."""
         before = self.position
         self.position = skip_truncated(
             log, self.spec.replica, self.spec.changelog, self.task.partition, before
@@ -100,13 +103,13 @@ class Follower(Generic[Batch]):
         return self.position != before
 
     def advance(self, log: Log[Batch], reader: Reader[Batch], settings: RuntimeSettings) -> Moved:
-        """Make the next records durable in the state."""
+        """Replay the next records and make them durable in the state."""
         quota = max(1, min(settings.restore_records, settings.restore_bytes // self._record_bytes))
         reader.begin()
         try:
             fetched = reader.read(*self.topic_partition, self.position, quota)
         except CorruptionError:
-            # Its owner may only now have come to truncating behind its last snapshot.
+            # Its owner may truncate behind its last snapshot only now.
             if self._skip(log):
                 return Moved.ON
             raise
@@ -124,7 +127,7 @@ class Follower(Generic[Batch]):
         return Moved.ON
 
     def near(self, tolerance: int) -> bool:
-        """Whether who processes it would have next to nothing to replay."""
+        """Whether the task that processes it would have almost nothing to replay."""
         return self.at_end or self.position >= self.target - tolerance
 
     def progress(self, query_id: str, now: int) -> Progress:
@@ -136,25 +139,26 @@ class Follower(Generic[Batch]):
 
 @dataclass(slots=True)
 class Followed(Generic[Batch]):
-    """One query. What it is told (`starting`, `standby`, `ownership`) may be changed by others
-    between any two moments; the rest belongs to who steps."""
+    """One query. Other threads may change its inputs (`starting`, `standby`, `ownership`) at any
+    time; everything else belongs to the stepping thread."""
 
     query_id: str
     specs: tuple[FollowSpec[Batch], ...]
     starting: frozenset[int] = frozenset()
-    """Claimed by an execution that has not got them yet."""
+    """Assigned to a query runner that has not received them yet."""
     standby: frozenset[int] = frozenset()
     ownership: TaskOwnership = field(default_factory=TaskOwnership)
     failed: bool = False
-    """What it asks for is granted as it stands: its execution is to meet the error and tell it."""
+    """Requests are granted as the state is: the query runner then meets the error and reports it.
+    """
     followers: dict[TaskId, Follower[Batch]] = field(default_factory=dict)
     retry_state: RetryState = field(default_factory=RetryState)
     restored: int = 0
-    """How far all its followers together have moved."""
+    """The number of records replayed by all its followers."""
     left: dict[int, int] = field(default_factory=dict)
-    """Since when nobody here has had any use for a partition; those without state are not in it."""
+    """Since when a partition is unused here; partitions without state are left out."""
     cleared: frozenset[int] = frozenset()
-    """The partitions that were left so long that their state is gone."""
+    """The partitions that were unused so long that their state is removed."""
 
     @property
     def wanted(self) -> frozenset[int]:
@@ -173,7 +177,7 @@ class Followed(Generic[Batch]):
                 self.followers[follower.task] = follower
 
     def assign(self, starting: frozenset[int], log: Log[Batch], now: int) -> None:
-        """Follow these to be processed, the others as standbys."""
+        """Follow these for processing, the others as standbys."""
         for follower in self.followers.values():
             role = Role.STARTING if follower.task.partition in starting else Role.STANDBY
             follower.assign(role, log, now)
@@ -183,14 +187,15 @@ class Followed(Generic[Batch]):
         return any(partition < spec.partitions for spec in self.specs)
 
     def grant(self, partitions: frozenset[int]) -> bool:
-        """Let an execution have those of them that nobody follows; whether there are any."""
+        """Give the query runner those of them that are not followed; returns whether there are any.
+        """
         free = partitions - self.ownership.following
         self.ownership = self.ownership.taken(free)
         self.starting -= free
         return bool(free)
 
     def note_left(self, now: int) -> None:
-        """Look which partitions nobody here has any use for."""
+        """Find the partitions that are unused here."""
         ownership = self.ownership
         used = self.starting | self.standby | ownership.processing | ownership.following
         unused = frozenset(filter(self.has_state, range(self.partitions))) - used
@@ -203,13 +208,13 @@ class Followed(Generic[Batch]):
         return max((spec.partitions for spec in self.specs), default=0)
 
     def clear(self, partition: int) -> None:
-        """Remove the state of a partition that was left."""
+        """Remove the state of an unused partition."""
         for spec in self.specs:
             if partition < spec.partitions and spec.replica.open(partition):
                 spec.replica.clear(partition, 0)
 
     def drop(self, partitions: frozenset[int]) -> None:
-        """Follow them no more; their state stays as it is."""
+        """Stop following them; their state stays as it is."""
         for task in [task for task in self.followers if task.partition in partitions]:
             del self.followers[task]
 
@@ -219,7 +224,7 @@ class Followed(Generic[Batch]):
         return self.ownership.following - late
 
     def discard(self) -> None:
-        """Forget everything that is not in the store."""
+        """Discard everything that is not in the store."""
         self.followers.clear()
         for spec in self.specs:
             spec.replica.discard()

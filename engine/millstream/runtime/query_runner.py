@@ -1,17 +1,17 @@
-"""One query at work: open, replay, run, commit, and what to do when any of it fails.
+"""Runs one query: open, replay, run, commit, and recovery when any of these fails.
 
-The rules, in the order of a commit (nothing here may be swapped):
+The steps of a commit, in an order that must not change:
 
 1. flush every executor: coalesced outputs, then changelogs;
 2. one log transaction: records and consumed positions (at least once: records first, then
-   positions);
+positions);
 3. the executors' own commits, with the changelog position their state now corresponds to;
 4. consumed records of repartition topics are deleted, and changelogs behind complete snapshots.
 
-State may lag its changelog, never lead it. Whenever an outcome is not known, memory is worth
-nothing: all of it is thrown away, a new writer settles what the old one left, and the tasks are
-opened again from what is committed. A fenced query stops for good; taking the identity back
-would make two owners fence each other for ever.
+State may lag its changelog, never lead it. When an outcome is unknown, memory is discarded: a new
+writer resolves what the old one left open, and the tasks are opened again from what is committed. A
+fenced query stops for good; if it took the identity back, two owners would fence each other for
+ever.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ STOPPED = frozenset({QueryState.PAUSED, QueryState.ERROR, QueryState.FENCED})
 
 
 DOUBTS = 6
-"""So many times a member that finds its input or state damaged looks again before it stops."""
+"""How many times a member that finds its input or state damaged checks again before it stops."""
 
 
 class QueryRunner(Generic[Batch]):
-    """The tasks of one query and the state they share; stepped by `Instance`."""
+    """The tasks of one query and the state they share; stepped by `Runtime`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class QueryRunner(Generic[Batch]):
     # ---- one slice of work -------------------------------------------------------------------
 
     def advance(self, now: int) -> bool:
-        """Do one bounded piece of work; whether there was any."""
+        """Do one bounded piece of work; returns whether there was any."""
         if self.state is QueryState.FENCED:
             return False
         if self.state in STOPPED or (now < self.retry_state.retry_at and not self.pause_wanted):
@@ -88,12 +88,12 @@ class QueryRunner(Generic[Batch]):
         return self._guarded(now, self._advance)
 
     def commit_now(self, now: int) -> None:
-        """Commit what there is to commit without waiting for the interval."""
+        """Commit pending work without waiting for the interval."""
         if self.dirty and self.state not in STOPPED:
             self._guarded(now, self._commit)
 
     def _guarded(self, now: int, action: Callable[[int], bool]) -> bool:
-        """Do `action`; whatever it raises becomes a state of this query and of no other."""
+        """Run `action`; any error becomes a state of this query and of no other."""
         try:
             return action(now)
         except FencedError as error:
@@ -101,7 +101,8 @@ class QueryRunner(Generic[Batch]):
         except UnavailableError as error:
             self._retry(now, error)
         except CorruptionError as error:
-            # Whoever has lost a task without knowing may find that its new owner has gone on.
+            # An instance that lost a task without noticing may find that the new owner has
+            # advanced.
             if self.holding.shared and self.retry_state.failures < DOUBTS:
                 self._retry(now, error)
             else:
@@ -111,8 +112,8 @@ class QueryRunner(Generic[Batch]):
         return True
 
     def _follow(self, now: int) -> bool:
-        """Hold what this instance is to hold now; whether that was something else. Others may be
-        waiting for what they are given, so not even a query that stands still keeps it."""
+        """Adopt the current assignment; returns whether it changed. Other instances may be waiting
+        for their tasks, so even a stopped query releases what it must not keep."""
         change = self.holding.change()
         if change is None:
             return False
@@ -141,8 +142,8 @@ class QueryRunner(Generic[Batch]):
         return self._process(now)
 
     def _open(self, now: int) -> None:
-        """Settle and fence first, then read what is committed: the other way round, a position
-        could still move after it was read."""
+        """Resolve and fence first, then read the committed positions: in the other order, a
+        position could still move after it was read."""
         owned = self.holding.open
         if owned and (not self.spec.transient or self.spec.repartitions):
             self.collector.open()
@@ -153,7 +154,7 @@ class QueryRunner(Generic[Batch]):
             {} if self.spec.transient else self.log.positions(self.spec.group, topic_partitions)
         )
         self.stages.open(self.log, self.committed, self.spec.start, owned)
-        # A start that was handed in is kept by the first commit, records or none.
+        # The first commit stores a start position that was passed in, even without records.
         missing = self.spec.start.keys() - self.committed.keys()
         self.dirty = not missing.isdisjoint(self.positions())
         self.dirty_since = self.last_commit = now
@@ -161,7 +162,7 @@ class QueryRunner(Generic[Batch]):
         self._settle_state()
 
     def _restore(self) -> bool:
-        """Replay one read; whether anything had come."""
+        """Replay one read; returns whether it had any records."""
         count = self.stages.restore(self.log, self.reader, self.settings.restore_records)
         if count is None:
             return False
@@ -172,15 +173,15 @@ class QueryRunner(Generic[Batch]):
     def _settle_state(self) -> None:
         if self.stages.running:
             if self.metrics.restored:
-                # The changelogs are not read again.
+                # The changelogs are not needed any more.
                 self.reader.close()
                 self.reader = self.log.reader()
             self.state = QueryState.RUNNING
             self.retry_state.over()
 
     def _process(self, now: int) -> bool:
-        """Run each sub-topology over what there is to read, those before it first: it finds what
-        they have just sent, and meets it in the order of time with what else it reads."""
+        """Run each sub-topology over its available input, upstream first: a downstream one then
+        reads what was just sent, ordered by time with its other input."""
         progress = False
         self._look_elsewhere(now)
         for stage in self.stages:
@@ -193,7 +194,7 @@ class QueryRunner(Generic[Batch]):
         return progress
 
     def _rest(self, now: int) -> None:
-        """There is nothing to do now."""
+        """The query is idle."""
         if self._passed():
             self.dirty, self.dirty_since = True, now
         elif self.stages.scattered and now >= self.next_gathering:
@@ -202,8 +203,8 @@ class QueryRunner(Generic[Batch]):
                 self.stages.gather(self.log)
 
     def _passed(self) -> bool:
-        """Whether nothing but markers of transactions was read since the last commit, and others
-        watch how far the query has come."""
+        """Whether only transaction markers were read since the last commit, and other instances
+        watch the query's position."""
         if not self.stages.elsewhere.watched:
             return False
         return any(
@@ -212,7 +213,7 @@ class QueryRunner(Generic[Batch]):
         )
 
     def _look_elsewhere(self, now: int) -> None:
-        """Find out whether others, whose rows come here, are behind."""
+        """Check whether tasks of other instances, whose rows come here, are behind."""
         elsewhere = self.stages.elsewhere
         wanted = elsewhere.wanted(now)
         lag = self.holding.lag(wanted) if wanted else None
@@ -220,7 +221,7 @@ class QueryRunner(Generic[Batch]):
             elsewhere.told(lag, now + self.settings.lag_interval_ms)
 
     def _poll(self, stage: SubTopologyRunner[Batch], now: int) -> bool:
-        """Whether the log could be read."""
+        """Whether the log was readable."""
         room = self.settings.max_buffered_bytes - self.stages.buffered_bytes
         try:
             if room > 0:
@@ -228,7 +229,7 @@ class QueryRunner(Generic[Batch]):
         except UnavailableError as error:
             if not self.spec.retried:
                 raise
-            # Nothing but reading was tried, so what is in memory stands.
+            # Only reading was tried, so the state in memory stays valid.
             self.retry_state.wait(now, error, self.settings)
             return False
         self.retry_state.over()
@@ -263,7 +264,7 @@ class QueryRunner(Generic[Batch]):
         return 0 if self.collector.full(self.settings) else self.last_commit + interval
 
     def _commit(self, now: int) -> bool:
-        """Commit everything done so far; on any doubt about the outcome start over."""
+        """Commit everything done so far; if the outcome is in doubt, start over."""
         self.commit_began = self.settings.stopwatch()
         flushed = self.stages.flush()
         records = tuple(output for outputs in flushed for output in outputs)
@@ -309,11 +310,12 @@ class QueryRunner(Generic[Batch]):
 
     @property
     def buffered(self) -> int:
-        """About how many records it could process at once; asked from any thread."""
+        """The approximate number of records that it could process at once; callable from any
+        thread."""
         return self.reader.ready(self.positions()) if self.state is QueryState.RUNNING else 0
 
     def _forget_consumed(self) -> None:
-        """It can be done at any later time as well: a log that is busy is no reason to fail."""
+        """Deletion can happen at any later time, so a busy log is no error."""
         with suppress(UnavailableError):
             self.stages.forget(self.log)
 
@@ -341,7 +343,7 @@ class QueryRunner(Generic[Batch]):
 
     def _retry(self, now: int, error: Exception) -> None:
         if not self.spec.retried or (self.spec.transient and self.metrics.runs):
-            # Its results so far are with the client; starting over would repeat them.
+            # Its client already has the results so far; starting over would repeat them.
             self._stop(QueryState.ERROR, error)
             return
         try:
@@ -367,7 +369,7 @@ class QueryRunner(Generic[Batch]):
         self._tell(error)
 
     def fail(self, error: Exception) -> None:
-        """Stop it for an error that trying again does not mend."""
+        """Stop it for an error that a retry cannot fix."""
         self._stop(QueryState.ERROR, error)
 
     def _tell(self, error: Exception) -> None:
@@ -375,7 +377,7 @@ class QueryRunner(Generic[Batch]):
             self.spec.on_error(error)
 
     def discard(self) -> None:
-        """Throw away everything that is not committed and give up the writer."""
+        """Discard everything that is not committed and close the writer."""
         self.dirty = False
         self.stages.close_tasks()
         self.reader.close()
@@ -397,13 +399,13 @@ class QueryRunner(Generic[Batch]):
 
     @property
     def awaiting(self) -> bool:
-        """Whether there is nothing to do only because records have not come yet."""
+        """Whether it is idle only because records have not arrived yet."""
         if self.state in STOPPED or self.retry_state.error:
             return False
         return self.holding.pending or self.stages.awaiting
 
     def wake_at(self, now: int) -> int | None:
-        """When there may be something to do without anything happening outside."""
+        """The time of the next work if nothing happens outside."""
         if self.state in STOPPED:
             return None
         if now < self.retry_state.retry_at:

@@ -1,8 +1,9 @@
-"""Whether tasks of other instances, whose rows come to tasks of this one, have caught up.
+"""Determines whether tasks of other instances, whose rows come to tasks of this one, have caught
+up.
 
-What they send comes in lanes, one for each sending task (`KernelSpec.lanes`). A lane that has
-nothing more is believed to be at its end only while its sender is not behind: a join or a window
-that went on without the rows of one who catches up would take them for late when they come.
+Each sending task writes to its own channel (`ExecutorSpec.lanes`). An empty channel counts as ended
+only while its sender is not behind: otherwise a join or a window would continue without the rows of
+a sender that catches up, and treat them as late when they arrive.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from millstream.runtime.spec import QuerySpec
 
 
 class RemoteUpstreams(Generic[Batch]):
-    """The tasks of one query that are not open here, as far as they send to those that are.
+    """The tasks of one query that are not open here and send to tasks that are.
 
-    A task is behind while the group has not come as far, in all that it reads and in all that is
-    read to make that, as the log had grown when its lag was asked for the time before.
+    A task is behind while the group's positions, in all of its direct and indirect inputs, have not
+    reached the log ends of the lag request before the last.
     """
 
     def __init__(self, spec: QuerySpec[Batch]) -> None:
@@ -28,15 +29,15 @@ class RemoteUpstreams(Generic[Batch]):
             topic: _before(spec, topic) for executor in spec.executors for topic in executor.lanes
         }
         self._places: dict[str, frozenset[TopicPartition]] = {}
-        """What the tasks read that send to a topic, directly or not, and are not open here."""
+        """What the remote tasks read that send to a topic, directly or indirectly."""
         self._all: frozenset[TopicPartition] = frozenset()
         self._behind: frozenset[TopicPartition] | None = None
-        """None while it is not known yet."""
+        """None while unknown."""
         self._ends: Mapping[TopicPartition, int] = {}
         self._next = 0
 
     def opened(self, owned: Collection[int]) -> None:
-        """The tasks `owned` are open here from now on; of all others nothing is known."""
+        """Note that the tasks `owned` are open here; the state of all others is unknown."""
         self._behind, self._ends, self._next = None, {}, 0
         self._places = {
             topic: frozenset(
@@ -52,15 +53,15 @@ class RemoteUpstreams(Generic[Batch]):
 
     @property
     def watched(self) -> bool:
-        """Whether tasks that are not open here wait for those that are, as these do for them."""
+        """Whether remote tasks and local tasks wait for each other."""
         return bool(self._all)
 
     def wanted(self, now: int) -> frozenset[TopicPartition]:
-        """Of which partitions the lag is to be asked now."""
+        """The partitions whose lag to request now."""
         return self._all if now >= self._next else frozenset()
 
     def told(self, lag: Lag, until: int) -> None:
-        """Take an answer, which does `until` the next one is asked for."""
+        """Take a response; it is valid until the next one is requested."""
         self._next = until
         reached = lag.positions
         self._behind = frozenset(
@@ -71,7 +72,7 @@ class RemoteUpstreams(Generic[Batch]):
         self._ends = lag.ends
 
     def behind(self, topic: str) -> bool:
-        """Whether a task that is not open here may have rows for the topic that others wait for."""
+        """Whether a remote task may have rows for the topic that local tasks wait for."""
         topic_partitions = self._places.get(topic)
         if not topic_partitions:
             return False
@@ -79,7 +80,7 @@ class RemoteUpstreams(Generic[Batch]):
 
 
 def _before(spec: QuerySpec[Batch], topic: str) -> frozenset[int]:
-    """The sub-topologies whose rows come to a topic."""
+    """The sub-topologies that write to a topic."""
     found: set[int] = set()
     wanted = {topic}
     while wanted:

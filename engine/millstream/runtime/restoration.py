@@ -1,12 +1,12 @@
-"""Restoration: replays changelogs into state, for tasks that are to start here and for standbys.
+"""Restoration: replays changelogs into state, for tasks that will start here and for standbys.
 
-Like `Instance` it has no thread, clock, randomness or I/O of its own: who drives it calls
-`step(now)`. Beside a step, others may at any time say what is wanted and take what is ready
-(`prepare`, `standby`): they exchange a few words under `lock`, which no step holds while it reads
-or writes. `add_query`, `remove_query` and `close` may not be called during a step.
+Like `Runtime` it has no thread, clock, randomness or I/O of its own: the driver calls `step(now)`.
+Other threads may, during a step, set what is wanted and take what is ready (`prepare`, `standby`).
+These calls synchronise by `lock`, which no step holds while it reads or writes. `add_query`,
+`remove_query` and `close` may not be called during a step.
 
-A task is either here or with the execution that processes it, never with both (`Custody`); it
-changes hands when nothing of it is left in an open transaction.
+A task is held either here or by the query runner that processes it, never by both
+(`TaskOwnership`); it moves when no open transaction contains any of its state.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Restoration(Generic[Batch]):
         on_ready: Callable[[str], None] = _ignore,
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
-        """`on_ready` is called within a step when partitions of a query can be had from `prepare`;
-        it may not call back. `lock`: a real one where a thread steps and others ask."""
+        """`on_ready` is called within a step when `prepare` can grant partitions of a query; it may
+        not call back. `lock`: a real one where one thread steps and others call."""
         self._log = log
         self._settings = settings or RuntimeSettings()
         self._on_ready = on_ready
@@ -52,7 +52,7 @@ class Restoration(Generic[Batch]):
     # ---- what others say and ask --------------------------------------------------------------
 
     def add_query(self, query_id: str, stages: tuple[FollowSpec[Batch], ...]) -> None:
-        """Know the sub-topologies of a query that have state. The replicas now belong here.
+        """Register the sub-topologies of a query that have state. Takes ownership of the replicas.
         Raises ConflictError if the id is taken."""
         if query_id in self._queries:
             raise ConflictError(f"The state of query {query_id} is followed already")
@@ -60,7 +60,7 @@ class Restoration(Generic[Batch]):
             self._queries[query_id] = Followed(query_id, stages)
 
     def remove_query(self, query_id: str) -> None:
-        """Forget a query and close its replicas; its state stays. No error when absent."""
+        """Remove a query and close its replicas; its state stays. No error when absent."""
         with self._lock:
             query = self._queries.pop(query_id, None)
         if query is not None:
@@ -68,7 +68,7 @@ class Restoration(Generic[Batch]):
             query.close()
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
-        """See `ports.Restorer`. All of them where the query is not known here."""
+        """See `ports.Restorer`. Grants all of them where the query is not registered."""
         with self._lock:
             query = self._queries.get(query_id)
             if query is None:
@@ -82,15 +82,15 @@ class Restoration(Generic[Batch]):
             return query.ownership.processing
 
     def standby(self, query_id: str, partitions: frozenset[int]) -> None:
-        """Keep the state of these near the end of their changelogs as long as nobody here
-        processes them; takes the place of what was said before. Tries again after a failure."""
+        """Keep the state of these near the end of their changelogs as long as they are not
+        processed here. Replaces the earlier standbys. Retries after a failure."""
         with self._lock:
             query = self._queries.get(query_id)
             if query is not None:
                 query.standby, query.failed = partitions, False
 
     def partitions(self, query_id: str) -> int:
-        """How many partitions of a query have state; 0 where it has none or is not known."""
+        """How many partitions of a query have state; 0 where it has none or is not registered."""
         query = self._queries.get(query_id)
         return 0 if query is None else query.partitions
 
@@ -100,7 +100,7 @@ class Restoration(Generic[Batch]):
         return frozenset() if query is None else query.ready(self._settings.restore_tolerance)
 
     def progress(self, now: int) -> tuple[Progress, ...]:
-        """How far everything that is followed has come."""
+        """The progress of everything that is followed."""
         return tuple(
             follower.progress(query.query_id, now)
             for query in tuple(self._queries.values())
@@ -112,14 +112,14 @@ class Restoration(Generic[Batch]):
         return {query.query_id: query.restored for query in tuple(self._queries.values())}
 
     def troubles(self) -> dict[str, str]:
-        """What keeps queries from being followed at the moment."""
+        """The errors that currently keep queries from being followed."""
         queries = tuple(self._queries.values())
         return {
             query.query_id: query.retry_state.error for query in queries if query.retry_state.error
         }
 
     def close(self) -> None:
-        """Let go of everything; idempotent."""
+        """Release everything; idempotent."""
         for query_id in tuple(self._queries):
             self.remove_query(query_id)
         self._close_reader()
@@ -127,8 +127,8 @@ class Restoration(Generic[Batch]):
     # ---- one slice of work --------------------------------------------------------------------
 
     def step(self, now: int) -> Step:
-        """Do one bounded piece of work: open a partition, hand some over, or replay one read.
-        `now` is in ms and never goes back."""
+        """Do one bounded piece of work: open a partition, hand a partition over, or replay one
+        read. `now` is in ms and never goes back."""
         queries = [query for query in self._queries.values() if now >= query.retry_state.retry_at]
         for query in queries:
             if self._guarded(query, now, self._arrange) is Moved.ON:
@@ -151,7 +151,7 @@ class Restoration(Generic[Batch]):
         now: int,
         action: Callable[[Followed[Batch], int], Moved],
     ) -> Moved:
-        """Do `action`; whatever it raises concerns this query alone."""
+        """Run `action`; any error concerns this query alone."""
         try:
             return action(query, now)
         except UnavailableError as error:
@@ -163,8 +163,8 @@ class Restoration(Generic[Batch]):
         return Moved.NOT
 
     def _let_go(self, query: Followed[Batch], *, failed: bool) -> None:
-        """Forget what is not in the store. After a failure, who is to process the query gets it as
-        it stands: his own replay then meets what is wrong, and tells it."""
+        """Discard what is not in the store. After a failure, the query runner gets the state as it
+        is: its own replay then meets the error and reports it."""
         with suppress(Exception):
             query.discard()
         self._dropped = True
@@ -176,7 +176,7 @@ class Restoration(Generic[Batch]):
             self._on_ready(query.query_id)
 
     def _arrange(self, query: Followed[Batch], now: int) -> Moved:
-        """Bring about what is wanted: stop following, begin to (one at a time), hand over."""
+        """Apply what is wanted: stop following, begin to follow (one at a time), hand over."""
         with self._lock:
             gone = query.ownership.following - query.wanted
             query.ownership = query.ownership.stopped(gone)
@@ -195,8 +195,8 @@ class Restoration(Generic[Batch]):
         return Moved.ON if gone or opening or handed or cleared else Moved.NOT
 
     def _clear_left(self, query: Followed[Batch], now: int) -> bool:
-        """Remove the state of a partition that was left long ago; whether there was one. It is held
-        meanwhile: who wants it then gets it empty."""
+        """Remove the state of a partition that has been unused for long; returns whether there was
+        one. It is held meanwhile, so a task that needs it then gets it empty."""
         with self._lock:
             query.note_left(now)
             due = [
@@ -212,7 +212,7 @@ class Restoration(Generic[Batch]):
         return bool(held)
 
     def _hand_over(self, query: Followed[Batch]) -> bool:
-        """Give what is nearly up to date to who is to process it; whether there was any."""
+        """Grant what is nearly up to date to the query runners; returns whether there was any."""
         ready = query.ready(self._settings.restore_tolerance)
         with self._lock:
             ready &= query.starting
@@ -242,7 +242,7 @@ class Restoration(Generic[Batch]):
         return moved
 
     def _ask_lags(self, queries: Sequence[Followed[Batch]], now: int) -> None:
-        """Find out now and then how far the standbys are behind."""
+        """Measure periodically how far the standbys are behind."""
         if now < self._lags_at:
             return
         self._lags_at = now + self._settings.lag_interval_ms
@@ -260,8 +260,8 @@ class Restoration(Generic[Batch]):
                 follower.target = ends.get(follower.topic_partition, follower.target)
 
     def _tidy(self, queries: Sequence[Followed[Batch]]) -> None:
-        """Nothing is left to do: let go of what was fetched of partitions that are not followed
-        any more."""
+        """Nothing is left to do: release what was fetched of partitions that are no longer
+        followed."""
         followers = [follower for query in queries for follower in query.followers.values()]
         starting = any(follower.role is Role.STARTING for follower in followers)
         if self._dropped and not starting:
@@ -274,7 +274,7 @@ class Restoration(Generic[Batch]):
             self._reader = None
 
     def _wake_at(self, now: int) -> int | None:
-        """When to look again: at the changelogs, or at a query that waits for its next attempt."""
+        """When to look again: at the changelogs, or at a query that waits for its retry."""
         queries = self._queries.values()
         retries = [
             query.retry_state.retry_at for query in queries if query.retry_state.retry_at > now
@@ -288,7 +288,7 @@ class Restoration(Generic[Batch]):
 def _furthest_behind_first(
     queries: Sequence[Followed[Batch]],
 ) -> list[tuple[Followed[Batch], Follower[Batch]]]:
-    """All that is followed: what is to start before what stands by."""
+    """All followers: tasks to start before standbys."""
     found = [(query, follower) for query in queries for follower in query.followers.values()]
     found.sort(key=lambda pair: (pair[1].role is Role.STANDBY, pair[1].position - pair[1].target))
     return found

@@ -1,9 +1,9 @@
 """The runtime: a state machine over queries, driven by `step(now)` or query by query.
 
 It has no thread, clock, randomness or I/O of its own. Tests put a seeded scheduler around it and
-call `step`. Production puts threads around it that ask for `candidates` and `advance` one query
-each: of the methods that name a query, no two may run at once for the same one, and no other
-method while any runs, but for those that only tell something (`candidates`, `inputs`, `status`).
+call `step`. Production puts threads around it that call `candidates` and `advance` one query each.
+Two methods that name the same query must not run at once, and no other method may run while one of
+these does, except the read-only ones (`candidates`, `inputs`, `status`).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Runtime(Generic[Batch]):
         problems: ProblemSink = _ignore,
         restorer: Restorer | None = None,
     ) -> None:
-        """`problems` gets the rows that could not be used, with the query they belong to.
-        `restorer`: who brings state up to date; by default each query does so by itself."""
+        """`problems` receives the rows that could not be used, with the query they belong to.
+        `restorer` brings state up to date; by default each query does so by itself."""
         self._log = log
         self._settings = settings or RuntimeSettings()
         self._problems = problems
@@ -77,9 +77,9 @@ class Runtime(Generic[Batch]):
         self._next = 0
 
     def add_query(self, spec: QuerySpec[Batch]) -> None:
-        """Take a query on; its tasks are opened in the next steps. The executors now belong to the
-        runtime. Raises ConflictError if the id is taken and StatementError if two of its
-        sub-topologies read one topic (they would share one position)."""
+        """Add a query; its tasks are opened in the next steps. Takes ownership of the executors.
+        Raises ConflictError if the id is taken and StatementError if two of its sub-topologies read
+        one topic (they would share one position)."""
         if spec.query_id in self._queries:
             raise ConflictError(f"Query {spec.query_id} is running already")
         topics = [topic for executor in spec.executors for topic in executor.inputs]
@@ -99,7 +99,7 @@ class Runtime(Generic[Batch]):
 
     def remove_query(self, query_id: str, now: int = 0, *, commit: bool = True) -> None:
         """Stop a query and close its executors, by default with a last commit (best effort). Its
-        positions and topics stay: dropping them is the caller's. No error when absent."""
+        positions and topics stay: the caller drops them. No error when absent."""
         execution = self._queries.pop(query_id, None)
         if execution is not None:
             execution.close(now, commit=commit)
@@ -110,8 +110,8 @@ class Runtime(Generic[Batch]):
         execution.pause_wanted = True
 
     def resume(self, query_id: str) -> None:
-        """Go on after `pause`, or try again after an error. Raises FencedError for a query whose
-        identity belongs to somebody newer."""
+        """Continue after `pause`, or retry after an error. Raises FencedError for a query whose
+        identity belongs to a newer owner."""
         execution = self._execution(query_id)
         if execution.state is QueryState.FENCED:
             raise FencedError(
@@ -138,17 +138,17 @@ class Runtime(Generic[Batch]):
         return {query.spec.query_id: query.state for query in queries}
 
     def tasks(self, query_id: str) -> tuple[TaskStatus, ...]:
-        """The open tasks of a query; none where it is not here."""
+        """The open tasks of a query; none where it does not run here."""
         execution = self._queries.get(query_id)
         return () if execution is None else tasks_of(execution)
 
     def executors(self, query_id: str) -> tuple[Executor[Batch], ...]:
-        """What runs the sub-topologies of a query, in their order; none where it is not here."""
+        """The sub-topology runners of a query, in their order; none where it does not run here."""
         execution = self._queries.get(query_id)
         return () if execution is None else tuple(k.executor for k in execution.spec.executors)
 
     def retrying(self) -> dict[str, str]:
-        """The queries that will try again by themselves, and why they could not go on."""
+        """The queries that retry by themselves, and their errors."""
         queries = tuple(self._queries.values())
         return {
             query.spec.query_id: query.retry_state.error
@@ -157,7 +157,7 @@ class Runtime(Generic[Batch]):
         }
 
     def query_status(self, query_id: str) -> QueryStatus:
-        """One query; StatementError if it is not here."""
+        """One query; raises StatementError if it does not run here."""
         execution = self._execution(query_id)
         return status_of(execution, self._log.end_offsets(execution.positions()))
 
@@ -181,8 +181,8 @@ class Runtime(Generic[Batch]):
         return tuple(self._queries)
 
     def candidates(self, waited: Mapping[str, int], now: int) -> tuple[Candidate, ...]:
-        """What there is to know of queries that nobody works on, to choose among them. `waited`:
-        for how many ms each has been waiting."""
+        """The data for choosing among the idle queries. `waited`: for how many ms each has been
+        waiting."""
         known = ((query_id, self._queries.get(query_id)) for query_id in waited)
         return tuple(
             Candidate(
@@ -197,7 +197,7 @@ class Runtime(Generic[Batch]):
         )
 
     def advance(self, query_id: str, now: int) -> Step:
-        """As `step`, for one query; one that is not there has nothing to do."""
+        """As `step`, for one query; an absent query has nothing to do."""
         execution = self._queries.get(query_id)
         if execution is None:
             return Step(False, None)
@@ -207,8 +207,8 @@ class Runtime(Generic[Batch]):
         return Step(False, execution.wake_at(now), execution.awaiting)
 
     def pace(self, query_id: str, records: int, took_ms: int, cpu_ms: int) -> int:
-        """Fit the size of a query's next runs to how long one over `records` took, and computed;
-        for how many ms it should then leave the time to others that need it."""
+        """Adapt the size of a query's next runs to how long a run over `records` took, and how long
+        it computed. Returns for how many ms the query should leave the time to others."""
         execution = self._queries.get(query_id)
         if execution is None:
             return 0
@@ -220,44 +220,44 @@ class Runtime(Generic[Batch]):
         return rest_ms(took_ms, cpu_ms) if users else 0
 
     def commit_query(self, query_id: str, now: int) -> None:
-        """Commit what one query has to commit, without waiting for its interval."""
+        """Commit pending work of one query, without waiting for its interval."""
         execution = self._queries.get(query_id)
         if execution is not None:
             execution.commit_now(now)
 
     def end_at(self, query_id: str, bounds: Mapping[TopicPartition, int]) -> None:
-        """Have a query take partitions to end at these offsets, be there more or not; without any,
-        where the log says."""
+        """Have a query treat these offsets as the ends of its partitions, even if more records
+        exist; without any, the log's ends."""
         execution = self._queries.get(query_id)
         if execution is not None:
             execution.end_at(bounds)
 
     def reached(self, query_id: str) -> Reached | None:
-        """How far a query has come; None where it is not here."""
+        """How far a query has read; None where it does not run here."""
         execution = self._queries.get(query_id)
         return None if execution is None else reached_by(execution)
 
     def lineage(self, query_ids: Collection[str]) -> Lineage:
-        """The queries that feed what these make, these included."""
+        """The queries that feed the outputs of these, these included."""
         queries = tuple(query for query in self._queries.values() if not query.spec.transient)
         return lineage([topics_of(query) for query in queries], query_ids)
 
     def fail(self, query_id: str, error: Exception) -> None:
-        """Stop one query for a fault in the program around or below it."""
+        """Stop one query because of a fault in the surrounding program."""
         execution = self._queries.get(query_id)
         if execution is not None:
             execution.fail(error)
 
     def detach(self, query_id: str) -> Callable[[int, bool], None]:
-        """Forget a query that is still at work; who sees it stop calls the result with the time
-        and whether to commit."""
+        """Remove a query that is still running. The caller that sees it stop calls the result with
+        the time and whether to commit."""
         execution = self._queries.pop(query_id)
         return lambda now, commit: execution.close(now, commit=commit)
 
     # ---- all queries -------------------------------------------------------------------------
 
     def commit(self, now: int) -> None:
-        """Commit every query that has something to commit, without waiting for its interval."""
+        """Commit every query that has pending work, without waiting for its interval."""
         for execution in self._queries.values():
             execution.commit_now(now)
 

@@ -1,4 +1,4 @@
-"""Which query is worked on next, and how much of it at a time: functions of what is known now."""
+"""Chooses the next query and the size of its run, as functions of the present state."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 STARVED_MS = 500
-"""Who has waited so long goes first, whatever others have to do."""
+"""A query that has waited this long goes first, whatever the others have to do."""
 RUN_MS = 500
-"""A run that takes several times as long is too long: nothing else happens to its query meanwhile,
-no commit either."""
+"""A run several times this long is too long: its query does nothing else meanwhile, not even
+commit."""
 USERS_RUN_MS = 50
-"""The same where functions of users are called, which may keep Python to themselves."""
+"""The same where user functions are called, which may hold the interpreter lock."""
 FIRST_BATCH = 64
-"""Of a query that calls functions of users; nobody knows how long they take."""
+"""For a query that calls user functions, whose duration is unknown."""
 SHARE = 10
-"""A query that keeps Python busy gets one part in so many of the time that others need."""
+"""A query that keeps Python busy gets this fraction of the time that others need."""
 REST_MS_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A query that nobody works on. `buffered`: records that it could process at once;
-    `due`: it should commit by now; a higher `priority` is sooner."""
+    """A query that no thread works on. `buffered`: records that it could process at once; `due`:
+    its commit is due; a higher `priority` is sooner."""
 
     query_id: str
     buffered: int = 0
@@ -49,8 +49,8 @@ def choose(candidates: Iterable[Candidate], full: int) -> str | None:
 
 
 def next_batch(size: int, full: int, records: int, took_ms: int, good_ms: int) -> int:
-    """How many records the next run may have, after one that took so long for `records`: fewer
-    where a slow function is called for each of them, up to `full` again when that is over."""
+    """How many records the next run may have, after one over `records` took this long: fewer while
+    a slow function is called for each of them, up to `full` again afterwards."""
     if took_ms > 4 * good_ms and records:
         return max(1, min(size, records) * good_ms // took_ms)
     if took_ms < good_ms and records > size // 2:
@@ -59,7 +59,7 @@ def next_batch(size: int, full: int, records: int, took_ms: int, good_ms: int) -
 
 
 def rest_ms(took_ms: int, cpu_ms: int) -> int:
-    """For how long a query that calls functions of users leaves Python to others, after a run that
-    took so long and computed for so much of it. One that mostly waits need not rest."""
+    """For how long a query that calls user functions leaves Python to others, after a run that took
+    this long and computed for part of it. A query that mostly waits need not rest."""
     computed = max(0, cpu_ms - took_ms // 4) * 4 // 3
     return min(REST_MS_MAX, (SHARE - 1) * computed)

@@ -1,4 +1,4 @@
-"""What the runtime is told and what it tells: specifications, settings, states, figures."""
+"""Inputs and outputs of the runtime: specifications, settings, states, figures."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class ExecutorSpec(Generic[Batch]):
     """A sub-topology: its executor, the topics it reads (task p reads partition p of each), its
     changelog topic if it has state, and the topics it writes.
 
-    `lanes`: of topics with several, how many these are: task p reads partition p of each lane, the
-    lanes lying one behind the other. The first one holds what an instance has sent that had all
-    tasks of the sub-topology that sends, the others what each of these tasks has.
+    `lanes`: for topics with exchange channels, their number. Task p reads partition p of each
+    channel; the channels lie one behind the other in the topic. The first channel holds what an
+    instance has sent that held all tasks of the sending sub-topology; the others hold what each of
+    these tasks has sent.
     """
 
     executor: Executor[Batch]
@@ -44,14 +45,14 @@ class ExecutorSpec(Generic[Batch]):
         return places_of(self.inputs, self.partitions, self.lanes, task)
 
     def places_in(self, topic: str, task: int) -> Iterator[TopicPartition]:
-        """Its lanes of one topic."""
+        """Its channels of one topic."""
         return places_of((topic,), self.partitions, self.lanes, task)
 
 
 def places_of(
     topics: Iterable[str], tasks: int, lanes: Mapping[str, int], task: int
 ) -> Iterator[TopicPartition]:
-    """What one of so many tasks reads of some topics, each lane for itself."""
+    """What one of `tasks` tasks reads of some topics, one entry per channel."""
     for topic in topics:
         for lane in range(lanes.get(topic, 1)):
             yield topic, lane * tasks + task
@@ -61,17 +62,17 @@ def places_of(
 class QuerySpec(Generic[Batch]):
     """A query to run. `executors` holds one entry for each sub-topology, in their order.
 
-    * `group`: whose positions are committed; the writer's identity is `query_id`.
+    * `group`: the group whose positions are committed; the writer's identity is `query_id`.
     * `start`: where to read a partition that has no committed position; the default is the
       first retained record. A transient query always starts there.
     * `repartitions`: the query's own repartition topics. Records on them are deleted once the
       query has committed behind them.
-    * `topics`: those it reads and writes as they were when it was made; it stops with an error
-      when one of them is another one.
-    * `transient`: nothing is committed, and outputs to all but repartition topics are handed to
-      `on_outputs` as soon as they are made (push queries).
-    * `on_error`: called when the query stops with an error that it does not recover from by
-      itself; like `on_outputs` it may not call the instance.
+    * `topics`: the topics that it reads and writes, as they were at its creation; it stops with an
+      error when one of them has been replaced.
+    * `transient`: nothing is committed, and outputs to all but repartition topics are passed to
+      `on_outputs` at once (push queries).
+    * `on_error`: called when the query stops with an error that it does not recover from by itself;
+      like `on_outputs` it may not call the runtime.
     """
 
     query_id: str
@@ -83,15 +84,15 @@ class QuerySpec(Generic[Batch]):
     topics: tuple[Topic, ...] = ()
     transient: bool = False
     tasks: frozenset[int] | None = None
-    """Of a transient query, the tasks to run where it is not all of them."""
+    """For a transient query, the tasks to run, if not all of them."""
     priority: int = 0
-    """Of queries that have as much to do, those of a higher priority are worked on sooner."""
+    """Among queries with equal work, one of a higher priority runs sooner."""
     users_functions: bool = False
     """Whether it calls functions in Python that may be slow: its runs are kept short then."""
     retried: bool = True
-    """Whether to try again what that may mend; otherwise it stops with the first error."""
+    """Whether to retry recoverable errors; otherwise it stops with the first error."""
     commit_interval_ms: int | None = None
-    """How often to commit; None: as the instance's settings say."""
+    """How often to commit; None: as the runtime's settings say."""
     on_outputs: Callable[[Sequence[Appended[Batch]]], None] | None = None
     on_error: Callable[[Exception], None] | None = None
 
@@ -110,17 +111,17 @@ class RuntimeSettings:
     max_partition_bytes: int = 16 << 20
     """Bytes to ask for in one read, by the record size of earlier reads."""
     max_buffered_bytes: int = 256 << 20
-    """Input of one query that is read but not yet run; reading stops above it."""
+    """Buffered input of one query; reading stops above it."""
     max_pending_bytes: int = 64 << 20
-    """Output waiting for the commit (exactly once); more brings the commit forward."""
+    """Output buffered for the commit (exactly once); more brings the commit forward."""
     max_pending_records: int = 1_000_000
     restore_records: int = 100_000
     restore_bytes: int = 2 << 20
-    """Bytes of a changelog to follow at a time: what others may have to wait for."""
+    """Bytes of a changelog to follow at a time; other work may have to wait this long."""
     restore_tolerance: int = 10
-    """Changelog records that a task may lack when it is handed to who processes it."""
+    """Changelog records that a task may lack when it is handed to its query runner."""
     lag_interval_ms: int = 1_000
-    """How often to ask where the changelogs of standbys end."""
+    """How often to request the ends of the standbys' changelogs."""
     state_kept_ms: int = 600_000
     """How long to keep the state of a task that is neither processed nor followed here."""
     idle_poll_ms: int = 50
@@ -128,7 +129,7 @@ class RuntimeSettings:
     backoff_ms: int = 100
     max_backoff_ms: int = 10_000
     stopwatch: Callable[[], int] = _still
-    """Monotone nanoseconds, only for telling how long something took."""
+    """Monotone nanoseconds, only for measuring durations."""
 
 
 class QueryState(Enum):
@@ -155,9 +156,9 @@ class Metrics:
     """Changelog records replayed."""
     problems: int = 0
     reopened: int = 0
-    """How often everything in memory was thrown away and opened again."""
+    """How often all memory was discarded and opened again."""
     commit_wait_ms: int = 0
-    """How long the oldest work of the last commit had waited for it."""
+    """How long the oldest work of the last commit had been pending."""
     commit_wait_max_ms: int = 0
     commit_took: Durations = field(default_factory=Durations)
     """How long the commits themselves took, by the settings' stopwatch."""
@@ -181,7 +182,7 @@ class SubTopologyMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task: where it stands, and how many records it has yet to replay."""
+    """One task: its state, and how many records it has yet to replay."""
 
     id: TaskId
     state: TaskState
@@ -204,7 +205,7 @@ class SubTopologyStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """One query as it stands. `error` and `code` say why it stopped or what it waits for."""
+    """A snapshot of one query. `error` and `code` say why it stopped or what it waits for."""
 
     query_id: str
     state: QueryState
@@ -222,10 +223,9 @@ class QueryStatus:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`progress`: something was done, step again at once. Otherwise nothing will happen before
-    `wake_at` (None: never) unless the log gets records or a query is added or resumed.
-    `awaiting`: records that are on the log have been asked for and are on their way. `records`:
-    how many were processed."""
+    """`progress`: work was done, step again at once. Otherwise nothing will happen before `wake_at`
+    (None: never) unless the log gets records or a query is added or resumed. `awaiting`: records on
+    the log are requested and have not arrived yet. `records`: how many were processed."""
 
     progress: bool
     wake_at: int | None
@@ -234,4 +234,4 @@ class Step:
 
 
 ProblemSink = Callable[[str, Sequence[Problem]], None]
-"""Called with the query id and the problems of one run: the processing log."""
+"""Called with the query id and the problems of one run; writes the processing log."""

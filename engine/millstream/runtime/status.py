@@ -1,4 +1,4 @@
-"""A query as others see it."""
+"""The status of a query, for callers outside the runtime."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from millstream.runtime.tasks import Task
 
 
 def status_of(execution: QueryRunner[Batch], ends: Mapping[TopicPartition, int]) -> QueryStatus:
-    """A snapshot of a query. `ends`: of its inputs, as far as the log could tell them.
+    """A snapshot of a query. `ends`: of its inputs, as far as the log could report them.
 
-    It may be taken while the query is at work in another thread: each figure is then one of that
-    time, though not of the same instant."""
+    It may be taken while another thread runs the query: the figures are all recent, though not of
+    the same instant."""
     positions = execution.positions()
     lag = {
         topic_partition: max(0, ends[topic_partition] - position) if topic_partition in ends else -1

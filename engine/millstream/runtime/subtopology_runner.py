@@ -1,4 +1,4 @@
-"""One sub-topology at work: its executor, its tasks, and the input read but not yet run."""
+"""Runs one sub-topology: its executor, its tasks, and its buffered input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from millstream.runtime.watermark import Watermark
 Reached = tuple[bool, int]
 """Whether a partition is at its end, and up to which event time it has come."""
 GAP_READS = 16
-"""Reads that bring no record but move on (transaction markers) before giving others a turn."""
+"""Reads that bring no record but advance the position (transaction markers) before other partitions
+are read."""
 
 
 class SubTopologyRunner(Generic[Batch]):
@@ -40,14 +41,14 @@ class SubTopologyRunner(Generic[Batch]):
         self.superseded: dict[TopicPartition, int] = {}
         self.metrics = SubTopologyMetrics()
         self.awaiting = False
-        """Whether the last reads left something out that is on its way."""
+        """Whether the last reads left out records that have not arrived yet."""
         self.watermark = Watermark()
         self.stuck: dict[TopicPartition, Reached] = {}
-        """What rows of the last run wait for, if that is on its way from upstream: until something
-        comes of it, or it is known to have come farther, nothing that else comes changes that."""
+        """What the held-back rows of the last run wait for, if upstream is still to send it. Until
+        it arrives, or upstream's watermark advances, no other input changes the result."""
         self.lanes = Channels(spec, elsewhere)
         self.bounds: Mapping[TopicPartition, int] = {}
-        """Where partitions are taken to end for now, be there more or not."""
+        """The offsets at which partitions are treated as ended, even if more records exist."""
 
     def open(
         self,
@@ -56,7 +57,7 @@ class SubTopologyRunner(Generic[Batch]):
         start: Mapping[TopicPartition, int],
         owned: Collection[int],
     ) -> None:
-        """Open the `owned` tasks at their committed positions and find out what they have to
+        """Open the `owned` tasks at their committed positions and determine what they have to
         replay."""
         self.tasks = {p: Task(TaskId(self.index, p)) for p in self._tasks_of(owned)}
         for partition, task in self.tasks.items():
@@ -67,7 +68,8 @@ class SubTopologyRunner(Generic[Batch]):
                 self.positions[topic_partition] = position
             task.restored = self.spec.executor.open(partition)
             if self.spec.changelog is not None:
-                # Not only what is committed: an earlier owner's last transaction may still be open.
+                # Include uncommitted records: an earlier owner's last transaction may still be
+                # open.
                 task.target = log.written_end(self.spec.changelog, partition)
                 check_position(task.id, self.spec.changelog, task.restored, task.target)
                 self._skip_truncated(log, task)
@@ -75,7 +77,7 @@ class SubTopologyRunner(Generic[Batch]):
             task.arrive()
 
     def _skip_truncated(self, log: Log[Batch], task: Task) -> bool:
-        """Whether the task has to start anew."""
+        """Whether the task must start anew."""
         assert self.spec.changelog is not None
         before = task.restored
         task.restored = skip_truncated(
@@ -95,8 +97,8 @@ class SubTopologyRunner(Generic[Batch]):
         ]
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
-        """Replay one read of one task's changelog; the records replayed, None if no task waits
-        or what it waits for is on its way."""
+        """Replay one read of one task's changelog; returns the records replayed, or None if no task
+        waits or its records have not arrived yet."""
         self.awaiting = False
         waiting = (task for task in self.tasks.values() if task.state is TaskState.RESTORING)
         task = next(waiting, None)
@@ -108,12 +110,12 @@ class SubTopologyRunner(Generic[Batch]):
                 self.spec.changelog, task.id.partition, task.restored, max_records
             )
         except CorruptionError:
-            # An earlier owner may only now have come to truncating behind its last snapshot.
+            # An earlier owner may truncate behind its last snapshot only now.
             if self._skip_truncated(log, task):
                 return 0
             raise
         if fetched.awaited or fetched.next_offset == task.restored:
-            # In the latter case a transaction is open: its owner ends it, or time does.
+            # In the latter case a transaction is open: its owner ends it, or it times out.
             self.awaiting = True
             return None
         self.spec.executor.restore(task.id.partition, fetched)
@@ -124,7 +126,7 @@ class SubTopologyRunner(Generic[Batch]):
     def poll(self, reader: Reader[Batch], settings: RuntimeSettings, room: int) -> int:
         """Read input for the running tasks until `room` bytes are buffered; returns the bytes."""
         if self.awaiting:
-            # What was the end of a partition then need not be its end now.
+            # The former end of a partition may not be its end any more.
             self.buffer.clear()
         gained = 0
         self.awaiting = False
@@ -169,11 +171,11 @@ class SubTopologyRunner(Generic[Batch]):
             if fetched.end or not moved:
                 break
         self.fetch_quota.read(topic_partition, fetched)
-        # Who sends to a partition with a bound has sent all that lies before it.
+        # A sender to a partition with a bound has sent everything before the bound.
         return fetched if bound is not None else self.lanes.bounded(fetched)
 
     def end_at(self, bounds: Mapping[TopicPartition, int]) -> None:
-        """Take partitions to end at these offsets; without any, where the log says."""
+        """Treat partitions as ended at these offsets; without any, at the log's ends."""
         self.bounds = bounds
         self.buffer.clear()
 
@@ -192,7 +194,7 @@ class SubTopologyRunner(Generic[Batch]):
 
     @property
     def buffered(self) -> int:
-        """Records waiting for a run."""
+        """Buffered records."""
         return sum(fetched.count for fetched in self.buffer.values())
 
     @property
@@ -201,7 +203,7 @@ class SubTopologyRunner(Generic[Batch]):
         return sum(fetched.bytes for fetched in self.buffer.values())
 
     def run(self) -> tuple[RunResult[Batch], int]:
-        """Run the executor over everything buffered; the result and the places' worth of records
+        """Run the executor over everything buffered. Returns the result and the number of records
         consumed, as a distance in offsets (0: all of it was held back)."""
         inputs = [
             self.buffer[topic_partition]
@@ -230,7 +232,8 @@ class SubTopologyRunner(Generic[Batch]):
         return result, moved
 
     def _waited_for(self) -> dict[TopicPartition, Reached]:
-        """Of what nothing was held back, if anything was: other rows wait for one of these."""
+        """The partitions of which nothing was held back, if any: other rows wait for one of these.
+        """
         reads = self.buffer.items()
         whole = {
             topic_partition: _reached(r)
@@ -240,7 +243,7 @@ class SubTopologyRunner(Generic[Batch]):
         return whole if len(whole) < len(self.buffer) else {}
 
     def _waits(self) -> bool:
-        """Whether a partition is at its end, and not for good: more is on its way from upstream."""
+        """Whether a partition is at its end only for now: upstream will send more."""
         return any(
             not read.end
             and topic_partition[0] in self.lanes.senders
@@ -274,8 +277,8 @@ class SubTopologyRunner(Generic[Batch]):
         return {partition: task.restored for partition, task in self.tasks.items()}
 
     def begin_snapshots(self, log: Log[Batch]) -> None:
-        """Note where the snapshots begin that the flush has begun: asked before the transaction,
-        whose success proves that nobody else has appended anything."""
+        """Note where the snapshots begin that the flush has started. It is read before the
+        transaction, whose success proves that no other writer has appended anything."""
         for partition in self.spec.executor.snapshots().begun:
             assert self.spec.changelog is not None
             end = log.end_offset(self.spec.changelog, partition)
@@ -285,7 +288,8 @@ class SubTopologyRunner(Generic[Batch]):
         """After the commit: note before which offsets the changelogs may be truncated."""
         snapshots = self.spec.executor.snapshots()
         for partition in snapshots.begun:
-            # Markers make the count fall short; it must not fall behind what will be truncated.
+            # Transaction markers make the count fall short; it must not fall behind the truncation
+            # offset.
             task = self.tasks[partition]
             task.restored = max(task.restored, self.snapshot_starts[partition])
         for partition in snapshots.complete:
@@ -302,17 +306,18 @@ class SubTopologyRunner(Generic[Batch]):
             del self.superseded[topic, partition]
 
     def advance_changelog(self, partition: int, count: int) -> None:
-        """Note that `count` changes of the task were appended to its changelog.
+        """Count `count` changes of the task that were appended to its changelog.
 
-        Counted rather than asked for: between a commit and the question, a newer owner of the
-        identity may have appended its own, which this state has never seen. Where a log spends
-        offsets on markers the count falls short, and a store may lag its changelog.
+        The position is counted rather than requested: between a commit and the request, a newer
+        owner of the identity may have appended its own changes, which this state lacks. Where a log
+        spends offsets on markers the count falls short, which is safe: a store may lag its
+        changelog.
         """
         self.tasks[partition].restored += count
         self.tasks[partition].target = self.tasks[partition].restored
 
     def close_tasks(self) -> None:
-        """Close all tasks and forget what was read; the executor is left to the caller."""
+        """Close all tasks and drop the buffered input; the caller closes the executor."""
         for task in self.tasks.values():
             task.close()
         self.tasks = {}
@@ -330,7 +335,7 @@ def _reached(read: Fetched[Batch]) -> Reached:
 
 
 def _records(fetched: Fetched[Batch], before: int, after: int) -> int:
-    """How many of the records lie between two offsets. Where some offsets are none (transaction
-    markers) and not all was consumed, nobody can say: the share is taken."""
+    """The number of records between two offsets. Where some offsets are gaps (transaction markers)
+    and not all was consumed, the exact number is unknown: a proportional share is returned."""
     span = fetched.next_offset - before
     return fetched.count * (after - before) // span if span else 0

@@ -1,4 +1,4 @@
-"""The sub-topologies of a query at work, as a whole."""
+"""Runs the sub-topologies of a query together."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ class SubTopologyRunners(Generic[Batch]):
         self.gather(log)
 
     def gather(self, log: Log[Batch]) -> None:
-        """Have what tasks send each other go together if all are open here, and nothing is left of
-        what was sent apart. A lane for each is for senders that are not at the same pace."""
+        """Send the tasks' rows to each other together if all tasks are open here and nothing is
+        left of what was sent through separate channels. Separate channels are for senders that
+        advance at different rates."""
         together = self._whole and all(
             stage.lanes.drained(log, stage.tasks, stage.positions) for stage in self._all
         )
@@ -59,7 +60,7 @@ class SubTopologyRunners(Generic[Batch]):
 
     @property
     def scattered(self) -> bool:
-        """Whether tasks still send apart that need not."""
+        """Whether tasks still use separate channels that are no longer needed."""
         return self._whole and any(
             count > 1 and not stage.lanes.together
             for stage in self._all
@@ -77,7 +78,7 @@ class SubTopologyRunners(Generic[Batch]):
         ]
 
     def tasks(self) -> list[Task]:
-        """All that are open."""
+        """All open tasks."""
         return [task for stage in self._all for task in stage.tasks.values()]
 
     @property
@@ -86,10 +87,11 @@ class SubTopologyRunners(Generic[Batch]):
         return all(task.state is TaskState.RUNNING for task in self.tasks())
 
     def restore(self, log: Log[Batch], reader: Reader[Batch], max_records: int) -> int | None:
-        """Replay one read, durable when this returns; the records, None if none had come.
+        """Replay one read, durable when this returns; returns the records, or None if none had
+        arrived.
 
-        At once, because a replay of hours must not start over, and a run that fails must find
-        only itself to undo."""
+        It commits at once because a replay of hours must not start over, and a failing run must
+        undo only itself."""
         for stage in self._all:
             count = stage.restore(log, reader, max_records)
             if count is not None:
@@ -100,7 +102,7 @@ class SubTopologyRunners(Generic[Batch]):
     # ---- input -------------------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
-        """How far each input partition is processed; asked from any thread."""
+        """How far each input partition is processed; callable from any thread."""
         return {
             topic_partition: at
             for stage in self._all
@@ -109,7 +111,7 @@ class SubTopologyRunners(Generic[Batch]):
 
     @property
     def buffered_bytes(self) -> int:
-        """Of what was read and not yet run."""
+        """Bytes of buffered input."""
         return sum(stage.buffered_bytes for stage in self._all)
 
     @property
@@ -119,13 +121,13 @@ class SubTopologyRunners(Generic[Batch]):
 
     @property
     def awaiting(self) -> bool:
-        """Whether what was asked for last is on its way."""
+        """Whether the last requested records have not arrived yet."""
         return any(stage.awaiting for stage in self._all)
 
     # ---- commit ------------------------------------------------------------------------------
 
     def flush(self) -> Flushed[Batch]:
-        """See `Kernel.flush`."""
+        """See `Executor.flush`."""
         return [stage.spec.executor.flush() for stage in self._all]
 
     def begin_snapshots(self, log: Log[Batch]) -> None:
@@ -134,7 +136,7 @@ class SubTopologyRunners(Generic[Batch]):
             stage.begin_snapshots(log)
 
     def settle(self, flushed: Flushed[Batch]) -> int:
-        """The log has committed: make the state durable. How many outputs were flushed."""
+        """The log has committed: make the state durable. Returns the number of outputs flushed."""
         written = 0
         for stage, outputs in zip(self._all, flushed, strict=True):
             stage.settle_snapshots()
@@ -144,7 +146,8 @@ class SubTopologyRunners(Generic[Batch]):
         return written
 
     def settle_transient(self, flushed: Flushed[Batch]) -> int:
-        """Make the state durable where nothing goes with it. How many outputs were flushed."""
+        """Make the state durable where no transaction goes with it. Returns the number of outputs
+        flushed."""
         written = 0
         for stage, outputs in zip(self._all, flushed, strict=True):
             written += stage.settle_flush(outputs)
@@ -159,12 +162,12 @@ class SubTopologyRunners(Generic[Batch]):
     # ---- the end -----------------------------------------------------------------------------
 
     def close_tasks(self) -> None:
-        """Close all tasks and forget what was read."""
+        """Close all tasks and drop the buffered input."""
         for stage in self._all:
             stage.close_tasks()
 
     def discard(self) -> None:
-        """Have all executors forget what is not committed; then raises the first error."""
+        """Have all executors discard what is not committed; then raise the first error."""
         failed: list[Exception] = []
         for stage in self._all:
             try:

@@ -1,4 +1,4 @@
-"""Who may touch the state of a query's tasks."""
+"""Records which part of the runtime may touch the state of a query's tasks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 
 class OwnershipError(RuntimeError):
-    """Two would have held the state of one task: a bug of the runtime."""
+    """Two owners would have held the state of one task: a bug of the runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOwnership:
-    """Partitions of one query (task p of each of its sub-topologies): those whose state is
-    `processing` in the hands of an execution, and those whose state is `following` its changelog.
-    Never both; in between, nobody holds it.
+    """Partitions of one query (task p of each of its sub-topologies): those whose state a query
+    runner holds (`processing`), and those whose state follows its changelog (`following`). Never
+    both; in between, the state has no owner.
 
     ```
     following --stopped--> nobody --taken--> processing
@@ -25,21 +25,21 @@ class TaskOwnership:
     following: frozenset[int] = frozenset()
 
     def followed(self, partitions: frozenset[int]) -> TaskOwnership:
-        """Their changelogs are followed from now on."""
+        """Note that their changelogs are followed from now on."""
         self._refuse(partitions & self.processing, "follow")
         return TaskOwnership(self.processing, self.following | partitions)
 
     def stopped(self, partitions: frozenset[int]) -> TaskOwnership:
-        """They are not followed any more."""
+        """Note that they are no longer followed."""
         return TaskOwnership(self.processing, self.following - partitions)
 
     def taken(self, partitions: frozenset[int]) -> TaskOwnership:
-        """An execution may open them from now on."""
+        """Let the query runner open them from now on."""
         self._refuse(partitions & self.following, "process")
         return TaskOwnership(self.processing | partitions, self.following)
 
     def given(self, partitions: frozenset[int]) -> TaskOwnership:
-        """The execution has closed them."""
+        """Note that the query runner has closed them."""
         return TaskOwnership(self.processing - partitions, self.following)
 
     @staticmethod

@@ -31,7 +31,7 @@ class TaskId:
 
 
 class TaskState(Enum):
-    """Where a task stands; the legal moves are in the picture above."""
+    """The state of a task; the picture above shows the legal transitions."""
 
     CREATED = "CREATED"
     RESTORING = "RESTORING"
@@ -50,14 +50,14 @@ LEGAL: dict[TaskState, frozenset[TaskState]] = {
 
 
 class IllegalTransitionError(RuntimeError):
-    """A task was moved against the picture: a bug of the runtime."""
+    """A transition that the picture does not show: a bug of the runtime."""
 
 
 @dataclass(slots=True)
 class Task:
     """One task's state and how far its changelog is replayed.
 
-    `restored` is the changelog position its state corresponds to, `target` the one to reach
+    `restored` is the changelog position that its state corresponds to, `target` the one to reach
     before it may run; both are 0 without a changelog.
     """
 
@@ -80,7 +80,7 @@ class Task:
             self.move(TaskState.SUSPENDED)
 
     def resume(self) -> None:
-        """Go on where `suspend` stopped: with the replay if it was not finished."""
+        """Continue where `suspend` stopped: with the replay if it was not finished."""
         if self.state is TaskState.SUSPENDED:
             self.move(TaskState.RESTORING)
             self.arrive()
@@ -91,6 +91,6 @@ class Task:
             self.move(TaskState.RUNNING)
 
     def close(self) -> None:
-        """Leave for good; no error when closed already."""
+        """Close it for good; no error when closed already."""
         if self.state is not TaskState.CLOSED:
             self.move(TaskState.CLOSED)

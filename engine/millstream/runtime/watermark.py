@@ -1,9 +1,9 @@
-"""How far a sub-topology has handed on what it reads, in event time.
+"""How far a sub-topology has forwarded its input, in event time.
 
-Who reads what it sends finds the end of a repartition topic long before the last record is on it:
-exactly once, nothing is there before the commit, and while a query catches up, most is still to
-come. Were that end believed, what else a join reads would run ahead, and all that comes after it
-would be late.
+A reader of its output reaches the end of a repartition topic long before the last record is
+written: under exactly-once nothing is readable before the commit, and while a query catches up,
+most records are still to come. If the reader took that end as final, the other inputs of a join
+would run ahead, and all records that arrive later would be late.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from millstream.runtime.ports import RunResult
 
 @dataclass(slots=True)
 class Watermark:
-    """`reached`: rows up to this event time are processed, and none before it will come.
-    `waiting`: the event time of the first processed row whose results wait for a commit."""
+    """`reached`: rows up to this event time are processed, and no earlier row will come. `waiting`:
+    the event time of the first processed row whose results wait for a commit."""
 
     reached: int = NEVER
     waiting: int = END
@@ -30,19 +30,19 @@ class Watermark:
             self.waiting = min(self.waiting, result.first)
 
     def idled(self, reached: int) -> None:
-        """There was nothing to run up to this time."""
+        """Note that there was nothing to run up to this time."""
         self.reached = max(self.reached, reached)
 
     def committed(self) -> None:
-        """All results are on the log."""
+        """Note that all results are on the log."""
         self.waiting = END
 
     def reset(self) -> None:
-        """Nothing is known any more."""
+        """Reset: nothing is known any more."""
         self.reached, self.waiting = NEVER, END
 
     def bound(self, fetched: Fetched[Batch]) -> Fetched[Batch]:
-        """What was read of the topic that the results go to, which is at its end only if nothing
-        more is on its way."""
+        """The fetched records of the topic that the results go to, at their end only if no more
+        results are pending."""
         until = min(self.reached, self.waiting - 1 if self.waiting < END else END)
         return fetched if until == END else replace(fetched, end=False, until=until)
