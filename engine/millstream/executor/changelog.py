@@ -75,8 +75,8 @@ def apply(
     session: Session, partition: int, records: pa.Table
 ) -> tuple[list[tuple[str, pa.Table]], int]:
     """Write changelog records into the state tables, the last row of each key; gives what was
-    written and how many rows the records held. Tables that the program no longer has are passed
-    over."""
+    written and how many rows the records held. Tables that the program no longer has are skipped.
+    """
     pieces: dict[str, list[pa.Table]] = {}
     for value in records["value"]:
         rows = unpack(value.as_buffer())

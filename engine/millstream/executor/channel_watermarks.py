@@ -1,5 +1,5 @@
-"""How far each task has come in each of its inputs and their lanes, where there are several (see
-`order`)."""
+"""The watermarks of each task: one for each of its inputs and exchange channels, where there are
+several (see `order`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state_tables(program: Program, sub: SubTopology) -> tuple[StateTable, ...]:
 
 
 class ChannelWatermarks:
-    """The marks of a sub-topology's tasks, read from its state once and kept in memory."""
+    """The watermarks of a sub-topology's tasks, read from its state once and kept in memory."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -37,11 +37,11 @@ class ChannelWatermarks:
 
     @property
     def moved(self) -> bool:
-        """Whether there are marks to write."""
+        """Whether there are watermarks to write."""
         return bool(self._moved)
 
     def known(self) -> Mapping[Slot, ChannelWatermark]:
-        """The marks that there are."""
+        """The current watermarks."""
         if self._known is None:
             self._known = dict(self._moved)
             if self._kept:
@@ -55,21 +55,22 @@ class ChannelWatermarks:
         return self._known
 
     def move(self, marks: Mapping[Slot, ChannelWatermark]) -> None:
-        """Take over where a run has come to."""
+        """Replace the watermarks by those that a run has reached."""
         if self._kept and marks and self._known is not None:
             self._known.update(marks)
             self._moved.update(marks)
 
     def reread(self) -> None:
-        """The state has changed below: read it again when it is needed."""
+        """Invalidate the cache because the stored state has changed; the next use reads it again.
+        """
         self._known = None
 
     def discard(self) -> None:
-        """Forget what is not written."""
+        """Discard watermarks that are not written yet."""
         self._known, self._moved = None, {}
 
     def write(self) -> pa.Table | None:
-        """Write the marks that moved into the state; what was written."""
+        """Write the watermarks that moved into the state; returns what was written."""
         if not self._moved:
             return None
         marks = self._moved.values()

@@ -1,10 +1,9 @@
-"""Keeping changelogs short: the state is written anew, a piece with each commit.
+"""Compacts changelogs: the state is written again as a snapshot, one piece with each commit.
 
-A snapshot is spread over as many commits as it has pieces, so that no commit waits for a large
-state. Rows that change meanwhile are in the changelog anyway, as is every row that is removed; a
-row that stays as it was is in its piece. So whatever lies before the first piece may go once the
-last piece is committed, and a snapshot that is never finished does no harm: its rows say again
-what the changelog says already.
+A snapshot is spread over as many commits as it has pieces, so that no commit blocks on a large
+state. Rows that change meanwhile are in the changelog anyway, as is every removed row; an unchanged
+row is in its piece. Hence everything before the first piece can be deleted once the last piece is
+committed. An unfinished snapshot is harmless: its rows only repeat what the changelog contains.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class Pace:
 
 
 PACE = Pace()
-"""Fit for production."""
+"""Defaults for production."""
 
 
 @dataclass(slots=True)
 class _Snapshot:
-    """One being written. `before`: rows in the changelog that it makes superfluous."""
+    """A snapshot being written. `before`: rows in the changelog that it makes superfluous."""
 
     before: int
     pieces: int
@@ -45,7 +44,7 @@ class _Snapshot:
 
 @dataclass(slots=True)
 class Compaction:
-    """How much lies on the changelog of each partition, and the snapshots under way.
+    """The changelog rows of each partition, and the snapshots in progress.
 
     >>> compaction.wrote(changed); compaction.piece(); ...; compaction.committed()
     """
@@ -59,21 +58,21 @@ class Compaction:
     _under_way: dict[int, _Snapshot] = field(default_factory=dict)
 
     def opened(self, partition: int, rows: int) -> None:
-        """A partition was opened, with so many rows on its changelog."""
+        """Note that a partition was opened, and how many rows its changelog has."""
         self.rows[partition] = rows
 
     def wrote(self, changed: Mapping[str, pa.Table]) -> None:
-        """These rows are about to be appended."""
+        """Note rows that are about to be appended."""
         for rows in changed.values():
             for entry in rows[PART].value_counts().to_pylist():
                 self.added(entry["values"], entry["counts"])
 
     def added(self, partition: int, rows: int) -> None:
-        """So many rows of a partition are on its changelog."""
+        """Set the number of rows on a partition's changelog."""
         self.rows[partition] = self.rows.get(partition, 0) + rows
 
     def piece(self) -> dict[str, pa.Table]:
-        """The next piece of the snapshot that is under way or due: rows by table."""
+        """The next piece of the snapshot that is in progress or due: rows by table."""
         begun: frozenset[int] = frozenset()
         complete: frozenset[int] = frozenset()
         partition = next(iter(self._under_way), None)
@@ -99,7 +98,7 @@ class Compaction:
         return {name: found for name, found in rows.items() if found.num_rows}
 
     def discard(self) -> None:
-        """Forget snapshots under way; partitions are opened again."""
+        """Discard snapshots in progress; partitions are opened again."""
         self.rows.clear()
         self._under_way.clear()
         self._limits.clear()
@@ -120,7 +119,7 @@ class Compaction:
         return int(found[0][0])
 
     def _slice(self, table: StateTable, partition: int, snapshot: _Snapshot) -> pa.Table:
-        """The rows of a piece: those whose keys fall into it by their hash."""
+        """The rows of a piece: those whose key hash falls into it."""
         keys = ", ".join(quoted(name) for name, _ in table.key)
         topic_partition = f"hash({keys}) % {snapshot.pieces}" if keys else "0"
         own = "" if snapshot.pieces == 1 else f" AND {topic_partition} = {snapshot.following}"

@@ -1,4 +1,4 @@
-"""From records of the log to the relations `in_<i>` of a program."""
+"""Decodes records of the log into the relations `in_<i>` of a program."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from millstream.topology.topology import RepartitionInput, SourceInput, SubTopol
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """What a run works on. `tables` has one relation per input, its rows numbered; `offsets`
-    the record offset of each row; `marks` the new ones; `moments` the m of `order`, by `$seq`;
+    """The input of one run. `tables` has one relation per input, its rows numbered; `offsets` the
+    record offset of each row; `marks` the new watermarks; `moments` the m of `order`, by `$seq`;
     `watermark` as of `order`."""
 
     tables: tuple[pa.Table, ...]
@@ -50,11 +50,11 @@ class Decoder:
 
     @property
     def rows(self) -> int:
-        """Rows of all inputs together."""
+        """The number of rows of all inputs together."""
         return sum(table.num_rows for table in self.tables)
 
     def with_columns(self, carried: Sequence[str]) -> tuple[pa.Table, ...]:
-        """The relations with those of their last columns that a program carries."""
+        """The relations, with those of their trailing columns that a program uses."""
         tables = self.tables
         if HEADERS not in carried:
             tables = tuple(table.drop_columns([HEADERS]) for table in tables)
@@ -67,13 +67,13 @@ class Decoder:
 
     @property
     def first(self) -> int:
-        """The moment of the first row."""
+        """The m (see `order`) of the first row."""
         return int(self.moments[0]) if len(self.moments) else END
 
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """The rows of one input; of each partition they end before `ends`."""
+    """The rows of one input. The rows of each partition end before `ends`."""
 
     table: pa.Table
     ends: Sequence[int]
@@ -81,7 +81,7 @@ class _Typed:
 
 
 def decode_spec(source_input: SourceInput) -> DecodeSpec:
-    """How the records of a source become the columns of its Read node."""
+    """Decodes the records of a source into the columns of its Read node."""
     read = source_input.read
     columns = zip(physical_names(read.schema.names), read.columns, strict=True)
     return DecodeSpec(
@@ -105,8 +105,8 @@ def take_in(
     *,
     by_arrival: bool,
 ) -> Decoder:
-    """Decode and order what was fetched, by arrival or by event time; rows that must wait are left
-    out of `consumed`."""
+    """Decode and order what was fetched, by arrival or by event time; rows that are held back are
+    left out of `consumed`."""
     typed: list[_Typed] = []
     segments: list[Segment] = []
     origin: list[_Origin] = []
@@ -144,8 +144,8 @@ def take_in(
 
 
 def _carried(marks: Mapping[Slot, ChannelWatermark], index: int, inputs: int) -> dict[int, int]:
-    """How far order had come in an input of each task: what its lanes bring goes on from the
-    same moment, as if it lay on one partition."""
+    """How far each task has progressed in an input. Its channels continue from the same m, as if
+    their records were on one partition."""
     found: dict[int, int] = {}
     for slot, mark in marks.items():
         if slot.number % inputs == index:
@@ -155,7 +155,7 @@ def _carried(marks: Mapping[Slot, ChannelWatermark], index: int, inputs: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where the rows of a segment are, in the relation of which input."""
+    """The position of a segment's rows in the relation of an input."""
 
     index: int
     arrived: Arrived
@@ -164,8 +164,8 @@ class _Origin:
 
 
 def tie_ranks(sub: SubTopology) -> tuple[int, ...]:
-    """For each input its place among rows of the same time: tables before streams, so that a
-    stream row meets the table as of its own time, this time included."""
+    """The rank of each input among rows of the same time: tables before streams, so that a stream
+    row joins the table as of its own time, this time included."""
     streams = [_kind(item) is SourceKind.STREAM for item in sub.inputs]
     order = sorted(range(len(streams)), key=lambda index: (streams[index], index))
     return tuple(order.index(index) for index in range(len(order)))
@@ -176,8 +176,8 @@ def _kind(source: SourceInput | RepartitionInput) -> SourceKind:
 
 
 def _aligned(sub: SubTopology) -> bool:
-    """Whether the tasks keep pace in event time: where their records leave for other partitions,
-    of this query or of one that reads its sink, none should be a month ahead of another."""
+    """Whether the tasks advance together in event time. Where their records move to other
+    partitions, of this query or of one that reads its sink, no task may be far ahead of another."""
     if isinstance(sub.root, Deliver):
         return False
     return len(sub.inputs) > 1 or isinstance(sub.inputs[0], SourceInput)
@@ -257,8 +257,8 @@ def _mark(
     m: int,
     before: ChannelWatermark,
 ) -> ChannelWatermark:
-    """The mark behind the row before `stop`; with an offset only where rows are held back, be it
-    since an earlier run whose record was not read this time."""
+    """The watermark behind the row before `stop`. It has an offset only where rows are held back,
+    including rows of an earlier run whose record was not read this time."""
     if stop == end:
         unread = before.offset >= 0 and fetched.next_offset <= before.offset
         return replace(before, m=m) if unread else ChannelWatermark(m)
@@ -270,7 +270,7 @@ def _mark(
 
 
 def _numbered(table: pa.Table, seq: Any) -> pa.Table:
-    """The columns of a relation, `$seq` in its place."""
+    """The columns of a relation, with `$seq` at its position."""
     kept = [name for name in table.column_names if name not in (OFFSET, SKIP, MOMENT)]
     at = kept.index(PART) + 1
     return table.select(kept).add_column(at, SEQ, pa.array(seq))

@@ -1,5 +1,5 @@
-"""Rows that have moved from one task to another, as they lie on a repartition topic: records that
-hold batches of them."""
+"""Reads rows that another task has sent through a repartition topic. Each record holds a batch of
+rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SKIP = "$index"
 
 @dataclass(frozen=True, slots=True)
 class ChannelWatermark:
-    """Where a task stands in one of its inputs, or of its lanes: m (see `order`), and in a record
-    that holds a batch of rows and is consumed in part, how many of its rows are done."""
+    """The position of a task in one of its inputs or channels: m (see `order`), and, in a record
+    that holds a batch of rows and is consumed in part, how many of its rows are processed."""
 
     m: int = NEVER
     offset: int = -1
@@ -33,8 +33,8 @@ class ChannelWatermark:
 
 
 class Slot(NamedTuple):
-    """Whose mark it is: a task's, for one of what it reads. Inputs are numbered first, then their
-    second lanes, and so on."""
+    """The key of a watermark: a task and one of the things it reads. Inputs are numbered first,
+    then their second channels, and so on."""
 
     task: int
     number: int
@@ -42,7 +42,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What has come of one partition, and from where in it the rows are new."""
+    """The records of one partition, and from which of its rows on they are new."""
 
     fetched: Fetched[pa.Table]
     slot: Slot
@@ -50,18 +50,19 @@ class Arrived:
 
 
 def slot_of(sub: SubTopology, index: int, partition: int) -> Slot:
-    """Where the mark of a partition of an input is kept."""
+    """The key under which the watermark of a partition of an input is stored."""
     lane, task = divmod(partition, sub.partitions)
     return Slot(task, index + lane * len(sub.inputs))
 
 
 def constant(value: int, count: int) -> pa.Array:
-    """The same number for so many rows."""
+    """`count` times the same number."""
     return pa.array(np.full(count, value, np.int32))
 
 
 class Unpacked:
-    """Rows of records that have come: those held back come again, and are unpacked but once."""
+    """The rows of fetched records. Records that are held back are read again but decoded only once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], pa.Table] = {}
@@ -94,7 +95,7 @@ class Unpacked:
         return self._known[record]
 
     def passed(self, consumed: Mapping[tuple[str, int], int]) -> None:
-        """The partitions are consumed up to these offsets."""
+        """Note that the partitions are consumed up to these offsets."""
         kept = self._known.items()
         self._known = {
             (topic, partition, offset): rows
@@ -103,7 +104,7 @@ class Unpacked:
         }
 
     def forget(self) -> None:
-        """Nothing of what has come will come again."""
+        """Drop the cache; none of these records is read again."""
         self._known.clear()
 
 

@@ -1,4 +1,5 @@
-"""Rows that move to another task: from the relation `out` to records of a repartition topic."""
+"""Writes rows that move to another task: turns the relation `out` into records of a repartition
+topic."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ from millstream.plan.nodes import Repartition
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A repartition topic: how many tasks read it. `apart`: what each task sends goes into its own
-    lane (see `RepartitionInput`)."""
+    """A repartition topic: the number of tasks that read it. `apart`: each task writes to its own
+    channel (see `RepartitionInput`)."""
 
     topic: str
     tasks: int
@@ -36,8 +37,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The rows of one run that move: the partition and the number of each (those of a pair have
-    the same one)."""
+    """The rows of one run that move: the partition and number of each (both rows of a pair share
+    one number)."""
 
     rows: pa.Table
     destination: np.ndarray[Any, Any]
@@ -50,7 +51,7 @@ def leaving(
     node: Repartition,
     target: Target,
 ) -> Leaving:
-    """What of a run moves, and where to."""
+    """The rows of a run that move, and their destinations."""
     destination = _task_of(con, out, node, target)
     if target.apart:
         destination = destination + (out[PART].to_numpy() + 1) * target.tasks
@@ -61,8 +62,8 @@ def leaving(
 
 
 def sent(runs: Sequence[Leaving], node: Repartition, topic: str) -> tuple[Appended[pa.Table], ...]:
-    """Records for each partition that rows of some runs move to, holding them as Arrow IPC. A
-    record's time is that of its newest row, or its first moment where rows carry them."""
+    """Arrow IPC records for each partition that rows of some runs move to. A record's time is that
+    of its newest row, or its first m where rows carry m."""
     alike = groupby(runs, key=lambda run: run.rows.schema)
     return tuple(
         record for _, some in alike for record in _records(_joined(list(some)), node, topic)
@@ -108,8 +109,8 @@ def _task_of(
 
 
 def rising_times(out: pa.Table, before: int) -> Ints:
-    """How far event time has come with each row of `out`, from `before` on, where it is not known
-    which record caused it."""
+    """The running maximum of event time at each row of `out`, starting at `before`, for use where
+    the causing record is unknown."""
     seq = out[SEQ].to_numpy()
     order = np.argsort(seq, kind="stable")
     numbers, times = seq[order], out[ROWTIME].to_numpy()[order]

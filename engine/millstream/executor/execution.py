@@ -1,4 +1,4 @@
-"""Running the steps of a program on a session."""
+"""Runs the steps of a program on a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.state.views import FEW
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A program with what its runs need to know: which relations later SQL mentions."""
+    """A program and which of its relations later SQL mentions."""
 
     program: Program
     fast: tuple[tuple[Step, bool], ...]
@@ -23,12 +23,12 @@ class Ready:
 
 
 def ready(program: Program) -> Ready:
-    """Look through a program once."""
+    """Analyse a program once."""
     return Ready(program, _mentioned(program.steps), _mentioned(program.exact))
 
 
 def _mentioned(steps: Sequence[Step]) -> tuple[tuple[Step, bool], ...]:
-    """Each step with whether its relation must be visible to SQL."""
+    """Each step, and whether its relation must be visible to SQL."""
     return tuple(
         (step, any(_reads(other, _target(step)) for other in steps[index + 1 :]))
         for index, step in enumerate(steps)
@@ -52,7 +52,7 @@ def _reads(step: Step, target: str | None) -> bool:
 
 @dataclass(slots=True)
 class _Running:
-    """One run: relations by name, and what was written. `few`: its input is a few rows."""
+    """One run: relations by name, and the rows written. `few`: the input is a few rows."""
 
     session: Session
     relations: dict[str, pa.Table]
@@ -107,5 +107,5 @@ def run_steps(
 
 
 def output_of(relations: Mapping[str, pa.Table]) -> pa.Table:
-    """What the program ends in."""
+    """The relation at the root of the program."""
     return relations[OUT]

@@ -33,12 +33,13 @@ from millstream.state.store import Store
 from millstream.topology.topology import SourceInput, SubTopology
 
 _GUARDED_RUNS = 16
-"""After a failing row, so many runs use the exact program at once: failures come in swarms."""
+"""After a failing row, this many runs use the exact program at once, because failures come in
+bursts."""
 
 
 class _Emitted(NamedTuple):
-    """What becomes of the rows of a run: records, rows that cannot be written, and bytes that wait
-    for the flush."""
+    """The result of a run: records, rows that cannot be written, and bytes that are kept until the
+    flush."""
 
     outputs: tuple[Appended[pa.Table], ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -48,16 +49,15 @@ class _Emitted(NamedTuple):
 class DuckDBExecutor:
     """Implements `runtime.ports.Executor` over Arrow tables.
 
-    `output_partitions`: of the topic that the root writes to; of one with `output_lanes`, its
-    partitions in each lane. `cached`: intermediate revisions of
-    a key may be dropped between commits; outputs of a table sink then leave with `flush`.
-    `delivering`: whether somebody takes the rows of a Deliver root; a SOURCE TABLE only keeps
-    them. `fatal`: kinds of problems in the input that stop the query instead of being reported.
-    `pace`: when changelogs are shortened. `by_arrival`: records are taken in the order in which
-    they arrived at the log, which numbers them, instead of that of their event times; what is made
-    of them keeps their numbers. `moments`: rows that move carry their moment (see `order`) in any
-    case. `held`: rows that move leave with `flush`, in few large records; nobody would read them
-    before the commit.
+    `output_partitions`: the number of partitions of the topic that the root writes to; with
+    `output_lanes`, the partitions of each channel. `cached`: intermediate revisions of a key may be
+    dropped between commits; outputs of a table sink then leave with `flush`. `delivering`: whether
+    the rows of a Deliver root are consumed; a SOURCE TABLE only stores them. `fatal`: kinds of
+    problems in the input that stop the query instead of being reported. `pace`: when changelogs are
+    compacted. `by_arrival`: order records by the arrival numbers of the log instead of their event
+    times; output records keep the number of the record that caused them. `moments`: rows that move
+    always carry their m (see `order`). `held`: rows that move leave with `flush`, in few large
+    records, because no task reads them before the commit.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class DuckDBExecutor:
 
     @property
     def active(self) -> ActiveProgram:
-        """The program of the last batch, or of the first one to come."""
+        """The program of the last batch, or the first one to run."""
         ready = self._program(headers=self._headers)
         return ActiveProgram(ready.program, self._cached, self._headers, self._guarded > 0)
 
@@ -131,7 +131,7 @@ class DuckDBExecutor:
         self._session.clear(partition)
         self._compaction.opened(partition, 0)
         self._marks.reread()
-        # Nothing runs while a query is being opened: this transaction holds nothing else.
+        # No run happens while a query is being opened, so this transaction holds nothing else.
         self._session.commit({partition: position})
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
@@ -142,7 +142,8 @@ class DuckDBExecutor:
         if self._written or self._marks.moved or self._restored:
             self._restored += rows
         else:
-            # What the log has committed may be committed here: a later failure cannot undo it.
+            # The log has committed these changes, so they may be committed here: a later failure
+            # cannot undo them.
             self._session.commit({partition: fetched.next_offset}, self._compaction.rows)
 
     def run(
@@ -262,7 +263,7 @@ class DuckDBExecutor:
         )
 
     def _replay(self) -> None:
-        """The failed statement has voided the transaction: write again what it held."""
+        """The failed statement has aborted the transaction: write its changes again."""
         self._session.rollback()
         for name, rows in self._restored:
             self._session.upsert(name, rows)
@@ -305,7 +306,7 @@ class DuckDBExecutor:
         return _Emitted(exchange_write.sent((run,), root, target.topic))
 
     def _with_moments(self, out: pa.Table, taken: Decoder) -> pa.Table:
-        """The rows with `$m`, the moment of the record that caused each of them."""
+        """The rows with `$m`, the m (see `order`) of the record that caused each of them."""
         before, self._moment = self._moment, int(taken.moments[-1])
         if MOMENT in out.column_names:
             return out

@@ -1,13 +1,13 @@
-"""In what order the rows of a run are processed, and which have to wait.
+"""Determines the order in which the rows of a run are processed, and which rows are held back.
 
-The order of a task's rows is (m, rank, offset), m being the running maximum, within a source
-partition, of the number under which a record arrived at the log. A log that does not number its
-records has their event times instead: then it is what repeatedly taking the head with the lowest
-time gives, as a plain sort. "Time" below is the one or the other.
-The rank of an input says who is first among equals: tables before streams, then as in the query.
-A partition that may still bring more rows (not at its `end`) holds back all rows of its task that
-come after its last one. Where rows may move to other partitions (`together`), it holds back those
-of all tasks: whoever reads them next finds them nearly in the order of time, and few of them late.
+The order of a task's rows is (m, rank, offset). m is the running maximum, within a source
+partition, of the arrival number of the record. A log without arrival numbers uses event times
+instead; the order then equals repeatedly taking the head row with the lowest time, computed as a
+plain sort. "Time" below is either of the two. The rank of an input orders rows of equal time:
+tables before streams, then as in the query. A partition that may still bring more rows (not at its
+`end`) holds back all rows of its task that come after its last one. Where rows may move to other
+partitions (`together`), it holds back those of all tasks, so that the tasks that read them next
+receive them nearly in the order of time, and few of them late.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ALL = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Segment:
     """The rows of one source partition in a run, in offset order. `moment`: arrival number or event
-    time of each; `carried`: m before them.
-    `joined[i]`: row i belongs to the same change as row i - 1 (None: no row does). `until`: the
-    time up to which all rows have come, be it not the end."""
+    time of each; `carried`: m before them. `joined[i]`: row i belongs to the same change as row i -
+    1 (None: no row does). `until`: all rows up to this time have arrived, even if the partition is
+    not at its end."""
 
     rank: int
     partition: int
@@ -43,10 +43,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`accepted[s]` rows of each segment take part, `m[s]` is its running maximum behind them;
-    `seq[s]` are the dense numbers of the accepted rows, ascending in the order of processing;
-    `moments[n]` is the running maximum with the row of number n. Up to `watermark` nothing is
-    missing: not what was held back, nor what is still to come."""
+    """The result of ordering. `accepted[s]` rows of each segment take part; `m[s]` is its running
+    maximum behind them. `seq[s]` are the dense numbers of the accepted rows, ascending in
+    processing order; `moments[n]` is the running maximum at row number n. Up to `watermark` nothing
+    is missing: neither rows held back nor rows still to come."""
 
     accepted: tuple[int, ...]
     m: tuple[int, ...]
@@ -78,13 +78,13 @@ def order_rows(segments: Sequence[Segment], *, together: bool = False) -> Ordere
     moments = np.empty(max((int(part[-1]) + 1 for part in seq if len(part)), default=0), np.int64)
     for part, m in zip(seq, taken, strict=True):
         moments[part] = m
-    # Of rows of that very time, some may have been held back.
+    # Of rows of exactly that time, some may have been held back.
     watermark = min((time if rank == _ALL else time - 1 for time, rank in lasts), default=END)
     return Ordered(accepted, tops, seq, moments, watermark)
 
 
 def _last(segment: Segment, m: Ints) -> tuple[int, int]:
-    """The time and the rank behind which rows of others have to wait for this segment."""
+    """The time and rank behind which rows of other segments are held back for this segment."""
     if segment.end:
         return END, _ALL
     last = int(m[-1]) if len(m) else segment.carried

@@ -1,4 +1,4 @@
-"""What a run tells the processing log, and the error that stops a query."""
+"""The problems that a run reports to the processing log, and the error that stops a query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from millstream.model.row_text import row_text
 from millstream.topology.topology import SubTopology
 
 _FATAL = {"TIMESTAMP": "Fatal user code error in TimestampExtractor callback for record"}
-"""How the dialect names the end of a query that must not pass over a record of some kind."""
+"""The dialect's text for a query that ends because it must not skip a record of some kind."""
 
 
 def failed_rows(
@@ -44,7 +44,7 @@ def _origin(taken: Decoder, sub: SubTopology, seq: int) -> tuple[str, int, str |
 def late_rows(
     relations: Mapping[str, pa.Table], names: Sequence[str], sub: SubTopology
 ) -> tuple[Problem, ...]:
-    """One problem for each partition and run in which rows came too late for their window."""
+    """One problem for each partition and run that had rows too late for their window."""
     result = []
     for name in names:
         for row in relations[name].select([PART, "late"]).to_pylist():
@@ -69,7 +69,7 @@ def refuse_fatal(problems: Sequence[Problem], kinds: frozenset[str]) -> None:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether an error is, or comes from, DuckDB's that it may not use more memory."""
+    """Whether an error is, or is caused by, DuckDB's out-of-memory error."""
     origin = error.__cause__
     return isinstance(error, duckdb.OutOfMemoryException) or (
         origin is not None and lacks_memory(origin)
@@ -77,7 +77,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def stopped(error: duckdb.Error, sub: SubTopology) -> MillstreamError:
-    """The error of the query when even the exact program fails."""
+    """The error of the query when the exact program fails too."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     what = f"sub-topology {sub.index} could not process its input"
     if "Corrupt database file" in text:

@@ -21,8 +21,8 @@ from millstream.topology.topology import SubTopology
 class DuckReplica:
     """Implements `runtime.ports.Replica` over Arrow tables, in a session of its own.
 
-    Its rows and the executor's differ in `$part`, so neither of the two transactions ever meets the
-    other (tests/unit/kernel/test_replica.py); each sees only what was committed before it began.
+    Its rows and the executor's differ in `$part`, so the two transactions never conflict
+    (tests/unit/kernel/test_replica.py); each reads only what was committed before it began.
     """
 
     def __init__(self, store: Store, query_id: str, sub: SubTopology, catalogue: Catalogue) -> None:
@@ -47,7 +47,7 @@ class DuckReplica:
         self._session.commit({partition: position})
 
     def restore(self, partition: int, fetched: Fetched[pa.Table]) -> None:
-        """See `runtime.ports.Replica`. UnavailableError when the store refuses the rows."""
+        """See `runtime.ports.Replica`. Raises UnavailableError when the store refuses the rows."""
         try:
             _, rows = changelog.apply(self._session, partition, fetched.batch)
         except duckdb.Error as error:

@@ -1,4 +1,4 @@
-"""From the relation `out` to records for the log."""
+"""Encodes the relation `out` as records for the log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BOOKKEEPING = (PART, SEQ, ROWTIME, DIFF, HEADERS, MOMENT)
 
 
 def reduced(out: pa.Table, kind: SourceKind) -> pa.Table:
-    """Of a pair (-1, +1) only the +1: what is left are upserts and, `$diff` < 1, deletions."""
+    """Keep only the +1 of a pair (-1, +1): upserts remain and, with `$diff` < 1, deletions."""
     if kind is SourceKind.STREAM or out.num_rows == 0:
         return out
     diff = out[DIFF].to_numpy()
@@ -101,7 +101,7 @@ def sink_times(out: pa.Table, node: Write) -> tuple[Ints, Array]:
 
 
 def destinations(key: Array, out: pa.Table, partitions: int) -> np.ndarray[Any, Any]:
-    """The partition of each row: by its key, without one as the task's own."""
+    """The partition of each row: by its key, or the task's own partition without a key."""
     if partitions == 1:
         return np.zeros(out.num_rows, np.int32)
     found = partition_of(key, partitions)
@@ -123,7 +123,7 @@ def by_partition(
         return
     if len(present) > 1:
         order = order[np.argsort(destination[order].astype(np.int16), kind="stable")]
-    # Rows of a source without keys go where they came from, and lie there already.
+    # Rows of a source without keys stay in their partition and are already ordered by it.
     sorted_ = len(order) == table.num_rows and bool(np.all(order[1:] > order[:-1]))
     sorted_rows = table if sorted_ else table.take(pa.array(order))
     cuts = [*np.searchsorted(destination[order], present).tolist(), len(order)]
@@ -140,7 +140,7 @@ def delivered(out: pa.Table) -> tuple[Appended[pa.Table], ...]:
 
 
 def numbered_on(runs: Sequence[Ints]) -> list[Ints]:
-    """The numbers of the rows of several runs, those of each behind those of the run before."""
+    """The numbers of the rows of several runs; those of each run follow those of the run before."""
     shift, numbered = 0, []
     for numbers in runs:
         numbered.append(numbers + shift)
@@ -151,9 +151,9 @@ def numbered_on(runs: Sequence[Ints]) -> list[Ints]:
 def net_changes(
     con: duckdb.DuckDBPyConnection, outs: Sequence[pa.Table], keys: Sequence[str], *, known: bool
 ) -> pa.Table:
-    """The last change of each key of several runs, in the order in which they came. Where it is
-    `known` which keys were there before, one that is not there before and after has none: a store
-    of Kafka Streams with a cache passes on nothing where the old and the new value are NULL."""
+    """The last change of each key of several runs, in input order. Where `known` says which keys
+    existed before, a key that exists neither before nor after has no change: a Kafka Streams store
+    with a cache forwards nothing where the old and the new value are NULL."""
     numbers = numbered_on([out[SEQ].to_numpy() for out in outs])
     numbered = [
         out.set_column(out.column_names.index(SEQ), SEQ, pa.array(seq))
@@ -161,7 +161,7 @@ def net_changes(
     ]
     rows = pa.concat_tables(numbered, promote_options="default")
     diff = rows[DIFF].to_numpy()
-    # Of a pair, which has one number, the row that enters comes second.
+    # In a pair, which shares one number, the inserted row comes second.
     order = np.argsort(rows[SEQ].to_numpy() * 2 + (diff == 1), kind="stable")
     topic_partition = np.empty(len(order), np.int64)
     topic_partition[order] = np.arange(len(order))

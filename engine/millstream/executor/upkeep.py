@@ -1,4 +1,4 @@
-"""Dropping expired state, so often that it stays small and so seldom that nobody feels it."""
+"""Drops expired state: often enough to keep it small, seldom enough not to slow down runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from millstream.state.tables import quoted
 
 _COMMITS = 16
 _ROWS = 50_000
-"""Expired state is looked for once in so many commits, or sooner when so many rows were written:
-while a query catches up, a commit may hold a million."""
+"""Expired state is searched for every so many commits, or sooner after so many written rows: while
+a query catches up, one commit may hold a million."""
 
 
 @dataclass(slots=True)
 class Upkeep:
-    """Runs a program's upkeep for those partitions that are its caller's: others write to the same
-    tables at the same time, and of a row that one deletes while another replaces it, DuckDB keeps
-    neither and tells nobody."""
+    """Runs a program's upkeep for the caller's partitions only. Other threads write to the same
+    tables at the same time, and when one deletes a row that another replaces, DuckDB keeps neither
+    row and reports no error."""
 
     session: Session
     texts: tuple[str, ...]
@@ -27,7 +27,7 @@ class Upkeep:
     _rows: int = 0
 
     def before_commit(self, rows: int, partitions: Collection[int]) -> None:
-        """So many `rows` are about to be committed: drop what has expired if it is time to."""
+        """Count `rows` that are about to be committed, and drop expired state when it is due."""
         self._commits += 1
         self._rows += rows
         if not partitions or (self._commits < _COMMITS and self._rows < _ROWS):
