@@ -61,8 +61,8 @@ class ChannelWatermarks:
             self._moved.update(marks)
 
     def reread(self) -> None:
-        """Invalidate the cache because the stored state has changed; the next use reads it again.
-        """
+        """Invalidate the cache because the stored state has changed; the next use reads it
+        again."""
         self._known = None
 
     def discard(self) -> None:

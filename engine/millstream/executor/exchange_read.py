@@ -61,8 +61,8 @@ def constant(value: int, count: int) -> pa.Array:
 
 
 class Unpacked:
-    """The rows of fetched records. Records that are held back are read again but decoded only once.
-    """
+    """The rows of fetched records. Records that are held back are read again but decoded only
+    once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], pa.Table] = {}

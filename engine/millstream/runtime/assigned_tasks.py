@@ -23,8 +23,8 @@ class Change:
 
 
 class AssignedTasks(Generic[Batch]):
-    """One query's membership in its group. It joins on first use, which may fail like any request.
-    """
+    """One query's membership in its group. It joins on first use, which may fail like any
+    request."""
 
     def __init__(self, spec: QuerySpec[Batch], log: Log[Batch], restorer: Restorer) -> None:
         self._spec = spec

@@ -1,5 +1,5 @@
-"""The state that a restoration keeps for each query and each changelog partition that it follows.
-"""
+"""The state that a restoration keeps for each query and each changelog partition that it
+follows."""
 
 from __future__ import annotations
 
@@ -187,8 +187,7 @@ class Followed(Generic[Batch]):
         return any(partition < spec.partitions for spec in self.specs)
 
     def grant(self, partitions: frozenset[int]) -> bool:
-        """Give the query runner those of them that are not followed; returns whether there are any.
-        """
+        """Give the query runner those of them that are not followed; returns whether there are any."""
         free = partitions - self.ownership.following
         self.ownership = self.ownership.taken(free)
         self.starting -= free

@@ -12,8 +12,8 @@ from millstream.runtime.spec import Guarantee, QuerySpec, RuntimeSettings
 
 
 class RecordCollector(Generic[Batch]):
-    """The writer of one query, and the outputs that are buffered until its commit (exactly once).
-    """
+    """The writer of one query, and the outputs that are buffered until its commit (exactly
+    once)."""
 
     def __init__(self, spec: QuerySpec[Batch], open_writer: Callable[[], Writer[Batch]]) -> None:
         self.spec = spec

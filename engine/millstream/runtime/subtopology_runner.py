@@ -232,8 +232,8 @@ class SubTopologyRunner(Generic[Batch]):
         return result, moved
 
     def _waited_for(self) -> dict[TopicPartition, Reached]:
-        """The partitions of which nothing was held back, if any: other rows wait for one of these.
-        """
+        """The partitions of which nothing was held back, if any: other rows wait for one of
+        these."""
         reads = self.buffer.items()
         whole = {
             topic_partition: _reached(r)
