@@ -1,4 +1,4 @@
-"""A reader for small reads of a log on which each read costs the same, be it of one record."""
+"""A reader for small reads of a log on which each read costs the same, whatever its size."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ AHEAD = 8192
 
 
 class AheadReader:
-    """Fetches more than it is asked for and gives the rest the next time. The log has a record at
-    every offset, and tells the ends of several partitions as they are at one moment."""
+    """Fetches more than requested and returns the rest on the next read. The log must have a record
+    at every offset and report the ends of several partitions as of one moment."""
 
     def __init__(self, log: Log[pa.Table]) -> None:
         self._log = log
@@ -61,9 +61,9 @@ class AheadReader:
         return Fetched(topic, partition, batch, batch.num_rows, following, end, batch.nbytes)
 
     def ready(self, positions: Mapping[TopicPartition, int]) -> int:
-        """What lies between the positions and the ends."""
+        """The number of records between the positions and the ends."""
         return self._direct.ready(positions)
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Release what was fetched."""
         self._kept.clear()

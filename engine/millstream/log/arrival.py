@@ -1,10 +1,10 @@
 """Arrival numbers: the order in which a log receives the records of all of its topics.
 
-Between the partitions of one append there is no order but that of event time, so its records are
-numbered as a reader would take them that always picks the partition whose next record has the
-lowest time; those of one time have one number. A record that a query writes keeps the number of
-the record that caused it. A reader of several topics then meets a record and what was made of it
-side by side, whenever the query came to it.
+The partitions of one append are ordered among each other by event time only. Its records are
+numbered in the order of a reader that always takes the partition whose next record has the lowest
+time; records of one time share a number. A record that a query writes keeps the number of the
+record that caused it. A reader of several topics therefore reads a record next to the records
+derived from it, regardless of when the query processed it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from millstream.model.batch import ARRIVAL
 
 Numbers = npt.NDArray[np.int64]
 _BLOCK_BITS = 40
-"""So many bits count the records that arrive while a log is open."""
+"""This many bits count the records that arrive while a log is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """The number that the next record gets. `begun`: the file counts this opening already."""
+    """The number that the next record gets. `begun`: this opening is already counted in the
+    file."""
 
     following: int
     begun: bool = False
 
 
 def after_openings(count: int) -> Arrivals:
-    """For a log that was opened and written to so many times before. Each opening has a block of
-    numbers, so that none is given twice and the last one need not be looked for in the records."""
+    """For a log that was opened and written to this many times before. Each opening has its own
+    block of numbers, so that no number is assigned twice and the last one need not be searched for
+    in the records."""
     return Arrivals((count + 1) << _BLOCK_BITS)
 
 

@@ -1,4 +1,4 @@
-"""How a log cuts and joins batches without knowing what they are made of."""
+"""How a log cuts and joins batches, independent of their representation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.model.batch import NO_RECORDS, RAW_SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Batches(Generic[Batch]):
-    """What a log does with a batch.
+    """The operations of a log on a batch.
 
     `cut(batch, start, count)` takes a run of records, `join` puts batches one after another (no
     batches: the empty batch), `topic_partition(batch, first)` numbers the records from the offset

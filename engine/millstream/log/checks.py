@@ -1,4 +1,4 @@
-"""What every log refuses, in the same words."""
+"""Checks with the same error messages for every log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.model.errors import (
 
 
 def check_new_topic(topic: Topic, existing: Topic | None) -> None:
-    """Refuse a topic whose name is taken or that could hold nothing."""
+    """Refuse a topic whose name is taken or that has no partitions."""
     if existing is not None:
         raise ConflictError(
             f"Cannot create topic '{topic.name}': a topic of this name exists already.",
@@ -59,7 +59,7 @@ def check_offset(name: str, partition: int, offset: int, start: int, end: int) -
 
 
 def check_epoch(identity: str, epoch: int, newest: int) -> None:
-    """Refuse an appending side that a newer one has replaced."""
+    """Refuse a writer that a newer one has replaced."""
     if epoch != newest:
         raise FencedError(
             f"Writer '{identity}' (epoch {epoch}) was replaced by a newer one (epoch {newest}); "

@@ -1,4 +1,4 @@
-"""What an embedded log holds, as kept in memory beside the file."""
+"""The in-memory contents of an embedded log."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from millstream.log.tail import TailCache
 
 
 class Contents:
-    """The topics with their bounds, the positions of groups, and the newest records. Changed after
-    the file has been, under the log's lock."""
+    """The topics with their bounds, the positions of groups, and the newest records. Updated after
+    the file, under the log's lock."""
 
     def __init__(self, tail_bytes: int) -> None:
         self._tail_bytes = tail_bytes
@@ -26,7 +26,7 @@ class Contents:
         self.tail = TailCache(tail_bytes)
 
     def load(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Take over what the file shows."""
+        """Load the contents of the file."""
         self.topics = tables.load_topics(cursor)
         self.positions = tables.load_positions(cursor)
         self.tail = TailCache(self._tail_bytes)
@@ -40,7 +40,8 @@ class Contents:
         return self.tail.find((topic, partition), first, stop) if stop > first else None
 
     def plan(self, appended: Sequence[Appended[pa.Table]]) -> list[Insertion]:
-        """Where records would go; StatementError for a topic or partition that does not exist."""
+        """The next offsets of records; raises StatementError for a topic or partition that does not
+        exist."""
         by_topic: dict[str, list[Appended[pa.Table]]] = {}
         for append in appended:
             stored = self.topics.get(append.topic)
@@ -50,13 +51,13 @@ class Contents:
         return [plan_insertion(self.topics[name], appends) for name, appends in by_topic.items()]
 
     def truncated(self, stored: Stored, partition: int, start: int) -> None:
-        """The records of a partition before `start` are gone."""
+        """Note that the records of a partition before `start` are deleted."""
         starts = list(stored.starts)
         starts[partition] = start
         self.topics[stored.topic.name] = replace(stored, starts=tuple(starts))
 
     def forget_topic(self, name: str) -> None:
-        """A topic is gone, and every position on it."""
+        """Remove a topic and every position on it."""
         del self.topics[name]
         self.tail.forget(name)
         self.positions = {
@@ -65,7 +66,7 @@ class Contents:
         }
 
     def publish(self, insertions: Sequence[Insertion]) -> None:
-        """Records have been added."""
+        """Note that records have been added."""
         for insertion in insertions:
             name = insertion.after.topic.name
             self.topics[name] = insertion.after
@@ -73,6 +74,6 @@ class Contents:
                 self.tail.add((name, partition), first, records)
 
     def move(self, group: str, moves: Mapping[TopicPartition, int]) -> None:
-        """Positions of a group have moved."""
+        """Note that positions of a group have moved."""
         if moves:
             self.positions[group] = {**self.positions.get(group, {}), **moves}

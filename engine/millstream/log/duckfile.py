@@ -1,4 +1,4 @@
-"""Open a DuckDB file for a log, and say what DuckDB's errors mean to its user."""
+"""Opens a DuckDB file for a log and translates DuckDB's errors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SECURE: dict[str, bool | str] = {
     "allow_unsigned_extensions": False,
     "allow_persistent_secrets": False,
     "python_enable_replacements": False,
-    # We take checkpoints ourselves: one that fails for want of space invalidates the instance,
-    # and one at an arbitrary commit is a pause at an arbitrary moment.
+    # We take checkpoints ourselves: one that fails for lack of space invalidates the instance, and
+    # one at an arbitrary commit pauses it at an arbitrary moment.
     "wal_autocheckpoint": "1TB",
 }
 _FULL = ("no space left", "file too large", "disk quota", "not enough space")
@@ -30,7 +30,7 @@ _MARKER = "millstream_log_is_open"
 def open_file(
     path: str, threads: int, memory_limit: str | None, temp_directory: str | None
 ) -> duckdb.DuckDBPyConnection:
-    """Open the file with the settings of a server that runs foreign expressions.
+    """Open the file with the settings of a server that runs untrusted expressions.
 
     Raises UnavailableError when another process has it, ConflictError when this one has.
     """
@@ -45,8 +45,9 @@ def open_file(
     except duckdb.Error as error:
         raise opening_error(path, error) from error
     try:
-        # DuckDB gives two openers of one process the same instance; our offsets live in memory,
-        # so the second must be refused. The marker belongs to the instance and dies with it.
+        # DuckDB returns the same instance to two openers of one process. Our offsets are kept in
+        # memory, so the second opener must be refused. The marker belongs to the instance and
+        # disappears with it.
         connection.execute(f"ATTACH ':memory:' AS {_MARKER}")
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
     except duckdb.Error as error:

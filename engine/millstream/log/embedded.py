@@ -1,7 +1,7 @@
 """A log in one DuckDB file (or in memory): no broker, no service.
 
-One process opens the file; in it any number of threads may use the log. Topics are tables of
-records (tables.py); a transaction of the log is a transaction of DuckDB.
+One process opens the file; any number of its threads may use the log. Topics are tables of records
+(tables.py); a transaction of the log is a transaction of DuckDB.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class EmbeddedLog:
         """Open or create the log at `path`; ":memory:" makes one that lives with this object.
 
         `threads` and `memory_limit` ("2GB") are those of the DuckDB instance, which the state
-        shares; `tail_bytes` bounds the newest records kept in memory for those who follow the log.
-        Raises UnavailableError (E-LOG-LOCKED) while another process has the file open,
-        ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no log.
+        shares; `tail_bytes` bounds the newest records kept in memory for readers at its end. Raises
+        UnavailableError (E-LOG-LOCKED) while another process has the file open, ConflictError
+        (E-LOG-OPEN) when this one has, CorruptionError for a file that is not a log.
         """
         connection = open_file(str(path), threads, memory_limit, temp_directory)
         try:
@@ -103,7 +103,7 @@ class EmbeddedLog:
         return self._file.path
 
     def attach_state(self, path: str | Path, name: str = "state") -> None:
-        """Attach the database that holds the state (":memory:" for one that does not last).
+        """Attach the database that holds the state (":memory:" for a temporary one).
 
         Only before `lock`. Raises UnavailableError or CorruptionError as `open` does.
         """
@@ -167,7 +167,7 @@ class EmbeddedLog:
         return self._contents.topics[name]
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        """See `Log`. Recent records come out of memory, without a copy."""
+        """See `Log`. Recent records are read from memory, without a copy."""
         with self._lock:
             stored = self._stored(topic, partition)
             end = stored.ends[partition]
@@ -186,7 +186,7 @@ class EmbeddedLog:
             with self._file.cursor() as cursor:
                 return tables.read_records(cursor, stored, partition, first, stop)
         except duckdb.CatalogException:
-            # The topic was deleted, or the segment truncated, since we looked.
+            # The topic was deleted, or the segment truncated, since the check.
             check_offset(name, partition, first, self.start_offset(name, partition), stop)
             raise
         except duckdb.Error as error:
@@ -207,12 +207,12 @@ class EmbeddedLog:
     def end_offsets(
         self, topic_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """See `Log`; all of them at one moment."""
+        """See `Log`; all of them as of one moment."""
         with self._lock:
             return ends_one_by_one(self, topic_partitions)
 
     def written_end(self, topic: str, partition: int) -> int:
-        """See `Log`; what is written is committed."""
+        """See `Log`; everything written is committed."""
         return self.end_offset(topic, partition)
 
     def written_ends(
@@ -225,7 +225,7 @@ class EmbeddedLog:
         }
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """See `Log`. Space is given back by `maintain`, a segment at a time."""
+        """See `Log`. `maintain` frees the space, a segment at a time."""
         with self._lock:
             stored = self._stored(topic, partition)
             start = min(before, stored.ends[partition])
@@ -248,7 +248,7 @@ class EmbeddedLog:
             return of_places(self._contents.positions.get(group, {}), topic_partitions)
 
     def vacant(self, group: str) -> bool:
-        """See `Log`; groups of one process have no members."""
+        """See `Log`; a group of one process has no members."""
         return True
 
     def forget_group(self, group: str) -> None:
@@ -279,25 +279,25 @@ class EmbeddedLog:
             return EmbeddedWriter(self._write, identity, epoch)
 
     def _settle(self) -> None:
-        """Take over what the instance shows of a transaction in doubt."""
+        """Load what the instance shows of an in-doubt transaction."""
         self._file.settle()
         with self._file.cursor() as cursor:
             self._contents.load(cursor)
             self._arrivals = after_openings(tables.load_openings(cursor))
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every append, from the appending thread: it must be short (an
-        event's `set`). Returns what ends the calls."""
+        """Call `callback` after every append, from the appending thread: it must be fast (an
+        event's `set`). Returns a function that unsubscribes."""
         return self._watchers.add(callback)
 
     # Upkeep
 
     def maintain(self) -> bool:
-        """Drop truncated segments; take a checkpoint of the log, and of the state attached to it,
-        where the write-ahead log is large.
+        """Drop truncated segments; take a checkpoint of the log and its attached state where the
+        write-ahead log is large.
 
-        To be called where no transaction on the log is open (the commit barrier); returns whether
-        a checkpoint was taken. Raises nothing: what cannot be done now is done the next time.
+        Call it where no transaction on the log is open (the commit barrier); returns whether a
+        checkpoint was taken. Raises nothing: work that cannot be done now is done the next time.
         """
         with self._lock:
             if self._closed:
@@ -339,7 +339,7 @@ class EmbeddedLog:
         group: str = "",
         positions: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """What an `EmbeddedWriter` does."""
+        """The operations behind an `EmbeddedWriter`."""
         moves = positions or {}
         with self._lock:
             self._require_open()
@@ -362,7 +362,7 @@ class EmbeddedLog:
             self._contents.publish(insertions)
             self._contents.move(group, moves)
             if self._file.wal_bytes() >= 2 * CHECKPOINT_BYTES:
-                # Nobody has called `maintain`, or it found a transaction open.
+                # `maintain` was not called, or it found a transaction open.
                 self.maintain()
         if insertions:
             self._watchers.call()

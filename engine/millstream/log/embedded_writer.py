@@ -1,4 +1,4 @@
-"""The appending side of an embedded log."""
+"""The writer of an embedded log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Write(Protocol):
         group: str = "",
         positions: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Do it; raises FencedError, StatementError, UnavailableError."""
+        """Run the transaction; raises FencedError, StatementError, UnavailableError."""
 
 
 class EmbeddedWriter:

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation: faults of requests, and crashes."""
+"""The failures of a simulation: faults of requests, and crashes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ class SimulatedCrash(BaseException):
 
 
 class Fault(Enum):
-    """What happens to one request."""
+    """The fate of one request."""
 
     NONE = "none"
     REQUEST_LOST = "request lost"
-    """It never arrived. A transaction stays open until the writer's successor aborts it."""
+    """The request never arrived. A transaction stays open until the writer's successor aborts it.
+    """
     RESPONSE_LOST = "response lost"
-    """It was carried out, the caller does not learn it."""
+    """The request was carried out, but the response was lost."""
 
 
 def no_effect(_name: str) -> None:
-    """Nothing happens at any effect."""
+    """No effect fails."""
 
 
 def no_fault(_name: str) -> Fault:
-    """Every request is carried out and answered."""
+    """Every request succeeds."""
     return Fault.NONE
 
 
 @dataclass(slots=True)
 class SeededFaults:
     """Faults at random, the same for the same seed and requests. Rates are probabilities; `calm`
-    ends all faults (the last phase of a simulation, which must come to rest)."""
+    ends all faults, for the last phase of a simulation, in which everything must finish."""
 
     rng: random.Random
     request_lost: float = 0.05

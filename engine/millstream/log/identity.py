@@ -1,7 +1,8 @@
-"""Whether topics are still those that a query was made for.
+"""Checks that topics are still the ones that a query was created for.
 
-A topic that is deleted, made again or larger than it was is another one: positions, state and the
-places of keys mean something else on it. A query stops then, instead of starting anew in silence.
+A topic that was deleted, recreated or enlarged is a different topic: positions, state and the
+partitions of keys have another meaning on it. The query then stops instead of silently starting
+anew.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from millstream.model.errors import CorruptionError, MillstreamError
 
 
 def check_topics(log: Log[Any], noted: Iterable[Topic]) -> None:
-    """Ask the log for topics as they were noted once; CorruptionError (code E-TOPIC-REPLACED or
-    E-PARTITIONS) for the first one that is another now."""
+    """Compare topics on the log with what was recorded earlier; raises CorruptionError (code
+    E-TOPIC-REPLACED or E-PARTITIONS) for the first one that differs."""
     for topic in noted:
         check_same(topic, log.topic(topic.name))
 
 
 def check_seen(log: Log[Any], noted: Mapping[str, Topic]) -> None:
-    """The same by what the log knows without asking. That may be older than what was noted, so
-    the log is asked before anything is held against a topic."""
+    """The same check with the log's cached metadata. The cache may be older than the recorded
+    topics, so the log itself is read before a topic is rejected."""
     for name, found in log.seen(noted.keys()).items():
         try:
             check_same(noted[name], found)
@@ -32,7 +33,7 @@ def check_seen(log: Log[Any], noted: Mapping[str, Topic]) -> None:
 
 
 def check_same(noted: Topic, found: Topic | None) -> None:
-    """CorruptionError unless the topic is the one that was noted."""
+    """Raise CorruptionError unless the topic is the recorded one."""
     if found is None:
         raise _replaced(f"topic '{noted.name}' was deleted")
     if noted.id and found.id != noted.id:
@@ -49,7 +50,7 @@ def check_same(noted: Topic, found: Topic | None) -> None:
 
 
 def cause(log: Log[Any], noted: Iterable[Topic], error: Exception) -> Exception:
-    """What lies behind an error of a query: that a topic is another one, or just the error."""
+    """The cause of a query's error: a replaced topic if there is one, else the error itself."""
     if not isinstance(error, MillstreamError):
         return error
     with suppress(MillstreamError):

@@ -1,7 +1,7 @@
-"""The one interface to a log; `embedded`, `simulated` and (later) `kafka` implement it.
+"""The one interface to a log; `embedded`, `simulated` and `kafka` implement it.
 
 Every implementation passes the same suite (tests/unit/log/suite.py). All methods may raise
-`UnavailableError` (try again) and `FencedError`.
+`UnavailableError` (retry) and `FencedError`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from millstream.log.membership import Member
 
 Batch = TypeVar("Batch")
-"""What records travel as: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
+"""The type of a batch: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
 
 TopicPartition = tuple[str, int]
 
 AS_THE_CLUSTER = -1
-"""Replicas of a new topic: as many as its cluster makes where nobody says."""
+"""Replicas of a new topic: the cluster's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Topic:
     replicas: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     id: str = field(default="", compare=False)
-    """Set by the log: tells a topic from a later one of the same name."""
+    """Set by the log: distinguishes a topic from a later one of the same name."""
     numbered: bool = field(default=False, compare=False)
     """Set by the log: its batches have `NUMBERED_SCHEMA`, so that records of several topics can be
     taken in the order in which they arrived."""
@@ -44,11 +44,11 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Generic[Batch]):
-    """Records of one partition from the asked-for offset on.
+    """Records of one partition from the requested offset on.
 
-    `count` records are in `batch`; reading goes on at `next_offset` (past gaps and markers);
-    `end` says that nothing more was readable when the read was made. `bytes` is the approximate
-    size of the batch in memory; back-pressure goes by it.
+    `count` records are in `batch`; reading continues at `next_offset` (past gaps and markers).
+    `end`: nothing more was readable at the time of the read. `bytes` is the approximate size of the
+    batch in memory, which controls back-pressure.
     """
 
     topic: str
@@ -59,10 +59,10 @@ class Fetched(Generic[Batch]):
     end: bool
     bytes: int = 0
     awaited: bool = False
-    """There is nothing here only because it has not come yet (of a `Reader`; watchers of the log
-    hear when it has)."""
+    """The batch is empty only because records have not arrived yet (of a `Reader`; watchers of the
+    log are called when they have)."""
     until: int = NEVER
-    """Where this is not the end, the event time up to which all has come nevertheless."""
+    """If this is not the end, the event time up to which all records have arrived nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Appended(Generic[Batch]):
 
 
 class Outcome(Enum):
-    """What became of a transaction. UNKNOWN is real: every caller must handle it."""
+    """The outcome of a transaction. UNKNOWN is real: every caller must handle it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -85,11 +85,12 @@ class Outcome(Enum):
 
 
 class Writer(Protocol[Batch]):
-    """The appending side of one identity. Opening a writer fences every earlier one of that name
-    and settles (aborts) what it left open."""
+    """The writer of one identity. Opening it fences every earlier one of that name and aborts what
+    it left open."""
 
     def append(self, appended: Sequence[Appended[Batch]]) -> None:
-        """Append outside of a transaction: durable and readable when this returns."""
+        """Append outside of a transaction: the records are durable and readable when this
+        returns."""
 
     def transact(
         self,
@@ -97,7 +98,7 @@ class Writer(Protocol[Batch]):
         appended: Sequence[Appended[Batch]],
         positions: Mapping[TopicPartition, int],
     ) -> Outcome:
-        """Make the records readable and the group's positions move, both or neither.
+        """Make the records readable and move the group's positions, both or neither.
 
         Raises FencedError when a newer writer of the identity exists (nothing was written).
         """
@@ -107,13 +108,13 @@ class Writer(Protocol[Batch]):
 
 
 class Reader(Protocol[Batch]):
-    """The reading side of one who goes through partitions in their order. What he will ask for
-    next may have been fetched already; where he holds records back, he asks for them again."""
+    """Reads partitions in order. It may prefetch what the caller will request next; a caller that
+    holds records back requests them again."""
 
     def begin(self, together: Collection[TopicPartition] = ()) -> None:
-        """What is read of these partitions from here on is taken together, in one order: the end
-        of a partition is reported only if it was still one when all that was read of the others
-        had come. Any other partition is read for itself."""
+        """Begin a read of these partitions in one common order: the end of a partition is reported
+        only if it still was one when everything read of the others had arrived. Any other partition
+        is read for itself."""
 
     def read(
         self,
@@ -123,25 +124,25 @@ class Reader(Protocol[Batch]):
         max_records: int,
         before: int | None = None,
     ) -> Fetched[Batch]:
-        """As `Log.read`, but without waiting: what is not here yet is `awaited`. With `before` the
-        partition ends at that offset: what lies behind it is not read."""
+        """As `Log.read`, but without blocking: records that have not arrived yet are `awaited`.
+        With `before` the partition ends at that offset: nothing behind it is read."""
 
     def ready(self, positions: Mapping[TopicPartition, int]) -> int:
-        """About how many records `read` could give from these positions on. Told from any thread,
-        without waiting and without taking a lock."""
+        """About how many records `read` could give from these positions on. Callable from any
+        thread, without blocking and without taking a lock."""
 
     def close(self) -> None:
-        """Let go of what was fetched; idempotent."""
+        """Release what was fetched; idempotent."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectReader(Generic[Batch]):
-    """The reader of a log that fetches nothing ahead."""
+    """The reader of a log that does not prefetch."""
 
     log: Log[Batch]
 
     def begin(self, together: Collection[TopicPartition] = ()) -> None:
-        """Each read is of what is there now."""
+        """Each read returns what is on the log now."""
 
     def read(
         self,
@@ -162,22 +163,22 @@ class DirectReader(Generic[Batch]):
         )
 
     def ready(self, positions: Mapping[TopicPartition, int]) -> int:
-        """What lies between the positions and the ends."""
+        """The number of records between the positions and the ends."""
         ends = ends_one_by_one(self.log, positions)
         return sum(
             max(0, end - positions[topic_partition]) for topic_partition, end in ends.items()
         )
 
     def close(self) -> None:
-        """Nothing was fetched."""
+        """Nothing to release."""
 
 
 def read_before(
     read: Callable[[int], Fetched[Batch]], offset: int, max_records: int, before: int
 ) -> Fetched[Batch]:
     """At most `max_records` with offsets below `before`, where the partition is taken to end.
-    `read` gives so many records from `offset` on; where offsets are missing, they may reach past
-    `before`, and fewer are read then."""
+    `read` returns a number of records from `offset` on; where offsets are missing, they may reach
+    past `before`, and fewer are read then."""
     count = min(max_records, before - offset)
     while count > 0:
         found = read(count)
@@ -192,7 +193,7 @@ def read_before(
 def ends_one_by_one(
     log: Log[Batch], topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """`end_offsets` of a log that answers at once."""
+    """`end_offsets` of a log that responds at once."""
     ends = {}
     for topic_partition in topic_partitions:
         with suppress(MillstreamError):
@@ -227,15 +228,15 @@ class Log(Protocol[Batch]):
         """All topics, by name."""
 
     def seen(self, names: Collection[str]) -> Mapping[str, Topic | None]:
-        """Topics as they were a few seconds ago at most, None for one that is not there; told
-        without waiting, so those that are not known are left out. Without their settings."""
+        """Topics as of a few seconds ago at most, None for one that does not exist. Never blocks,
+        so unknown topics are left out. Without their settings."""
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[Batch]:
-        """Committed records from `offset` on, ascending; StatementError for an unknown topic,
-        CorruptionError (code E-GAP) when `offset` lies before the first retained record."""
+        """Committed records from `offset` on, ascending. Raises StatementError for an unknown
+        topic, CorruptionError (code E-GAP) when `offset` lies before the first retained record."""
 
     def reader(self) -> Reader[Batch]:
-        """A reader of one's own; whoever asks for it closes it."""
+        """A new reader, which the caller closes."""
 
     def start_offset(self, topic: str, partition: int) -> int:
         """The first retained offset."""
@@ -246,12 +247,11 @@ class Log(Protocol[Batch]):
     def end_offsets(
         self, topic_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The ends of many partitions at once, as they are now; those that cannot be told are
-        left out."""
+        """The ends of many partitions at once, as they are now; unavailable ones are left out."""
 
     def written_end(self, topic: str, partition: int) -> int:
-        """The offset after the last record of all, those of open transactions included: who has
-        read up to it has seen everything that was committed by now."""
+        """The offset after the last record of all, including those of open transactions: a reader
+        that has reached it has read everything that was committed by now."""
 
     def written_ends(
         self, topic_partitions: Collection[TopicPartition]
@@ -260,29 +260,29 @@ class Log(Protocol[Batch]):
         has committed and nobody can read yet; `end_offsets` may lie before it for a moment."""
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """Forget records with an offset below `before` (consumed repartition records)."""
+        """Delete records with an offset below `before` (consumed repartition records)."""
 
     def positions(
         self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
         """The committed positions of a group, of `topic_partitions` alone where they are given.
-        Those that a transaction may still move are waited for."""
+        Waits for transactions that may still move them."""
 
     def vacant(self, group: str) -> bool:
-        """Whether nobody is in a group, on a log that is shared; what its last members have
-        moved is settled then."""
+        """Whether a group has no members, on a log that is shared; what its last members have moved
+        is then stable."""
 
     def forget_group(self, group: str) -> None:
         """Drop a group's positions (its query was terminated)."""
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[Batch]:
-        """Open the appending side of `identity`, fencing earlier ones. `size`: about how many bytes
-        its largest transaction has, where these are so many that writing them takes long."""
+        """Open the writer of `identity`, fencing earlier ones. `size`: the approximate bytes of its
+        largest transaction, where writing it takes long."""
 
     def join(self, group: str, partitions: int) -> Member[Batch]:
-        """Share the tasks of a query with the other instances that join the group: numbers below
-        `partitions`. Whoever joins closes the member. Without others, all of them are held from
-        the start, by the writer identity of the group's name."""
+        """Join a group and share the tasks of a query, numbered below `partitions`, with its other
+        members. The caller closes the member. Without other members, it holds all tasks from the
+        start, under the writer identity of the group's name."""
 
     def close(self) -> None:
         """Release everything; idempotent."""
@@ -292,8 +292,8 @@ class WatchedLog(Log[Batch], Protocol[Batch]):
     """What an engine needs of its log beyond `Log`."""
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every append, from the appending thread; returns what ends the
-        calls."""
+        """Call `callback` after every append, from the appending thread; returns a function that
+        unsubscribes."""
 
     def maintain(self) -> bool:
-        """Do what upkeep is due, between transactions; whether anything big was done."""
+        """Do the upkeep that is due, between transactions; returns whether anything large was done."""

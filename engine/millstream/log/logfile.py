@@ -1,4 +1,4 @@
-"""The DuckDB instance under an embedded log: transactions, doubt, checkpoints."""
+"""The DuckDB instance under an embedded log: transactions, in-doubt commits, checkpoints."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SPARE_BYTES = 64 << 20
 
 
 class InDoubtError(UnavailableError):
-    """A commit failed in a way that leaves its outcome open."""
+    """A commit failed with an unknown outcome."""
 
 
 def in_doubt(path: str, error: Exception | None = None) -> InDoubtError:
-    """The error of a commit, and of every write after it, until the doubt is settled."""
+    """The error of a commit, and of every write after it, until the outcome is known."""
     return InDoubtError(
         f"The outcome of the last commit to the log '{path}' is unknown.",
         detail=str(error or ""),
@@ -32,15 +32,15 @@ def in_doubt(path: str, error: Exception | None = None) -> InDoubtError:
 
 
 class LogFile:
-    """One file, open. Not thread-safe but for `cursor`: the log's lock guards it."""
+    """One open file. Not thread-safe but for `cursor`: the log's lock guards it."""
 
     def __init__(self, path: str, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self.connection = connection
         self._databases = {"": path}
-        """Paths by name; the first needs none."""
+        """Paths by name; the first one has no name."""
         self.doubt = False
-        """Whether the last commit's outcome is unknown; nothing is written until it is settled."""
+        """Whether the last commit's outcome is unknown; nothing is written until it is resolved."""
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -54,7 +54,7 @@ class LogFile:
     @contextmanager
     def change(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction; raises UnavailableError when nothing was written, and InDoubtError when
-        nobody knows."""
+        that is unknown."""
         if self.doubt:
             raise in_doubt(self.path)
         with self.cursor() as cursor:
@@ -73,16 +73,16 @@ class LogFile:
         try:
             cursor.commit()
         except duckdb.Error as error:
-            # DuckDB takes a full disk well: the write-ahead log is cut back and the transaction
-            # undone. After any other failure bytes may lie in the file that a restart replays.
+            # DuckDB handles a full disk: it truncates the write-ahead log and rolls the transaction
+            # back. After any other failure the file may contain bytes that a restart replays.
             if is_full(error) and not is_fatal(error):
                 raise writing_error(self.path, error) from error
             self.doubt = True
             raise in_doubt(self.path, error) from error
 
     def settle(self) -> None:
-        """Make the file equal to what the instance shows, so that no restart replays a doubtful
-        transaction. Raises InDoubtError when the file does not answer."""
+        """Make the file equal to the instance's contents, so that no restart replays an in-doubt
+        transaction. Raises InDoubtError when the file cannot be written."""
         try:
             with self.cursor() as cursor:
                 cursor.execute("FORCE CHECKPOINT")
@@ -111,8 +111,8 @@ class LogFile:
         return max(map(_wal_bytes, self._databases.values()))
 
     def checkpoint(self, at_least: int = 0) -> bool:
-        """Move write-ahead logs of `at_least` so many bytes into their files, unless it cannot be
-        done now; returns whether all could."""
+        """Move write-ahead logs of `at_least` this many bytes into their files, where possible now;
+        returns whether all were moved."""
         if self.doubt:
             return False
         done = True
@@ -128,7 +128,7 @@ class LogFile:
         return False
 
     def close(self) -> None:
-        """Release the file, when the last statement that reads it has ended."""
+        """Release the file, after the last statement that reads it has ended."""
         self.checkpoint()
         retry_until(self.connection.close, duckdb.ResourceInUseException)
 
@@ -141,8 +141,8 @@ def _wal_bytes(path: str) -> int:
 
 
 def _room(path: str) -> bool:
-    """A checkpoint that runs out of space makes the instance unusable; what it writes is at most
-    the log's part of it twice over (an unfinished row group is written again)."""
+    """A checkpoint that runs out of space makes the instance unusable; it writes at most twice the
+    size of the log (an unfinished row group is written again)."""
     if path == MEMORY:
         return True
     free = shutil.disk_usage(Path(path).absolute().parent).free

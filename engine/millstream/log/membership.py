@@ -1,4 +1,4 @@
-"""Who holds which tasks of a query, when several instances share it."""
+"""The assignment of a query's tasks to the instances that share it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The tasks of a query that are one member's: partition p stands for task p of each of its
-    sub-topologies that has so many.
+    """The tasks of a query that one member holds: partition p stands for task p of each of its
+    sub-topologies that has a task p.
 
-    `epoch` grows with each change. What was held before the epoch `lost` may be somebody else's
-    already: it has to be dropped, not committed.
+    `epoch` grows with each change. Tasks held before the epoch `lost` may belong to another member
+    already: they must be dropped, not committed.
     """
 
     epoch: int
@@ -28,43 +28,43 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group has come: the `ends` of partitions, and the positions that it had committed
-    after these were asked for; those that have none are left out."""
+    """How far a group has read: the `ends` of partitions, and the positions that it had committed
+    after these were requested; partitions without one are left out."""
 
     positions: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
 
 
 class Member(Protocol[Batch]):
-    """One instance's part in a group whose members share the tasks of a query.
+    """One instance's membership in a group whose members share the tasks of a query.
 
-    The claim is moved by others, at any time and in other threads; no call waits for them.
+    The assignment can change at any time, from other threads; no call waits for that.
     """
 
     def claim(self) -> Assignment:
-        """What this member is to hold now."""
+        """The current assignment of this member."""
 
     def settled(self, epoch: int) -> None:
-        """Nothing is held any more that is not in the claim of `epoch`: committed or dropped.
-        Whoever is given it may be waiting for that."""
+        """Acknowledge the assignment of `epoch`: everything else is committed or dropped. The next
+        owners may be waiting for this."""
 
     def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
-        """The appending side of this member for what it claimed at `epoch`; opening it settles
-        (aborts) what its earlier writers left open. Once that claim is lost, `transact` returns
-        ABORTED and nothing of it becomes visible. `size`: as of `Log.writer`. FencedError when
-        another one has taken this member's identity."""
+        """The writer of this member for the assignment of `epoch`; opening it aborts what its
+        earlier writers left open. Once that assignment is lost, `transact` returns ABORTED and
+        nothing of it becomes visible. `size`: as of `Log.writer`. Raises FencedError when another
+        process has taken this member's identity."""
 
     def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
-        """How far the whole group has come, as was found out since this was asked last; None while
-        nobody has answered. Asks anew, without waiting."""
+        """How far the whole group has read, as measured since the last call; None without a
+        response. Starts a new request, without blocking."""
 
     def close(self) -> None:
-        """Leave the group; what is held was settled before. Idempotent."""
+        """Leave the group; the caller has committed or dropped its tasks before. Idempotent."""
 
 
 class SoleMember(Generic[Batch]):
-    """The member of a group of one, which holds all tasks for ever: where a log belongs to one
-    process, and for what a process runs for itself alone."""
+    """The member of a group of one, which holds all tasks for ever: for a log that belongs to one
+    process, and for queries that a process runs for itself."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SoleMember(Generic[Batch]):
         partitions: int,
         held: frozenset[int] | None = None,
     ) -> None:
-        """`identity`: of its writers; a newer one fences it. `held`: the tasks, where it is not
+        """`identity`: of its writers; a newer writer fences it. `held`: the tasks, where it is not
         all of them."""
         self._log = log
         self._identity = identity
@@ -84,14 +84,14 @@ class SoleMember(Generic[Batch]):
         return self._claim
 
     def settled(self, epoch: int) -> None:
-        """See `Member`; nobody waits."""
+        """See `Member`; there are no others to wait."""
 
     def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
         """See `Member`."""
         return self._log.writer(self._identity, size=size)
 
     def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
-        """See `Member`; nobody else has anything."""
+        """See `Member`; there are no other members."""
         return Lag({}, {})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A writer that outlives its troubles, for those who append now and then."""
+"""A writer that reopens after errors, for occasional appends."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from millstream.model.errors import FencedError, MillstreamError, UnavailableErr
 
 
 class ReopeningWriter(Generic[Batch]):
-    """Appends for many threads, one at a time, as one identity. A writer that did not know what
-    became of its records is of no use any more, and the next append opens another one."""
+    """Appends for many threads, one at a time, as one identity. A writer with an append of unknown
+    outcome is unusable, and the next append opens another one."""
 
     def __init__(self, open_writer: Callable[[], Writer[Batch]], *, own: bool) -> None:
-        """`own`: nobody else has the identity, so whoever fenced it took this process for dead, and
-        it is taken back."""
+        """`own`: the identity belongs to this process alone; a process that fenced it took this one
+        for dead, so it is taken back."""
         self._open_writer = open_writer
         self._own = own
         self._lock = threading.Lock()
         self._writer: Writer[Batch] | None = None
 
     def open(self) -> None:
-        """Fence earlier writers of the identity now, and not with the first append."""
+        """Fence earlier writers of the identity now rather than with the first append."""
         with self._lock:
             self._opened()
 

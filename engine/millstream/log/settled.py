@@ -1,4 +1,4 @@
-"""Waiting for transactions that others have left open."""
+"""Waits for transactions that other writers have left open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 0.05
 
 
 def await_settled(log: Log[Any], topic_partitions: Iterable[TopicPartition]) -> None:
-    """Until all that has been written to these partitions by now is committed or aborted.
+    """Wait until everything written to these partitions by now is committed or aborted. Raises
     UnavailableError when that takes longer than SETTLE_SECONDS."""
     ends = log.written_ends(frozenset(topic_partitions))
     deadline = time.monotonic() + SETTLE_SECONDS

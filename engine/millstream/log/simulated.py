@@ -1,7 +1,8 @@
-"""A log in memory that fails on purpose, for simulations: no thread, no clock, no I/O.
+"""An in-memory log that fails on purpose, for simulations: no thread, no clock, no I/O.
 
 It behaves as a broker with transactions does: read-committed reads stop before an open transaction,
-aborted records and markers leave gaps in the offsets, a newer writer settles what an older left.
+aborted records and markers leave gaps in the offsets, a newer writer aborts what an older one left
+open.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from millstream.model.errors import UnavailableError
 
 
 class SimulatedLog(Generic[Batch]):
-    """`Log` in memory over any batches.
+    """In-memory `Log` over any batches.
 
-    `effect(name)` is called before and after everything durable ("append", "transact.write",
+    `effect(name)` is called before and after each durable step ("append", "transact.write",
     "transact.commit", "transact.done", "writer", …) and may raise SimulatedCrash; the log itself
-    outlives the crash, as a broker does. `fault(name)` decides what happens to each request.
-    With `markers`, the end of each transaction takes an offset, as on Kafka. With a `coordinator`,
-    those who join a group share its tasks.
+    outlives the crash, as a broker does. `fault(name)` decides the fate of each request. With
+    `markers`, the end of each transaction takes an offset, as on Kafka. With a `coordinator`, the
+    members of a group share its tasks.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class SimulatedLog(Generic[Batch]):
     def positions(
         self, group: str, topic_partitions: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
-        """See `Log`. UnavailableError while an open transaction may still move them."""
+        """See `Log`. Raises UnavailableError while an open transaction may still move them."""
         self._request("positions")
         if any(opened.group == group and opened.positions for opened in self._open):
             raise UnavailableError(
@@ -190,7 +191,7 @@ class SimulatedLog(Generic[Batch]):
         return of_places(self._positions.get(group, {}), topic_partitions)
 
     def lag(self, group: str, topic_partitions: Collection[TopicPartition]) -> Lag | None:
-        """See `Member`; None where a request was not answered."""
+        """See `Member`; None where a request had no response."""
         if self._fault("lag") is not Fault.NONE:
             return None
         ends = ends_one_by_one(self, topic_partitions)
@@ -212,7 +213,7 @@ class SimulatedLog(Generic[Batch]):
     def writer(
         self, identity: str, admitted: Callable[[], bool] = lambda: True, *, size: int = 0
     ) -> SimulatedWriter[Batch]:
-        """See `Log`. `admitted`: whether the group still takes positions from the writer."""
+        """See `Log`. `admitted`: whether the group still accepts positions from the writer."""
         self._request("writer")
         epoch = self._epochs.get(identity, 0) + 1
         self._epochs[identity] = epoch
@@ -222,7 +223,7 @@ class SimulatedLog(Generic[Batch]):
         return SimulatedWriter(self, identity, epoch, admitted)
 
     def expire(self, identity: str) -> None:
-        """Abort what a writer has left open, as a broker does when its time is over."""
+        """Abort what a writer has left open, as a broker does after the transaction timeout."""
         for opened in [opened for opened in self._open if opened.identity == identity]:
             self._epochs[identity] += 1
             self._settle(opened, Fate.ABORTED)
@@ -234,11 +235,11 @@ class SimulatedLog(Generic[Batch]):
         return SoleMember(self, group, partitions)
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every append; returns what ends the calls."""
+        """Call `callback` after every append; returns a function that unsubscribes."""
         return self._watchers.add(callback)
 
     def maintain(self) -> bool:
-        """See `WatchedLog`. There is nothing to keep up."""
+        """See `WatchedLog`. There is no upkeep."""
         return False
 
     def close(self) -> None:
@@ -247,7 +248,7 @@ class SimulatedLog(Generic[Batch]):
     # Writing
 
     def _request(self, name: str) -> None:
-        """Let a request that changes nothing in doubt fail or pass."""
+        """Let a request whose outcome is never in doubt fail or pass."""
         if self._fault(name) is not Fault.NONE:
             raise UnavailableError(f"Simulated: {name} was not answered.")
 

@@ -1,5 +1,5 @@
-"""A group coordinator in memory, moved by whoever simulates: who joins, who is thrown out, who gets
-which tasks, and when a member hears of it."""
+"""A group coordinator in memory, driven by the simulation: it decides which members join or are
+removed, how tasks are assigned, and when a member learns of it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Coordinator(Generic[Batch]):
-    """Gives out the tasks of one group as a broker does: a task that is taken from a member goes to
-    another one only once the first has let go of it, or was thrown out."""
+    """Assigns the tasks of one group as a broker does: a revoked task goes to another member only
+    after its owner has released it or was removed."""
 
     def __init__(self, rnd: Random, joined: Callable[[SimulatedMember[Batch]], None]) -> None:
-        """`joined` hears of every new member."""
+        """`joined` is called with every new member."""
         self.rnd = rnd
         self.members: list[SimulatedMember[Batch]] = []
         self.owners: dict[int, SimulatedMember[Batch]] = {}
         self.leaving: dict[int, SimulatedMember[Batch]] = {}
-        """Tasks that their owner has yet to let go of, and for whom."""
+        """Tasks that their owner has yet to release, and their next owners."""
         self._joined = joined
         self._names = 0
 
@@ -38,7 +38,7 @@ class Coordinator(Generic[Batch]):
         return member
 
     def rebalance(self) -> None:
-        """Give away what nobody owns, and move some of the rest."""
+        """Assign the tasks without an owner, and move some of the rest."""
         if not self.members:
             return
         for partition in range(max(member.partitions for member in self.members)):
@@ -50,7 +50,7 @@ class Coordinator(Generic[Batch]):
                 self.leaving[partition] = target
 
     def throw_out(self, member: SimulatedMember[Batch]) -> None:
-        """Its session has ended: what it owned is nobody's now, whether it has heard or not."""
+        """End a member's session: its tasks have no owner now, whether it has noticed or not."""
         if member in self.members:
             self.members.remove(member)
         for partition in [p for p, owner in self.owners.items() if owner is member]:
@@ -65,7 +65,7 @@ class Coordinator(Generic[Batch]):
         return frozenset(p for p in own if p not in self.leaving)
 
     def let_go(self, member: SimulatedMember[Batch], held: frozenset[int]) -> None:
-        """A member holds no more than `held`."""
+        """Note that a member holds no more than `held`."""
         for partition, target in list(self.leaving.items()):
             if self.owners.get(partition) is member and partition not in held:
                 self.owners[partition] = target
@@ -73,7 +73,7 @@ class Coordinator(Generic[Batch]):
 
 
 class SimulatedMember(Generic[Batch]):
-    """`Member` of a `Coordinator`; it learns what was decided when it is told to `hear`."""
+    """`Member` of a `Coordinator`; it learns of changes when `hear` is called."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SimulatedMember(Generic[Batch]):
         return self in self._coordinator.members
 
     def hear(self) -> None:
-        """Learn what was decided; who was thrown out joins again."""
+        """Take over the coordinator's decisions; a removed member joins again."""
         epoch = self._claim.epoch + 1
         if not self.in_group:
             self._coordinator.members.append(self)
@@ -132,8 +132,8 @@ class SimulatedMember(Generic[Batch]):
 
 
 class MemberWriter(Generic[Batch]):
-    """`Writer` of a member. Nobody else goes by its name, so being fenced says no more than that
-    others took it for dead: it may open another one."""
+    """`Writer` of a member. No other member has its name, so being fenced only means that others
+    took it for dead: it may open another writer."""
 
     def __init__(self, writer: Writer[Batch]) -> None:
         self._writer = writer

@@ -11,7 +11,7 @@ from millstream.log.log import Batch, TopicPartition
 
 
 class Fate(Enum):
-    """What became of a transaction."""
+    """The state of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -20,7 +20,7 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Transaction:
-    """Records and positions that become visible together, or never."""
+    """A transaction: records and positions that become visible together or never."""
 
     identity: str
     group: str
@@ -41,7 +41,7 @@ class RecordRun(Generic[Batch]):
 
     @property
     def fate(self) -> Fate:
-        """Of its transaction; committed where there is none."""
+        """The state of its transaction; committed without one."""
         return self.transaction.fate if self.transaction else Fate.COMMITTED
 
 
@@ -54,7 +54,7 @@ class Partition(Generic[Batch]):
     pieces: list[RecordRun[Batch]] = field(default_factory=list)
 
     def stable(self) -> int:
-        """The offset before which everything is settled."""
+        """The offset before which every transaction is complete."""
         opened = (piece.first for piece in self.pieces if piece.fate is Fate.OPEN)
         return next(opened, self.next)
 
@@ -70,7 +70,7 @@ class Partition(Generic[Batch]):
 
 
 def undo(held: Partition[Batch], transaction: Transaction) -> None:
-    """Take an aborted transaction's offsets back where nothing follows them; where something does,
-    they stay as a gap."""
+    """Reuse an aborted transaction's offsets if nothing follows them; otherwise they stay as a
+    gap."""
     while held.pieces and held.pieces[-1].transaction is transaction:
         held.next = held.pieces.pop().first

@@ -1,7 +1,7 @@
-"""What an embedded log knows of its topics without asking DuckDB.
+"""The in-memory metadata of an embedded log's topics.
 
 Only one process can open the file, so offsets are counted in memory and published after a commit;
-at opening they are derived from the records themselves. Nothing but records is written per append.
+on opening they are derived from the records. An append writes nothing but records.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LARGE_SEGMENT_RECORDS = 32_768
 class Segment:
     """One table of a topic's records, in append order.
 
-    `first` is the offset each partition had reached when the segment began. `headers` tells
-    whether it has a column for headers, which costs a tenth of an append: the first record with
-    headers opens a segment. `records` and `bytes` decide when a segment is full.
+    `first` is the offset each partition had reached when the segment began. `headers`: whether it
+    has a column for headers, which costs a tenth of an append; the first record with headers opens
+    a new segment. `records` and `bytes` determine when a segment is full.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Segment:
         """Whether the next append opens a new segment.
 
         A checkpoint rewrites the unfinished row group (122,880 records) of a table, so a table of
-        large records (batches on repartition topics) is closed while it still is small.
+        large records (batches on repartition topics) is closed while it is still small.
         """
         if self.bytes >= SEGMENT_BYTES:
             return True
@@ -58,7 +58,7 @@ class Stored:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches that are read of the topic."""
+        """The schema of batches read from the topic."""
         return NUMBERED_SCHEMA if self.topic.numbered else RAW_SCHEMA
 
     def relation(self, segment: Segment) -> str:
@@ -76,7 +76,7 @@ class Stored:
         )
 
     def dead_segments(self) -> tuple[Segment, ...]:
-        """Closed segments of which no partition retains anything, oldest first."""
+        """Closed segments without retained records, oldest first."""
         dead = []
         for segment, following in zip(self.segments, self.segments[1:], strict=False):
             if any(f > s for f, s in zip(following.first, self.starts, strict=True)):
@@ -87,8 +87,8 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Rows to insert into one topic's last segment. `opened` tells that the segment is new;
-    `before` and `after` are the topic around the append."""
+    """Rows to insert into one topic's last segment. `opened`: the segment is new; `before` and
+    `after` are the topic around the append."""
 
     before: Stored
     after: Stored
@@ -99,7 +99,7 @@ class Insertion:
 
 
 def plan_insertion(stored: Stored, appended: Sequence[Appended[pa.Table]]) -> Insertion:
-    """Give the records of all appends to one topic their offsets and lay them out as rows."""
+    """Assign offsets to the records of all appends to one topic and lay them out as rows."""
     segment = stored.segments[-1]
     headers = any(append.batch["headers"].null_count < append.batch.num_rows for append in appended)
     opened = segment.full() or (headers and not segment.headers)

@@ -1,8 +1,8 @@
 """The SQL of an embedded log: every statement it sends to DuckDB, as functions on a cursor.
 
-Keys and values are stored uncompressed: compressing them is two thirds of an append's cost, and
-older ranges are meant to leave the file as Parquet. How numbers are compressed is fixed, since
-trying all ways on each column costs time as well.
+Keys and values are stored uncompressed: compression takes two thirds of an append's cost, and older
+ranges are meant to leave the file as Parquet. The compression of numbers is fixed, because trying
+all methods on each column costs time too.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ _ARRIVAL = ", arrival BIGINT USING COMPRESSION bitpacking"
 _HEADERS_TYPE = "STRUCT(key VARCHAR, value BLOB)[]"
 _HEADERS = f", headers {_HEADERS_TYPE}"
 _FEW_ROWS = 4
-"""Up to so many rows go in as parameters: registering an Arrow table costs as much as a commit."""
+"""Up to this many rows are passed as parameters: registering an Arrow table costs as much as a
+commit."""
 
 
 def prepare(cursor: duckdb.DuckDBPyConnection, path: str) -> None:
-    """Create the log's own tables in a new file, or check that this version knows the file's."""
+    """Create the log's own tables in a new file, or check that this version supports the file's."""
     found = cursor.execute(
         "SELECT 1 FROM duckdb_schemas() WHERE schema_name = 'log' "
         "AND database_name = current_database()"
@@ -87,13 +88,13 @@ def _first(cursor: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
 
 
 def load_openings(cursor: duckdb.DuckDBPyConnection) -> int:
-    """How often the file was opened and written to."""
+    """How often the file was opened for writing."""
     row = _first(cursor.execute("SELECT openings FROM log.about"))
     return int(row[0]) if row else 0
 
 
 def count_opening(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Note that the file is written to since it was opened (inside the caller's transaction)."""
+    """Count this opening as one with writes (inside the caller's transaction)."""
     cursor.execute("UPDATE log.about SET openings = openings + 1")
 
 
@@ -291,7 +292,7 @@ def _read_segment(
     """The records of one segment with offsets in [first, stop), in the schema of the topic.
 
     Raises CorruptionError when any of them is missing. Rows of a partition lie in the order of
-    their offsets, so there is nothing to sort, and zone maps skip what lies outside the range.
+    their offsets, so no sort is needed, and zone maps skip what is outside the range.
     """
     headers = ", headers" if segment.headers else f", NULL::{_HEADERS_TYPE} AS headers"
     arrival = f", {ARRIVAL}" if stored.topic.numbered else ""

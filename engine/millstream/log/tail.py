@@ -24,7 +24,7 @@ class _Piece:
 
 
 class TailCache:
-    """Bounded memory of what was appended last; what follows the log reads it without DuckDB.
+    """Bounded memory of the last appends; readers at the end of the log use it instead of DuckDB.
 
     Not thread-safe: the log's lock guards it.
     """
@@ -37,7 +37,7 @@ class TailCache:
         self._added = 0
 
     def add(self, at: TopicPartition, first: int, records: pa.Table) -> None:
-        """Remember committed records; the oldest of all partitions are forgotten for them."""
+        """Remember committed records; the oldest of all partitions make room for them."""
         piece = _Piece(first, records, records.nbytes)
         self._pieces.setdefault(at, deque()).append(piece)
         self._order[self._added] = at
@@ -57,7 +57,7 @@ class TailCache:
         return dropped.bytes
 
     def find(self, at: TopicPartition, first: int, stop: int) -> pa.Table | None:
-        """The records with offsets in [first, stop), or None when some are not here."""
+        """The records with offsets in [first, stop), or None when some are missing."""
         pieces = self._pieces.get(at)
         if not pieces or pieces[0].first > first:
             return None

@@ -1,4 +1,4 @@
-"""Who wants to know when records have been appended."""
+"""Callbacks to run after records have been appended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Watchers:
         self._lock = threading.Lock()
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` from now on; returns what ends the calls."""
+        """Call `callback` from now on; returns a function that unsubscribes."""
         with self._lock:
             self._callbacks = (*self._callbacks, callback)
 

@@ -1,4 +1,4 @@
-"""Requests to the cluster that are asked again while it elects who is to answer."""
+"""Requests to the cluster, retried while it elects a leader."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ UNSETTLED = frozenset(
     }
 )
 LOST = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT})
-"""The broker that was asked has gone, and may have done what it was asked for."""
+"""The broker that received the request is gone and may have carried it out."""
 PASSING = UNSETTLED | LOST
 PAUSE = 0.01
 
 
 def answer_to(ask: Callable[[], Future[Result]], *, repeatable: bool = True) -> Result:
-    """The answer to a request, asked again while the cluster elects who is to answer, and after
-    the loss of the one who was asked if doing it twice is no harm."""
+    """The response to a request. It is retried while the cluster elects a leader and, if the
+    request is idempotent, after the connection to the broker is lost."""
     passing = PASSING if repeatable else UNSETTLED
     deadline = time.monotonic() + REQUEST_SECONDS
     while True:

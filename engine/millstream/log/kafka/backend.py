@@ -1,4 +1,4 @@
-"""Which way Kafka is read and written here: by the compiled library where it is there and fits,
+"""Selects how Kafka is read and written: by the compiled library where it is built and compatible,
 else by plain Python."""
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from millstream.log.kafka.library import LIBRARY, Delivered, Rows, Run, declared
 from millstream.model.errors import UnavailableError
 
 SWITCH = "MILLSTREAM_KAFKA_CLIENT"
-"""The variable of the environment which, if it is `plain`, switches the library off."""
+"""The environment variable which, if it is `plain`, switches the library off."""
 _VERSIONS = range(0x02_10_00_00, 0x03_00_00_00)
-"""Of librdkafka: from the oldest that was tried up to the next change of its ABI."""
+"""Versions of librdkafka: from the oldest tested one up to the next change of its ABI."""
 _PROBE: Settings = {"client.id": "probe", "log_level": 2}
 
 
 def open_intake(config: Settings) -> Intake:
-    """The fastest that there is here. Raises KafkaException for a bad configuration."""
+    """The fastest available consumer. Raises KafkaException for a bad configuration."""
     library = compiled_client()
     return MessageIntake(config) if library is None else BatchIntake(config, library)
 
 
 def open_outlet(config: Settings) -> BatchProducer:
-    """The fastest that there is here. Raises KafkaException for a bad configuration."""
+    """The fastest available producer. Raises KafkaException for a bad configuration."""
     library = compiled_client()
     return MessageOutlet(config) if library is None else BatchOutlet(config, library)
 
 
 def compiled_client() -> ctypes.CDLL | None:
-    """The library, unless it was not built, is switched off or does not fit this client."""
+    """The library, unless it was not built, is switched off or incompatible with this client."""
     return None if os.environ.get(SWITCH) == "plain" else _checked_library()
 
 
@@ -57,8 +57,8 @@ def _checked_library() -> ctypes.CDLL | None:
 def load(path: Path) -> ctypes.CDLL:
     """The library at `path`, after its self-check.
 
-    Raises OSError when it cannot be loaded, UnavailableError or KafkaException when it does not
-    fit this module or the client.
+    Raises OSError when it cannot be loaded, UnavailableError or KafkaException when it is
+    incompatible with this module or the client.
     """
     library = declared(path)
     sizes = library.ms_run_size(), library.ms_rows_size(), library.ms_delivered_size()

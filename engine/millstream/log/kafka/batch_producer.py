@@ -1,4 +1,4 @@
-"""Where batches become records of a producer, in one of two ways that write the same."""
+"""Turns batches into records of a producer, in one of two ways with the same result."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _REFUSED = (
     KafkaError.INVALID_TIMESTAMP,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
 )
-"""What the brokers say of records that they will not take the next time either."""
+"""The broker errors of records that a retry cannot deliver."""
 _SHOWN = 40
 
 
 class BatchProducer(Protocol):
-    """A producer and what hands batches to it; for one thread."""
+    """A producer of batches; for one thread."""
 
     @property
     def producer(self) -> Producer:
-        """The client, which the transactions are of."""
+        """The client that runs the transactions."""
         ...
 
     def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """Hand over the batches, each in its order, without waiting. Raises StatementError for a
-        record that the client refuses."""
+        """Enqueue the batches, each in order, without blocking. Raises StatementError for a record
+        that the client refuses."""
         ...
 
     def settle(self, seconds: float) -> Mapping[Place, int]:
-        """Wait until all that was handed over last is acknowledged: the offset after the last
-        record of each partition. Raises StatementError for records that are refused,
-        KafkaException when not every record is known to be delivered in time."""
+        """Block until everything enqueued last is acknowledged; returns the offset after the last
+        record of each partition. Raises StatementError for records that are refused, KafkaException
+        when not every record is known to be delivered in time."""
         ...
 
     def close(self) -> None:
-        """Let go of the producer; idempotent."""
+        """Release the producer; idempotent."""
         ...
 
 
 class MessageOutlet:
-    """By a call for each record: needs nothing that is compiled here."""
+    """Makes one call for each record; needs no compiled library."""
 
     def __init__(self, config: Settings) -> None:
         self._producer: Producer | None = Producer(config)
@@ -105,8 +105,8 @@ class MessageOutlet:
 def not_delivered(
     topic_partition: Place | None, appended: Sequence[Appended[pa.Table]], code: int
 ) -> MillstreamError | KafkaException:
-    """Of records that were not acknowledged, those of `topic_partition` if it is known; the
-    transaction is to be given up."""
+    """The error for records that were not acknowledged, of `topic_partition` if it is known; the
+    transaction must be aborted."""
     if topic_partition is not None and code == KafkaError.MSG_SIZE_TOO_LARGE:
         own = [item.batch for item in appended if (item.topic, item.partition) == topic_partition]
         return too_large(topic_partition, pa.concat_tables(own))
@@ -123,7 +123,7 @@ def not_delivered(
 
 
 def too_large(topic_partition: Place, batch: pa.Table) -> StatementError:
-    """Of a batch of which something was refused: it names the largest record."""
+    """The error for a batch with a refused record; it names the largest record."""
     lengths = [pc.fill_null(pc.binary_length(batch[name]), 0) for name in ("key", "value")]
     sizes = pc.add(*lengths)
     row = pc.index(sizes, pc.max(sizes)).as_py()

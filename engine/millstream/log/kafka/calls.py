@@ -1,4 +1,4 @@
-"""Calls to a producer under deadlines of our own."""
+"""Calls a producer under deadlines of our own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from millstream.log.kafka.client import REQUEST_SECONDS
 from millstream.model.errors import UnavailableError
 
 HANGING_SECONDS = 2 * REQUEST_SECONDS
-"""After so long a call that was to take half of it does not come back any more."""
+"""After this long, a call with a timeout of half of it is considered hung."""
 
 
 def again(call: Callable[[], object], seconds: float) -> None:
-    """Call until it succeeds, fails for good, or `seconds` have passed. Then once more: if this
-    process itself was stopped so long, only a call made after that hears of a newer writer.
-    UnavailableError when the client hangs."""
+    """Call until it succeeds, fails for good, or `seconds` have passed. Then call once more: if
+    this process itself was stopped so long, only a call made after that detects a newer writer.
+    Raises UnavailableError when the client hangs."""
     deadline = time.monotonic() + seconds
     last = False
     while True:
@@ -33,8 +33,8 @@ def again(call: Callable[[], object], seconds: float) -> None:
 
 
 def within(call: Callable[[], object], seconds: float) -> None:
-    """Call in a thread, and leave it behind (UnavailableError) when it hangs: in a process that was
-    stopped for long, `send_offsets_to_transaction` was seen not to mind its timeout (2.16)."""
+    """Call in a thread and abandon it (UnavailableError) when it hangs: in a process that was
+    stopped for long, `send_offsets_to_transaction` was observed to ignore its timeout (2.16)."""
     done: Future[object] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""How the clients are configured, and how their errors become ours."""
+"""Configures the clients and translates their errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from millstream.model.errors import (
 )
 
 REQUEST_SECONDS = 10.0
-"""How long one request to the cluster may take before the caller hears that it is unavailable."""
+"""How long one request to the cluster may take before it raises UnavailableError."""
 SETTLE_SECONDS = 30.0
-"""How long a member may go on with what it is asked to give up."""
+"""How long a member may continue with tasks that it must give up."""
 
 Settings = dict[str, str | int | float | bool]
 
 _COMMON: Settings = {
-    # By default a producer that asks about a topic it wrote to, deleted since, makes it again.
+    # By default a producer that requests metadata of a deleted topic that it wrote to creates it
+    # again.
     "allow.auto.create.topics": False,
     "socket.timeout.ms": 6000,
     "reconnect.backoff.ms": 50,
@@ -34,13 +35,14 @@ _COMMON: Settings = {
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.interval.ms": 30_000,
     "log_level": 2,
-    # By default a client that has lost all brokers forgets them and starts over; where it had
-    # looked up a coordinator before, `send_offsets_to_transaction` then waits for ever (2.16).
+    # By default a client that has lost all brokers forgets them and starts over; where it had found
+    # a coordinator before, `send_offsets_to_transaction` then waits for ever (2.16).
     "metadata.recovery.strategy": "none",
 }
 _ADMIN: Settings = {
     # It sends to a broker that it takes for the controller, and waits for that one alone until it
-    # hears of another: asking seldom, it gives up while the rest of the cluster is well (2.16).
+    # learns of another. With rare metadata requests it gives up while the rest of the cluster is
+    # available (2.16).
     "topic.metadata.refresh.interval.ms": 500,
 }
 _CONSUMER: Settings = {
@@ -71,7 +73,8 @@ _MEMBER: Settings = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
-    # Others of the group wait so long for one that does not answer: longer than we wait ourselves.
+    # Other members of the group wait this long for one that does not respond: longer than our own
+    # timeouts.
     "max.poll.interval.ms": int(SETTLE_SECONDS * 1500),
     "topic.metadata.refresh.interval.ms": 5000,
     "fetch.wait.max.ms": 5000,
@@ -105,9 +108,9 @@ _OWN = frozenset(
         "transactional.id",
     }
 )
-"""What users cannot set."""
+"""Settings that users cannot change."""
 _SECRET = re.compile(r"password|secret|key|pem|token|jaas|credential|oauthbearer|username")
-"""What the names of settings contain whose values are not repeated to anybody."""
+"""Settings whose names contain one of these have secret values, which are never shown."""
 _FENCING = frozenset(
     {
         KafkaError._FENCED,
@@ -120,12 +123,12 @@ _FENCING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """How this process shares the tasks of its queries with others.
+    """How this process shares the tasks of its queries with other processes.
 
-    `instance`: a name that it keeps over restarts; one that is back within the session timeout
-    has its tasks as before. "" for none. `protocol`: "consumer" is KIP-848, where the brokers say
-    how long a session is; a group keeps to one of them. `incarnation`: of this process alone; its
-    writers' names end with it.
+    `instance`: a name that it keeps over restarts; a process that is back within the session
+    timeout keeps its tasks. "" for none. `protocol`: "consumer" is KIP-848, where the brokers set
+    the session timeout; a group keeps to one protocol. `incarnation`: unique to this process; the
+    names of its writers end with it.
     """
 
     instance: str = ""
@@ -133,13 +136,13 @@ class Membership:
     session_timeout_ms: int = 10_000
     incarnation: str = field(default_factory=lambda: secrets.token_hex(8))
     superseded: Callable[[], bool] = lambda: True
-    """Whether a process of the same name was started later than this one; asked when the brokers
-    say that there is another one, which may be a request of our own that came twice."""
+    """Whether a process of the same name was started later than this one. It is called when the
+    brokers report another process, which may also be a request of our own that arrived twice."""
 
 
 def checked(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a user for every client; StatementError for one that is not his to make. What
-    the client itself refuses shows when the first one is made."""
+    """A user's settings for every client; raises StatementError for one that users cannot set.
+    Settings that the client itself refuses raise an error when the first client is created."""
     for name in given:
         if name in _OWN or name.startswith("test.mock."):
             raise StatementError(
@@ -150,7 +153,7 @@ def checked(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def refused(error: KafkaException, given: Mapping[str, str]) -> StatementError:
-    """Our error for settings that the client does not take, without the secrets among them."""
+    """Our error for settings that the client rejects, without their secret values."""
     text = str(error.args[0].str())
     for name, value in given.items():
         if value and _SECRET.search(name):
@@ -159,18 +162,19 @@ def refused(error: KafkaException, given: Mapping[str, str]) -> StatementError:
 
 
 def admin_config(servers: str, extra: Mapping[str, str]) -> Settings:
-    """Of the client that creates and describes topics."""
+    """Configuration of the client that creates and describes topics."""
     return {"bootstrap.servers": servers, **_COMMON, **_ADMIN, **extra}
 
 
 def consumer_config(servers: str, group: str, extra: Mapping[str, str]) -> Settings:
-    """Of a client that reads what is committed and never stores positions by itself."""
+    """Configuration of a client that reads committed records and never stores positions by
+    itself."""
     return {"bootstrap.servers": servers, "group.id": group, **_COMMON, **_CONSUMER, **extra}
 
 
 def lag_config(servers: str, group: str, extra: Mapping[str, str]) -> Settings:
-    """Of a client that reads the positions of a group, without waiting for those that an open
-    transaction may still move."""
+    """Configuration of a client that reads the positions of a group without waiting for open
+    transactions."""
     own: Settings = {"isolation.level": "read_uncommitted"}
     return {**consumer_config(servers, group, extra), **own}
 
@@ -178,7 +182,7 @@ def lag_config(servers: str, group: str, extra: Mapping[str, str]) -> Settings:
 def member_config(
     servers: str, group: str, membership: Membership, extra: Mapping[str, str]
 ) -> Settings:
-    """Of a client that has a part in a group and reads nothing."""
+    """Configuration of a client that is a member of a group and reads nothing."""
     own: Settings = {"bootstrap.servers": servers, "group.id": group}
     if membership.instance:
         own["group.instance.id"] = membership.instance
@@ -194,8 +198,8 @@ def member_config(
 def producer_config(
     servers: str, identity: str, extra: Mapping[str, str], transaction_seconds: float
 ) -> Settings:
-    """Of the only client that may write as `identity`. After `transaction_seconds` the
-    coordinator aborts a transaction whose owner is silent."""
+    """Configuration of the only client that may write as `identity`. After `transaction_seconds`
+    the coordinator aborts a transaction whose owner sends nothing."""
     own: Settings = {
         "bootstrap.servers": servers,
         "transactional.id": identity,
@@ -205,7 +209,7 @@ def producer_config(
 
 
 def fences(error: KafkaError) -> bool:
-    """Whether the error says that somebody else has taken over."""
+    """Whether the error means that another client has fenced this one."""
     return error.code() in _FENCING
 
 

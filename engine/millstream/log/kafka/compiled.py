@@ -1,5 +1,5 @@
-"""The intake and the outlet by the compiled library: between the client's records and Arrow's
-buffers there is no Python object for each."""
+"""Consumer and producer by the compiled library, which converts between the client's records and
+Arrow buffers without a Python object for each record."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _AT_ONCE = 10_000
 
 
 class BatchIntake:
-    """By the library, from a queue that gets all that comes of the assigned partitions. Other
-    news waits at the consumer, which calls its callbacks when it is polled."""
+    """Reads with the library, from a queue that receives all records of the assigned partitions.
+    Other events stay in the consumer, which calls its callbacks when it is polled."""
 
     def __init__(self, config: Settings, library: ctypes.CDLL) -> None:
         self._library = library
@@ -38,7 +38,7 @@ class BatchIntake:
 
     @property
     def name(self) -> str:
-        """What the client that is read calls itself."""
+        """The name of the client that is read."""
         return str(self._library.ms_name(self._opened()).decode())
 
     def assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
@@ -83,7 +83,7 @@ class BatchIntake:
 
 
 class BatchOutlet:
-    """By the library, which takes batches whole and counts what is acknowledged."""
+    """Writes with the library, which takes whole batches and counts acknowledgements."""
 
     def __init__(self, config: Settings, library: ctypes.CDLL) -> None:
         self._library = library
@@ -93,10 +93,10 @@ class BatchOutlet:
         if handle is None:
             raise UnavailableError("Could not show the producer to the compiled library")
         self._opened: tuple[Producer, int] | None = producer, handle
-        """The handle is good as long as the producer is held."""
+        """The handle is valid as long as the producer is referenced."""
         self._handed: Sequence[Appended[pa.Table]] = ()
         self._places: dict[Place, int] = {}
-        """Where the library counts what was handed over last."""
+        """Where the library counts what was enqueued last."""
 
     @property
     def producer(self) -> Producer:
@@ -105,7 +105,7 @@ class BatchOutlet:
 
     @property
     def name(self) -> str:
-        """What the client that is written to calls itself."""
+        """The name of the client that is written to."""
         return str(self._library.ms_outlet_name(self._open()[1]).decode())
 
     def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:

@@ -1,4 +1,4 @@
-"""What the client says of its membership, in forms that are its own affair."""
+"""Reads the client's membership credential, whose format is internal to the client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GENERATION = struct.Struct("=i")
 
 
 def cause_of(fault: KafkaError) -> KafkaError:
-    """The client says what was fatal in words only (2.16)."""
+    """The client reports the cause of a fatal error only in its message (2.16)."""
     for code in (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID):
         if (named := KafkaError(code)).str() in fault.str():
             return named
@@ -21,8 +21,8 @@ def cause_of(fault: KafkaError) -> KafkaError:
 
 
 def member_of(credential: object) -> bytes:
-    """The name that the brokers have given to whom it is of; b"" where he has not joined: the
-    broker would take that for the credential of a group without members."""
+    """The member id that the brokers assigned to the owner of the credential; b"" before it has
+    joined. The broker would take an empty id for the credential of a group without members."""
     if not isinstance(credential, bytes) or not credential.startswith(_MAGIC):
         raise StatementError(
             "This version of confluent-kafka shows the credentials of members in another way",

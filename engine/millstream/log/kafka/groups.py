@@ -1,4 +1,4 @@
-"""The positions of groups, as the cluster keeps them."""
+"""The committed positions of groups on the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.log.kafka.client import REQUEST_SECONDS, Settings, translated
 from millstream.log.log import TopicPartition as Place
 
 _LEAVE_SECONDS = 20.0
-"""How long the members of a group may take to leave it; the brokers give up a dead one sooner."""
+"""How long the members of a group may take to leave it; the brokers remove a dead one sooner."""
 _LEAVE_PAUSE = 0.1
 _OCCUPIED = frozenset(
     {
@@ -26,7 +26,7 @@ _OCCUPIED = frozenset(
 
 
 class Groups:
-    """Reads and drops positions. Calls wait for their answer."""
+    """Reads and drops positions. Calls block until the response."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class Groups:
         self._everywhere = everywhere
 
     def positions(self, group: str, topic_partitions: Collection[Place] = ()) -> dict[Place, int]:
-        """What a group has committed, once no transaction that moves it is being completed.
+        """A group's committed positions, after all transactions that move them are complete.
 
-        It is asked by a consumer: the client that administers dies, with its whole process, when
-        the broker that it asks is not the group's any more (librdkafka issue 5040, 2.16).
+        A consumer makes this request: the admin client aborts its whole process when the broker
+        that it asks is no longer the group's coordinator (librdkafka issue 5040, 2.16).
         """
         wanted = [
             TopicPartition(*topic_partition)
@@ -60,8 +60,8 @@ class Groups:
 
     @staticmethod
     def _settled(consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
-        """Of a consumer that reads committed records only, a broker that is completing a
-        transaction asks for patience, which the client has."""
+        """To a consumer that reads committed records only, a broker that is completing a
+        transaction returns a retriable error, and the client retries."""
         deadline = time.monotonic() + REQUEST_SECONDS
         while True:
             try:
@@ -77,8 +77,8 @@ class Groups:
             time.sleep(PAUSE)
 
     def vacant(self, group: str, lease: Place) -> bool:
-        """Whether a group has no members: to them alone the brokers would leave its positions.
-        `lease`: one that may be moved at any time."""
+        """Whether a group has no members: only then do the brokers let a non-member move its
+        positions. `lease`: a position that may be moved at any time."""
         consumer = Consumer(self._reading(group))
         deadline = time.monotonic() + REQUEST_SECONDS
         try:
@@ -98,7 +98,8 @@ class Groups:
             consumer.close()
 
     def forget(self, group: str) -> None:
-        """Drop a group's positions. UnavailableError when it still has members after a while."""
+        """Drop a group's positions. Raises UnavailableError when it still has members after a
+        while."""
         deadline = time.monotonic() + _LEAVE_SECONDS
         while True:
             try:

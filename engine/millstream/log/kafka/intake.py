@@ -1,4 +1,4 @@
-"""Where a consumer's messages become batches, in one of two ways that give the same."""
+"""Turns a consumer's messages into batches, in one of two ways with the same result."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ from millstream.log.kafka.messages import table_of
 from millstream.log.log import TopicPartition as Place
 
 _AT_ONCE = 2_000
-"""Messages taken from the client's queue in one call; more cost more each, and stay in memory."""
+"""Messages taken from the client's queue in one call; with more, each costs more and stays in
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the client says of a partition instead of a record: an error, or that its end is
-    reached, at `offset`."""
+    """An event of a partition instead of a record: an error, or that its end is reached, at
+    `offset`."""
 
     error: KafkaError
     offset: int
 
 
 PartitionChunk = tuple[Place, pa.Table | News]
-"""Records of one partition that came in a row, as a raw batch; or news of it. News of no
-partition has a topic without a name."""
+"""Consecutive records of one partition as a raw batch, or an event of it. An event of no partition
+has a topic without a name."""
 
 
 class Intake(Protocol):
-    """A consumer and what takes its messages; for one thread."""
+    """A consumer of batches; for one thread."""
 
     consumer: Consumer
 
     def assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
-        """Read these too, each from its offset on; at most once in the life of the consumer."""
+        """Read these too, each from its offset on; at most once in the lifetime of the consumer."""
         ...
 
     def take(self, seconds: float) -> Sequence[PartitionChunk]:
-        """What has come, in the order in which the client tells it; waits only for the first."""
+        """The fetched pieces, in the order in which the client returns them; blocks only for the
+        first."""
         ...
 
     def close(self) -> None:
-        """Close the consumer too."""
+        """Close it together with the consumer."""
         ...
 
 
 class MessageIntake:
-    """By the client's `Message` objects: needs nothing that is compiled here."""
+    """Reads the client's `Message` objects; needs no compiled library."""
 
     def __init__(self, config: Settings) -> None:
         self.consumer = Consumer(config)

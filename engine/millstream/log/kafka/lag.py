@@ -1,4 +1,4 @@
-"""How far a group has come on Kafka, for those who cannot wait for an answer."""
+"""How far a group has read on Kafka, for callers that cannot block."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from millstream.log.log import TopicPartition as Place
 from millstream.log.membership import Lag
 
 _SECONDS = 2.0
-"""How long one answer may take."""
+"""How long one response may take."""
 
 
 class AskEnds(Protocol):
-    """Asks for the ends of partitions and calls `answered` with those that could be told, from
+    """Requests the ends of partitions and calls `answered` with those that were available, from
     another thread."""
 
     def __call__(
@@ -28,15 +28,15 @@ class AskEnds(Protocol):
         *,
         committed: bool,
     ) -> None:
-        """Does not wait."""
+        """Does not block."""
 
 
 class LagOf:
-    """One group's lag; asked in a thread of its own, through a consumer that reads nothing and is
-    no member. Neither is made before somebody wants to know."""
+    """One group's lag, measured in a thread of its own, through a consumer that reads nothing and
+    is not a member. Both are created on first use."""
 
     def __init__(self, config: Settings, look: AskEnds) -> None:
-        """`config`: of the consumer."""
+        """`config`: the configuration of the consumer."""
         self._config = config
         self._look = look
         self._asking: ThreadPoolExecutor | None = None
@@ -44,7 +44,7 @@ class LagOf:
         self._consumer: Consumer | None = None
 
     def told(self, topic_partitions: Collection[Place]) -> Lag | None:
-        """What was answered since this was asked last; asks again if no question is open."""
+        """The result since the last call; starts another request if none is open."""
         if self._open is not None and not self._open.done():
             return None
         answer, self._open = self._open, None
@@ -55,14 +55,14 @@ class LagOf:
         return None
 
     def close(self) -> None:
-        """Ask no more; idempotent. An open question is left to itself."""
+        """Stop requesting; idempotent. An open request is abandoned."""
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.submit(self._leave)
             asking.shutdown(wait=False)
 
     def _ask(self, topic_partitions: tuple[Place, ...]) -> Lag | None:
-        """The ends first: what is told must not be ahead of them."""
+        """The ends are requested first: the reported positions must not be ahead of them."""
         ends = self._ends(topic_partitions)
         if len(ends) < len(topic_partitions):
             return None

@@ -84,7 +84,7 @@ class Delivered(ctypes.Structure):
 
 
 def with_plugin(config: Settings) -> Settings:
-    """The same configuration, of a client that the library is told of."""
+    """The same configuration, for a client that the library works with."""
     plugins = ";".join(str(path) for path in (config.get(_PLUGINS), LIBRARY) if path)
     return {**config, _PLUGINS: plugins}
 

@@ -32,12 +32,13 @@ from millstream.log.watchers import Watchers
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 
 _ROOM = 128 << 20
-"""Bytes of records that all readers together may hold ahead of their use."""
+"""Bytes of records that all readers together may prefetch."""
 _LEAST_ROOM = 2 << 20
 
 
 class KafkaLog:
-    """Topics and positions of a cluster; reads see committed records, its own at once.
+    """Topics and positions of a cluster; reads see committed records, and this process's own at
+    once.
 
     >>> log = KafkaLog("127.0.0.1:9092")
     """
@@ -50,11 +51,11 @@ class KafkaLog:
         settings: Mapping[str, str] | None = None,
         membership: Membership | None = None,
     ) -> None:
-        """`servers`: host:port, comma separated. `namespace` begins the names of all groups and
-        writers, which belong to the whole cluster. `settings`: further ones of every client, as
-        `security.protocol`; StatementError when they cannot be used.
-        `membership`: how the tasks of queries are shared with other processes; without it, this
-        one has them all, and nobody else may write to the topics of the namespace."""
+        """`servers`: host:port, comma separated. `namespace` is the prefix of the names of all
+        groups and writers, which are unique in the cluster. `settings`: more settings for every
+        client, such as `security.protocol`; StatementError when they cannot be used. `membership`:
+        how the tasks of queries are shared with other processes; without it, this one has them all,
+        and no other process may write to the topics of the namespace."""
         self._namespace = namespace
         self._membership = membership
         extra = checked(settings or {})
@@ -66,7 +67,7 @@ class KafkaLog:
         self._readers: WeakSet[KafkaReader] = WeakSet()
         self._members: WeakSet[KafkaMember] = WeakSet()
         self._reader = self._new_reader(_never)
-        """For reads here and there."""
+        """For single reads."""
         self._moved: dict[str, set[Place]] = {}
         """The positions that this process has committed, by group."""
         self._surroundings = WriterContext(
@@ -80,8 +81,8 @@ class KafkaLog:
         self._topics.create(topic)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic. The broker drops the positions on it a little later, which is waited
-        for as far as this process knows the groups."""
+        """Delete a topic. The broker drops the positions on it a little later; this call waits for
+        that in the groups that this process has used."""
         for reader in tuple(self._readers):
             reader.forget(name)
         for topic_partition in [
@@ -106,7 +107,7 @@ class KafkaLog:
         return self._topics.describe(name)
 
     def cluster_id(self) -> str:
-        """What tells this cluster from all others."""
+        """The id of this cluster."""
         return self._topics.cluster_id()
 
     def topics(self) -> tuple[Topic, ...]:
@@ -115,11 +116,11 @@ class KafkaLog:
         return tuple(topic for topic in described if topic is not None)
 
     def seen(self, names: Collection[str]) -> dict[str, Topic | None]:
-        """Topics as they were when the cluster was last asked."""
+        """Topics as of the last metadata request."""
         return self._topics.sightings.seen(names)
 
     def reader(self) -> Reader[pa.Table]:
-        """A consumer of one's own, which fetches ahead."""
+        """A reader with its own consumer, which prefetches."""
         return self._new_reader(self._shared)
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
@@ -133,7 +134,7 @@ class KafkaLog:
         return self._topics.offset((topic, partition), end=False)
 
     def end_offset(self, topic: str, partition: int) -> int:
-        """The offset after the last readable record; those of this process are waited for."""
+        """The offset after the last readable record; waits for those of this process."""
         topic_partition = (topic, partition)
         deadline = time.monotonic() + REQUEST_SECONDS
         while (found := self._topics.offset(topic_partition, end=True)) < self._written.get(
@@ -160,8 +161,8 @@ class KafkaLog:
         return self._topics.written(topic_partitions)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """Forget records with an offset below `before`: soon, and at once for those who ask this
-        log where the partition starts, or read here and there."""
+        """Delete records with an offset below `before`: asynchronously on the cluster, at once for
+        callers that read the partition's start, or single records, from this log."""
         self._topics.check((topic, partition))
         self._topics.purges.want((topic, partition), before)
 
@@ -176,8 +177,8 @@ class KafkaLog:
         }
 
     def vacant(self, group: str) -> bool:
-        """Whether nobody is in a group; positions that a transaction may still move are waited
-        for."""
+        """Whether a group has no members; waits for transactions that may still move its
+        positions."""
         leases = self._leases(group)
         if self._topics.describe(leases) is None:
             return True
@@ -195,12 +196,12 @@ class KafkaLog:
         self._topics.delete(self._leases(group))
 
     def writer(self, identity: str, *, size: int = 0) -> Writer[pa.Table]:
-        """Open the appending side of `identity`, fencing earlier ones."""
+        """Open the writer of `identity`, fencing earlier ones."""
         return KafkaWriter(identity, self._surroundings, patience=alone(size))
 
     def join(self, group: str, partitions: int) -> Member[pa.Table]:
-        """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when others count them
-        differently."""
+        """Share the tasks of a query; CorruptionError (code E-PARTITIONS) when other members use
+        another count."""
         membership = self._membership
         if membership is None:
             return SoleMember(self, group, partitions)
@@ -234,7 +235,7 @@ class KafkaLog:
                 self._topics.create(Topic(name, partitions, AS_THE_CLUSTER))
         deadline = time.monotonic() + REQUEST_SECONDS
         while (found := self._topics.describe(name)) is None:
-            # Another instance has just made it, and not all brokers have heard of that.
+            # Another instance has just created it, and not all brokers have the metadata yet.
             if time.monotonic() > deadline:
                 raise UnavailableError(f"The topic '{name}' cannot be found")
             time.sleep(PAUSE)
@@ -248,11 +249,11 @@ class KafkaLog:
 
     def on_append(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when there is something new to read, from the thread that read it or
-        wrote it; returns what ends that."""
+        wrote it; returns a function that unsubscribes."""
         return self._watchers.add(callback)
 
     def maintain(self) -> bool:
-        """Nothing to do: the brokers look after their files."""
+        """Nothing to do: the brokers maintain their files."""
         return False
 
     def close(self) -> None:
@@ -272,8 +273,8 @@ class KafkaLog:
         return made
 
     def _shared(self, topic_partition: Place) -> bool:
-        """Whether others write to a topic, or only this process: then what it has written tells
-        where a partition ends."""
+        """Whether other processes write to a topic too. If not, what this process has written
+        determines where a partition ends."""
         if self._membership is not None:
             return True
         return not self._namespace or not topic_partition[0].startswith(self._namespace)

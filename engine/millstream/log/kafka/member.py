@@ -1,20 +1,21 @@
 """A member of a query's group on Kafka: a consumer that reads nothing, of the lease topic.
 
-The broker that coordinates the group says who holds which partitions of that topic, and refuses
-positions that come with the credential of somebody who is not a member any more, or not since the
-last change. Four things make that enough:
+The broker that coordinates the group assigns the partitions of that topic. It refuses positions
+with the credential of a client that is no longer a member, or has not joined since the last
+rebalance. Four rules make that sufficient:
 
-* the credential is taken for each transaction anew, by the thread that the callbacks run in, and
-  only after that is looked whether the claim was lost;
-* it counts only while it names the member that the claim was given to. One that the brokers have
-  thrown out joins again by a new name, and where it has a static one, and was already joining
-  again, it does so without saying that all was lost (2.16): by the new name it would be let
-  commit what others have been given meanwhile. Then all is lost, and another consumer takes part;
-* a credential without a member (the client has just heard that it was thrown out) is never used:
-  with an empty one the broker takes the transaction for that of a group without members;
-* what is to be given up is given up only when it is settled, or counted as lost before.
+* the thread that runs the callbacks reads the credential anew for each transaction, and checks only
+  afterwards whether the assignment was lost;
+* a credential is valid only while it names the member that received the assignment. A member that
+  the brokers have removed joins again under a new id. If it has a static name and was already
+  joining again, it does so without reporting that all was lost (2.16): under the new id it could
+  commit tasks that are assigned to others meanwhile. In this case everything counts as lost, and
+  another consumer joins;
+* a credential without a member (the client has just learned that it was removed) is never used:
+  with an empty one the broker treats the transaction as that of a group without members;
+* a task is given up only when it is committed, or counted as lost before.
 
-All calls into the consumer come from one thread: each makes the others wait (2.16).
+All calls into the consumer come from one thread: each blocks the others (2.16).
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ _CREDENTIAL_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0
 _AGAIN_SECONDS = 1.0
 _SUCCESSOR_SECONDS = 4.0
-"""How soon a process that is at work has been heard of by the others."""
+"""How soon the other processes detect a running process."""
 _RELEASE_SECONDS = 60.0
-"""How long a name that the broker believes in use may be that of an earlier process of ours."""
+"""How long a name that the broker considers in use may belong to an earlier process of this
+instance."""
 _WRONG = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 
 class OpenWriter(Protocol):
-    """Opens a writer with a place in a group."""
+    """Opens a writer that belongs to a member of a group."""
 
     def __call__(self, seat: Seat, size: int) -> KafkaWriter:
         """`size`: as of `Log.writer`. Raises UnavailableError."""
@@ -68,7 +70,7 @@ class KafkaMember:
         superseded: Callable[[], bool],
         lag: LagOf,
     ) -> None:
-        """`leases`: the topic. `moved` is called, from the thread, whenever the claim was.
+        """`leases`: the topic. `moved` is called, from the thread, whenever the assignment changes.
         `superseded`: see `Membership`."""
         self._group = group
         self._leases = leases
@@ -84,43 +86,45 @@ class KafkaMember:
         self._answered = 0
         self._credential: bytes | None = None
         self._name = b""
-        """Of the member that the claim was given to."""
+        """The id of the member that received the assignment."""
         self._renamed = False
-        """Whether the client goes by another one now, and has not said that the claim is lost."""
+        """Whether the client now has another member id and has not reported the assignment as lost.
+        """
         self._closing = False
         self._leaving = False
-        """Nothing is waited for while a consumer is closed."""
+        """Closing a consumer does not block."""
         self._fault: MillstreamError | None = None
         self._unreleased_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="millstream-member", daemon=True)
         self._thread.start()
 
     def claim(self) -> Assignment:
-        """What this member is to hold now; FencedError when another process has its name."""
+        """The current assignment of this member; raises FencedError when another process has its
+        name."""
         if self._fault is not None:
             raise self._fault
         return self._claim
 
     def settled(self, epoch: int) -> None:
-        """Nothing is held any more that is not in the claim of `epoch`."""
+        """Acknowledge the assignment of `epoch`: nothing else is held any more."""
         with self._news:
             self._settled = max(self._settled, epoch)
             self._news.notify_all()
 
     def writer(self, epoch: int, *, size: int = 0) -> MemberWriter:
-        """The appending side for what was claimed at `epoch`."""
+        """The writer for the assignment of `epoch`."""
         if self._fault is not None:
             raise self._fault
         seat = Seat(self._group, lambda: self._credential_for(epoch), (self._leases, 0))
         return MemberWriter(self, epoch, self._open_writer(seat, size))
 
     def lag(self, topic_partitions: Collection[Place]) -> Lag | None:
-        """How far the whole group has come, if that was found out since this was asked last."""
+        """How far the whole group has read, if that was measured since the last call."""
         return self._lag.told(topic_partitions)
 
     def close(self) -> None:
-        """Leave the group; idempotent. Where the brokers do not answer, the thread is left to
-        itself after a while."""
+        """Leave the group; idempotent. If the brokers do not respond, the thread is abandoned after
+        a while."""
         self._lag.close()
         with self._news:
             self._closing = True
@@ -128,11 +132,12 @@ class KafkaMember:
         self._thread.join(_CLOSE_SECONDS)
 
     def holds(self, epoch: int) -> bool:
-        """Whether what was claimed at `epoch` has not been lost. FencedError as `claim`."""
+        """Whether the assignment of `epoch` has not been lost. Raises FencedError as `claim`
+        does."""
         return not self._closing and self.claim().lost <= epoch
 
     def _credential_for(self, epoch: int) -> bytes | None:
-        """What shows now that this member may commit what it claimed at `epoch`."""
+        """The credential with which this member may commit the assignment of `epoch` now."""
         with self._news:
             self._asked += 1
             asked = self._asked
@@ -170,7 +175,7 @@ class KafkaMember:
                 self._news.wait_for(lambda: self._closing, _AGAIN_SECONDS)
 
     def _follow(self, consumer: Consumer) -> None:
-        """Until it is closed, or the client can do no more, or is another member than it was."""
+        """Until it is closed, the client fails for good, or its member id changes."""
         consumer.subscribe(
             [self._leases],
             on_assign=self._on_assign,
@@ -192,7 +197,7 @@ class KafkaMember:
         return self._closing or self._asked > self._answered
 
     def _answer(self, consumer: Consumer) -> None:
-        """Tell whoever has asked; that nobody did is no reason not to look who this is now."""
+        """Return the credential to waiting callers. The member id is checked even without any."""
         asked = self._asked
         shown = self._shown(consumer)
         with self._news:
@@ -203,7 +208,7 @@ class KafkaMember:
             self._news.notify_all()
 
     def _shown(self, consumer: Consumer) -> bytes | None:
-        """The credential of now, if it is of the member that the claim was given to."""
+        """The current credential, if it belongs to the member that received the assignment."""
         shown: bytes = consumer.consumer_group_metadata()
         name = member_of(shown)
         if name and name != self._name and self._claim.partitions:
@@ -222,7 +227,7 @@ class KafkaMember:
             self._move(self._claim.partitions | _numbers(given))
 
     def _on_revoke(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
-        """What is held is committed by others meanwhile, with credentials from here."""
+        """Held tasks are committed by other threads meanwhile, with credentials from here."""
         self._shown(consumer)
         kept = self._claim.partitions - _numbers(taken)
         if kept != self._claim.partitions:
@@ -259,7 +264,7 @@ class KafkaMember:
         return epoch
 
     def _fail(self, fault: KafkaError) -> None:
-        """What the driver hears when it asks for the claim."""
+        """The error that the driver gets when it reads the assignment."""
         unreleased = fault.code() == KafkaError.UNRELEASED_INSTANCE_ID
         if unreleased and not self._unreleased_for_long():
             return
@@ -277,8 +282,8 @@ class KafkaMember:
         self._moved()
 
     def _has_successor(self) -> bool:
-        """Whether it is another process that has our name. A request to join that was sent twice,
-        because the answer took long, makes the brokers take us for two."""
+        """Whether another process has our name. A join request that was sent twice, because the
+        response was slow, also makes the brokers report a second process."""
         deadline = time.monotonic() + _SUCCESSOR_SECONDS
         while not self._closing and time.monotonic() < deadline:
             if self._superseded():
@@ -288,7 +293,7 @@ class KafkaMember:
         return False
 
     def _unreleased_for_long(self) -> bool:
-        """The broker may not know yet that an earlier process of this name has ended."""
+        """The broker may not have detected yet that an earlier process of this name has ended."""
         now = time.monotonic()
         self._unreleased_since = self._unreleased_since or now
         return now > self._unreleased_since + _RELEASE_SECONDS

@@ -1,4 +1,4 @@
-"""The appending side of a member of a query's group on Kafka."""
+"""The writer of a member of a query's group on Kafka."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from millstream.model.errors import FencedError, UnavailableError
 
 
 class Holder(Protocol):
-    """Who knows what is held; see `KafkaMember`."""
+    """The owner of the assignment; see `KafkaMember`."""
 
     def claim(self) -> Assignment:
-        """What is to be held now; FencedError when another process has the member's name."""
+        """The current assignment; raises FencedError when another process has the member's name."""
         ...
 
     def holds(self, epoch: int) -> bool:
-        """Whether what was claimed at `epoch` has not been lost."""
+        """Whether the assignment of `epoch` has not been lost."""
         ...
 
 
 class MemberWriter:
-    """`Writer` for what a member claimed at one epoch."""
+    """`Writer` for a member's assignment at one epoch."""
 
     def __init__(self, member: Holder, epoch: int, writer: KafkaWriter) -> None:
         self._member = member
@@ -35,8 +35,8 @@ class MemberWriter:
         self._writer = writer
 
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """Durable and readable when this returns; UnavailableError when that is not known, or
-        when the claim was lost."""
+        """Durable and readable when this returns; raises UnavailableError when that is not known,
+        or when the assignment was lost."""
         try:
             self._writer.append(appended)
         except FencedError as error:
@@ -46,10 +46,10 @@ class MemberWriter:
     def transact(
         self, group: str, appended: Sequence[Appended[pa.Table]], positions: Mapping[Place, int]
     ) -> Outcome:
-        """Records and positions, both or neither; ABORTED when the claim was lost.
+        """Records and positions, both or neither; ABORTED when the assignment was lost.
 
-        The identity is this process's alone. That a newer writer has it means no more than that
-        somebody took this process for dead: who owns the tasks is what the group says.
+        The identity belongs to this process alone. A newer writer of it only means that another
+        process took this one for dead: the group decides which process owns the tasks.
         """
         if not self._member.holds(self._epoch):
             return Outcome.ABORTED

@@ -17,12 +17,14 @@ from millstream.model.batch import HEADER_TYPE, RAW_SCHEMA
 Delivered = Callable[[KafkaError | None, Message], None]
 _WAIT_FOR_ROOM = 0.005
 _FULL_SECONDS = 90.0
-"""The client gives records up before; then none of them made room, and a record has more bytes
-than the queue."""
+"""The client gives up its records earlier; if that made no room, a record is larger than the queue.
+"""
 _LARGE = 500_000
-"""From this size on a record has a delivery report of its own: it may be what is too large."""
+"""From this size on a record has a delivery report of its own: it may be the one that is too large.
+"""
 _EARLIEST = 1
-"""The client takes a timestamp of 0 for none and writes the present time; this is the nearest."""
+"""The client treats a timestamp of 0 as none and writes the present time; this is the nearest
+value."""
 
 
 def table_of(messages: Sequence[Message]) -> pa.Table:
@@ -51,8 +53,8 @@ def _headers(messages: Sequence[Message]) -> pa.Array:
 def produce(
     producer: Producer, topic: str, partition: int, batch: pa.Table, delivered: Delivered
 ) -> None:
-    """Hand a batch to the client, in order. `delivered` hears of the last record, and of each
-    large one."""
+    """Produce a batch, in order. `delivered` is called for the last record and for each large
+    one."""
     values, keys, stamps, headers = (
         batch[name] for name in ("value", "key", "timestamp", "headers")
     )
@@ -66,8 +68,8 @@ def produce(
         values.to_pylist(), keys.to_pylist(), stamps.to_pylist(), heard, carried, strict=False
     )
     for value, key, stamp, hears, pairs in rows:
-        # By place, which takes the client half the time of names. Were the places to change, it
-        # would refuse None for a timestamp.
+        # Positional arguments take the client half the time of keyword arguments. If their
+        # positions changed, it would refuse None for a timestamp.
         record: tuple[Any, ...] = (
             topic,
             value,
@@ -105,8 +107,8 @@ def _send_later(producer: Producer, record: tuple[Any, ...]) -> None:
 
 
 def wait_for_room(producer: Producer, since: float | None) -> float:
-    """Leave a full queue of the client to empty itself. `since`: what this gave before, if nothing
-    was taken meanwhile. KafkaException when that has been so for too long."""
+    """Wait for the client's full queue to drain. `since`: the result of the previous call, if
+    nothing was taken meanwhile. Raises KafkaException when that lasts too long."""
     now = time.monotonic()
     if since is not None and now > since + _FULL_SECONDS:
         raise KafkaException(KafkaError(KafkaError._QUEUE_FULL))

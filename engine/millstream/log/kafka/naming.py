@@ -1,4 +1,4 @@
-"""How what belongs to a service is called in a cluster."""
+"""The names of a service's objects in a cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from millstream.model.errors import StatementError
 
 
 def namespace_of(service_id: str) -> str:
-    """How the names of all that is a service's own begin; StatementError for what cannot be a
-    service id. Dots end it, and ids have none: no service's names begin like those of another."""
+    """The prefix of all names that belong to a service; raises StatementError for an invalid
+    service id. It ends with a dot, which ids cannot contain, so no service's prefix is the
+    beginning of another's."""
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", service_id):
         raise StatementError(
             f"'{service_id}' cannot be a service id",

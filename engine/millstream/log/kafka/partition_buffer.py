@@ -1,4 +1,4 @@
-"""What has come of one partition and is not yet done with."""
+"""The fetched records of one partition that are not consumed yet."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from millstream.model.errors import MillstreamError
 
 
 class PartitionBuffer:
-    """Batches from `start`, the position that was asked for last, up to `next`, where the client
-    goes on. `end` is set while the client says that there is no more."""
+    """Batches from `start`, the last requested position, up to `next`, the client's next offset.
+    `end` is set while the client reports the end of the partition."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -22,15 +22,15 @@ class PartitionBuffer:
         self.end: int | None = None
         self.fault: MillstreamError | None = None
         self.awaited: float | None = None
-        """Since when somebody waits for more to come, by the monotonic clock."""
+        """Since when a reader waits for more records, by the monotonic clock."""
         self.count = 0
         self.bytes = 0
         self._pieces: deque[pa.Table] = deque()
         self._stuck = (-1, 0.0)
 
     def add(self, piece: pa.Table) -> None:
-        """Records that follow; `next` moves behind them. What has come before is left out,
-        whatever the client hands out: no record is processed twice."""
+        """Append records; `next` moves behind them. Records that are here already are left out,
+        whatever the client returns: no record is processed twice."""
         if piece["offset"][0].as_py() < self.next:
             piece = piece.slice(_before(piece, self.next))
             if not piece.num_rows:
@@ -41,15 +41,15 @@ class PartitionBuffer:
         self.end = self.awaited = None
 
     def reach(self, end: int) -> None:
-        """There is no more than what came, for now."""
+        """Note that the partition has no more records for now."""
         if self.end is None or end > self.next:
             self.awaited = None
         self.end = end
         self.next = max(self.next, end)
 
     def stuck(self, seconds: float) -> bool:
-        """Whether nothing has come for so long since this was asked first; to be asked while it
-        is known that there is more."""
+        """Whether nothing has arrived for too long since the first call; call it only while more
+        records are known to exist."""
         now = time.monotonic()
         at, since = self._stuck
         if at != self.next:
@@ -58,7 +58,7 @@ class PartitionBuffer:
         return now >= since + seconds
 
     def pass_to(self, offset: int) -> None:
-        """Let go of what lies before `offset`."""
+        """Drop the records before `offset`."""
         self.start = offset
         while self._pieces and self._pieces[0]["offset"][-1].as_py() < offset:
             self._count(self._pieces.popleft(), -1)
@@ -70,7 +70,7 @@ class PartitionBuffer:
             self._count(rest, 1)
 
     def first(self, count: int, before: int | None = None) -> pa.Table:
-        """At most so many records from `start` on, with offsets below `before`."""
+        """At most `count` records from `start` on, with offsets below `before`."""
         taken: list[pa.Table] = []
         for piece in self._pieces:
             if count <= 0:
@@ -90,5 +90,5 @@ class PartitionBuffer:
 
 
 def _before(records: pa.Table, offset: int) -> int:
-    """How many of the records lie before an offset."""
+    """The number of records before an offset."""
     return int(np.searchsorted(records["offset"].to_numpy(), offset))

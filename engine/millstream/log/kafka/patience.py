@@ -1,4 +1,4 @@
-"""How long transactions may take, for who writes them and for who waits for their end."""
+"""How long transactions may take, for their writers and for readers that wait for their end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """`commit_seconds`: how long records are delivered, and a commit is tried again before its
-    outcome counts as unknown; well below `transaction_seconds`, after which the coordinator gives
-    the transaction up."""
+    """`commit_seconds`: how long records are delivered, and a commit is retried, before its outcome
+    counts as unknown. It is well below `transaction_seconds`, after which the coordinator aborts
+    the transaction."""
 
     commit_seconds: float
     transaction_seconds: float
@@ -18,20 +18,20 @@ class Patience:
 _SHARING_SECONDS = 15.0
 _ALONE_SECONDS = 60.0
 _LONGEST_SECONDS = 900.0
-"""What brokers allow unless they are told otherwise (`transaction.max.timeout.ms`)."""
+"""What brokers allow by default (`transaction.max.timeout.ms`)."""
 _SLOWEST = 1_000_000
-"""So many bytes a second are written of a large transaction at least."""
+"""The assumed least write rate of a large transaction, in bytes per second."""
 
 
 def sharing(size: int = 0) -> Patience:
-    """Of one whose successors wait until the positions he may have moved are settled. `size`: as of
-    `alone`."""
+    """For a writer whose successors wait until the positions that it may have moved are stable.
+    `size`: as of `alone`."""
     seconds = min(_LONGEST_SECONDS, _SHARING_SECONDS + size / _SLOWEST)
     return Patience(seconds * 8 / 15, seconds)
 
 
 def alone(size: int = 0) -> Patience:
-    """Of one whom nobody waits for: who comes after him opens his identity, which ends it. `size`:
-    bytes of his largest transaction."""
+    """For a writer that no other waits for: its successor opens the same identity, which ends its
+    transaction. `size`: bytes of its largest transaction."""
     seconds = min(_LONGEST_SECONDS, _ALONE_SECONDS + size / _SLOWEST)
     return Patience(seconds / 2, seconds)

@@ -1,7 +1,7 @@
-"""Deleting records that nobody needs any more, without waiting for it.
+"""Deletes consumed records asynchronously.
 
-A query that repartitions asks for it with each commit and for each partition; what is asked for
-within a second goes to the brokers as one request, while the query goes on.
+A query that repartitions requests deletion with each commit and for each partition. Requests of one
+second go to the brokers together, while the query continues.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from millstream.log.kafka.client import REQUEST_SECONDS, translated
 from millstream.log.log import TopicPartition as Place
 
 _SECONDS = 1.0
-"""How long what is asked for is gathered."""
+"""How long requests are collected."""
 _Answers = Mapping[TopicPartition, Future[DeletedRecords]]
 
 
 class Purges:
-    """What is to be deleted, and what is on its way."""
+    """The requests to send, and those in flight."""
 
     def __init__(self, admin: AdminClient, end: Callable[[Place], int]) -> None:
-        """`end` tells the end of a partition: no more than what is there can be deleted."""
+        """`end` returns the end of a partition: nothing behind it can be deleted."""
         self._admin = admin
         self._end = end
         self._lock = threading.Lock()
@@ -37,8 +37,7 @@ class Purges:
         self._next = 0.0
 
     def want(self, topic_partition: Place, before: int) -> None:
-        """Delete the records below an offset, soon. Raises what kept an earlier request from
-        being done."""
+        """Delete the records below an offset soon. Raises the error of an earlier request."""
         with self._lock:
             if before <= self._sent.get(topic_partition, -1):
                 return
@@ -51,7 +50,7 @@ class Purges:
             self._heard(asked, answer)
 
     def settle(self, topic_partition: Place) -> None:
-        """Return when the records of a partition that are to be deleted are."""
+        """Block until the requested deletions of a partition are done."""
         with self._lock:
             before = max(self._wanted.pop(topic_partition, -1), self._sent.pop(topic_partition, -1))
         if before <= 0:
@@ -63,7 +62,7 @@ class Purges:
             raise _failed(wanted, error) from error
 
     def drop(self, topic: str) -> None:
-        """Forget what is wanted of a topic that is deleted."""
+        """Drop the requests for a deleted topic."""
         with self._lock:
             for known in (self._wanted, self._sent):
                 for topic_partition in [
@@ -88,7 +87,7 @@ class Purges:
         code = error.args[0].code()
         if code in PASSING or code == KafkaError.OFFSET_OUT_OF_RANGE:
             with self._lock:
-                # Asked again with the next one that is wanted.
+                # Retried together with the next request.
                 self._sent.pop((asked.topic, asked.partition), None)
         elif code not in ABSENT:
             raise _failed(asked, error) from error

@@ -1,9 +1,9 @@
-"""Reads by position, served from what a polling thread has already fetched.
+"""Reads by position from what a polling thread has prefetched.
 
-The thread alone touches the consumer, whose calls make every other thread wait. Of each partition
-it keeps what came from the last position on that was asked for: who held records back asks again.
-Partitions share the room: one with fewer records would else run ahead of the others in time, and
-fill it with what is held back until they come.
+Only the thread touches the consumer, whose calls block every other thread. It keeps the records of
+each partition from the last requested position on, because a reader that held records back requests
+them again. Partitions share the buffer: otherwise one with fewer records would run ahead of the
+others in time and fill it with records that are held back until the others arrive.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
 
 STALL_SECONDS = 3.0
-"""How long a consumer that says it has come to the end of a partition may bring nothing of what is
-known to be behind that, before another one takes its place. librdkafka (2.16) was seen to stand
-still for good where the leader of a partition had moved."""
+"""How long a consumer that reports the end of a partition may return nothing while more records are
+known to exist, before another consumer replaces it. librdkafka (2.16) was observed to stop for good
+after the leader of a partition moved."""
 _STALL_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.02
-"""How long a poll waits for records, and thus how soon a partition asked for anew is assigned."""
+"""How long a poll waits for records, and thus how soon a newly requested partition is assigned."""
 _IDLE_SECONDS = 0.08
-"""How long at most, after some that brought nothing."""
+"""The longest poll, after some that returned nothing."""
 
 
 class KafkaReader:
-    """One consumer, assigned whatever was asked for. For one who goes on where he left off: a
-    position before the last one, or behind what was read, makes a new consumer."""
+    """One consumer, assigned all requested partitions, for a caller that reads on where it stopped:
+    a position before the last one, or behind what was read, creates a new consumer."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class KafkaReader:
         room: Callable[[], int],
         shared: Callable[[Place], bool],
     ) -> None:
-        """`written`: the offsets after the last records written by this process, which reads
-        must show. `arrived` is called from the polling thread when there is something to read.
-        `room`: bytes to hold for all partitions. `shared` says of which ones the order between
-        them matters and is not this process's."""
+        """`written`: the offsets after the last records written by this process, which reads must
+        show. `arrived` is called from the polling thread when there is something to read. `room`:
+        bytes to hold for all partitions. `shared` selects partitions whose mutual order matters and
+        that other processes write."""
         self._config = config
         self._topics = topics
         self._written = written
@@ -64,22 +64,21 @@ class KafkaReader:
         self._together = True
         self._assigned: set[Place] = set()
         self._retired: set[Place] = set()
-        """Places that the consumer of now was assigned and is no more."""
+        """Partitions that the current consumer was assigned and no longer is."""
         self._paused: set[Place] = set()
         self._busy: set[Place] = set()
-        """What somebody waits for records of."""
+        """Partitions that a reader waits for."""
         self._anew = False
         self._patience = STALL_SECONDS
         self._renewed = 0.0
-        """When a consumer took the place of one that stood still, the last time."""
+        """When a stalled consumer was last replaced."""
         self._news = threading.Condition()
         self._stopping = False
         self._failure: MillstreamError | None = None
         self._thread: threading.Thread | None = None
 
     def begin(self, together: Collection[Place] = ()) -> None:
-        """What is read from here on is taken together if anything is to be, or each partition for
-        itself."""
+        """Begin a read of partitions, either in one common order or each for itself."""
         with self._news:
             self._together = bool(together)
             self._horizon.begin(self._feeds)
@@ -92,14 +91,15 @@ class KafkaReader:
         max_records: int,
         before: int | None = None,
     ) -> Fetched[pa.Table]:
-        """At most `max_records` from `offset` on, of those that have come. See `Reader`."""
+        """At most `max_records` from `offset` on, of those that have been fetched. See `Reader`."""
         return self._checked_read((topic, partition), offset, max_records, 0.0, before)
 
     def wait_and_read(
         self, topic: str, partition: int, offset: int, max_records: int
     ) -> Fetched[pa.Table]:
-        """`max_records` from `offset` on; fewer at the end, or if they are large. For any thread:
-        one that reads the same partition from elsewhere would take the consumer away."""
+        """`max_records` from `offset` on; fewer at the end, or if they are large. Callable from any
+        thread; a thread that reads the same partition at another position would reset the consumer.
+        """
         topic_partition = (topic, partition)
         with self._news:
             if not self._news.wait_for(lambda: topic_partition not in self._busy, REQUEST_SECONDS):
@@ -113,7 +113,7 @@ class KafkaReader:
                 self._news.notify_all()
 
     def ready(self, positions: Mapping[Place, int]) -> int:
-        """What has come for all partitions, those read last included."""
+        """Bytes fetched for all partitions, including those read last."""
         return sum(feed.count for feed in tuple(self._feeds.values()))
 
     @property
@@ -169,15 +169,15 @@ class KafkaReader:
             feed.awaited = feed.awaited or time.monotonic()
             self._news.wait_for(lambda: self._complete(topic_partition, feed, max_records), seconds)
         if self._failure is not None:
-            # The thread is gone; who tries again starts another one.
+            # The thread has ended; the next read starts another one.
             failure, self._failure, self._thread = self._failure, None, None
             raise failure
         if not feed.count and feed.fault is not None:
             del self._feeds[topic_partition]
             raise feed.fault
         if before is not None:
-            # All partitions end where they ended at one moment: nothing that lies before these
-            # offsets can be later than what lies behind.
+            # All partitions end where they ended at one moment: no record before these offsets can
+            # be later than one behind them.
             return self._read_before(topic_partition, feed, offset, max_records, before)
         bound = self._horizon.bound(topic_partition, feed) if self._together else None
         batch = feed.first(max_records, bound)
@@ -254,7 +254,7 @@ class KafkaReader:
         return feed.end is not None and feed.next >= self._written.get(topic_partition, 0)
 
     def _share(self) -> int:
-        """Of the room, for each partition that has something or may have."""
+        """The share of the buffer of each partition that has records or may have some."""
         busy = sum(feed.end is None or feed.count > 0 for feed in self._feeds.values())
         return self._room() // max(1, busy)
 
@@ -280,8 +280,8 @@ class KafkaReader:
             self._news.notify_all()
 
     def _poll(self, intake: Intake) -> None:
-        """Poll until told to stop, or to start with a new consumer: one that is assigned a
-        partition again, from another offset, may still hand out records of the old place."""
+        """Poll until stopped or until a new consumer is needed: a consumer that is assigned a
+        partition again at another offset may still return records of the old position."""
         wait = _POLL_SECONDS
         while not self._stopping:
             with self._news:
@@ -298,8 +298,8 @@ class KafkaReader:
             wait = _POLL_SECONDS if busy else min(2 * wait, _IDLE_SECONDS)
 
     def _stands_still(self) -> bool:
-        """Whether records that somebody waits for should have come long ago, and another consumer
-        is to be tried; ever less often while that brings nothing."""
+        """Whether expected records are long overdue and another consumer should be tried; the
+        interval grows while that returns nothing."""
         now = time.monotonic()
         for feed in self._feeds.values():
             patience = self._patience if feed.end is not None else REQUEST_SECONDS + self._patience
@@ -328,8 +328,9 @@ class KafkaReader:
         self._retired |= gone
 
     def _make_room(self, consumer: Consumer) -> bool:
-        """Pause who has his share until half of it is used; whether anybody needs more. Not all
-        are paused: it takes the client up to a second to go on after that."""
+        """Pause partitions that have filled their share, until half of it is used; returns whether
+        any partition needs more. They are never all paused: the client takes up to a second to
+        resume after that."""
         share = self._share()
         full = {
             topic_partition

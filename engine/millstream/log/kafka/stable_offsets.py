@@ -1,11 +1,12 @@
-"""What may be read together of partitions that other processes write, so that no record is taken
-before an earlier one of another partition.
+"""Determines what may be read together of partitions that other processes write, so that no record
+is read before an earlier one of another partition.
 
-That a partition has nothing more is known from the client, and may be older than the records that
-came of another one meanwhile. So one *looks*: notes how far each partition has come, and asks the
-brokers for the ends of all. Up to what was noted, nothing can precede what lies behind these ends.
-The ends asked for are those of what is written, committed or not: a transaction that is readable
-on one partition, but still being completed on another, has been written on both.
+The client reports that a partition has nothing more, but this may be older than the records that
+arrived from another partition meanwhile. Therefore a *look* notes the fetched position of each
+partition and then requests the ends of all. No record behind these ends can precede a record before
+the noted positions. The requested ends are those of written records, committed or not: a
+transaction that is readable on one partition, but still being completed on another, has been
+written on both.
 """
 
 from __future__ import annotations
@@ -18,30 +19,31 @@ from millstream.log.kafka.partition_buffer import PartitionBuffer
 from millstream.log.log import TopicPartition as Place
 
 OPEN_SECONDS = 1.0
-"""How long records of transactions that are open at the end of a partition are waited for. The
-owner of one may leave it open for minutes; completing it takes some milliseconds. Whether that is
-why they do not come is asked then: on a busy machine it may be that they are on their way."""
+"""How long to wait for records of transactions that are open at the end of a partition. The owner
+of one may leave it open for minutes; completing it takes some milliseconds. After this time a
+request checks whether a transaction is the cause: on a busy machine the records may just be late.
+"""
 _KNOWN_SECONDS = 1.0
-"""How long it counts that a transaction is in the way."""
+"""How long a detected open transaction counts as the cause."""
 _AGAIN_SECONDS = 0.1
-"""How long after a look that was not answered for all partitions another one is taken."""
+"""How long to wait for another look after one without responses for all partitions."""
 
 Ends = Mapping[Place, int]
 Answered = Callable[[Ends], None]
 AskEnds = Callable[[tuple[Place, ...], Answered, bool], None]
-"""Asks for the ends of what is written, or of what is committed alone; the answer comes later and
-from another thread, and lacks the partitions that could not be asked."""
+"""Requests the ends of what is written, or of what is committed alone; the response comes later
+from another thread and lacks partitions that were unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     noted: Ends
-    """How far each partition had come before the ends were asked for."""
+    """The fetched position of each partition before the ends were requested."""
     ends: Ends
 
 
 class StableOffsets:
-    """Used by one reader under its lock, but for the answers to its looks."""
+    """Used by one reader under its lock, except for the responses to its looks."""
 
     def __init__(self, look: AskEnds, shared: Callable[[Place], bool]) -> None:
         """`shared` says whether other processes write to a partition too."""
@@ -52,17 +54,18 @@ class StableOffsets:
         self._looking = False
         self._look_after = 0.0
         self._doubted: set[Place] = set()
-        """Partitions of which more is written, and has not come for long."""
+        """Partitions with more written records that have not arrived for long."""
         self._committed: tuple[float, Ends] = (0.0, {})
-        """Where what is committed of these ends, and when that was asked for."""
+        """The committed ends of these, and when they were requested."""
         self._doubting = False
         self._bounded = False
-        """Whether records may be read up to what was noted only: a partition is at its end."""
+        """Whether records may be read up to the noted positions only, because a partition is at its
+        end."""
         self._passed = False
-        """Whether records behind that were read since `begin`."""
+        """Whether records behind those positions were read since `begin`."""
 
     def begin(self, feeds: Mapping[Place, PartitionBuffer]) -> None:
-        """What is read from here on is taken together."""
+        """Begin a read of partitions in one common order."""
         answer, self._answer = self._answer, None
         if answer is not None:
             self._seen = answer
@@ -84,7 +87,7 @@ class StableOffsets:
         return None
 
     def at_end(self, topic_partition: Place, feed: PartitionBuffer) -> bool:
-        """Whether a partition of which nothing more has come is at its end for all the others."""
+        """Whether an exhausted partition counts as ended for all the others."""
         if not self._shared(topic_partition):
             return True
         end = self._seen.ends.get(topic_partition)
@@ -96,7 +99,7 @@ class StableOffsets:
         return True
 
     def _open(self, topic_partition: Place, feed: PartitionBuffer) -> bool:
-        """Whether a transaction is in the way of what is written behind."""
+        """Whether an open transaction precedes the records written behind it."""
         asked, ends = self._committed
         known = topic_partition in ends and time.monotonic() < asked + _KNOWN_SECONDS
         if not known:
@@ -104,7 +107,7 @@ class StableOffsets:
         return known and feed.next >= ends[topic_partition]
 
     def ask(self, feeds: Mapping[Place, PartitionBuffer]) -> None:
-        """Look, for the next `begin`, if what was seen last cannot be enough any more."""
+        """Look, for the next `begin`, if the last result cannot be sufficient any more."""
         self._resolve()
         noted = {
             topic_partition: feed.next

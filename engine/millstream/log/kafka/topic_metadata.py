@@ -1,4 +1,4 @@
-"""Topics as they were when the cluster was last asked, for those who cannot wait for an answer."""
+"""Cached topic metadata, for callers that cannot block."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 from millstream.log.log import Topic
 
 _SECONDS = 2.0
-"""How often the cluster is asked, in one request for all topics that somebody wants to know of."""
+"""How often the cluster is asked, in one request for all topics of interest."""
 
 
 class TopicMetadataCache:
-    """Asks while there are those who want to know, and never waits."""
+    """Requests metadata while there are callers interested in it, and never blocks."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
@@ -26,12 +26,13 @@ class TopicMetadataCache:
         self._wanted: set[str] = set()
         self._known: dict[str, Topic | None] = {}
         self._missed: set[str] = set()
-        """Topics that the last answer did not know: a broker may not have heard of a new one."""
+        """Topics that the last response lacked: a broker may not have the metadata of a new one
+        yet."""
         self._open = 0
         self._next = 0.0
 
     def seen(self, names: Collection[str]) -> dict[str, Topic | None]:
-        """Those of the topics that are known; None for one that is not there."""
+        """The cached topics among these; None for one that does not exist."""
         with self._lock:
             self._wanted.update(names)
             asking: set[str] = set()
@@ -70,6 +71,6 @@ def described(found: TopicDescription) -> Topic:
 
 
 def absent(error: BaseException) -> bool:
-    """Whether the cluster says that there is no such topic."""
+    """Whether the cluster reports that the topic does not exist."""
     code = error.args[0].code() if isinstance(error, KafkaException) else None
     return code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)

@@ -1,4 +1,4 @@
-"""Topics of the cluster: made, described, measured and removed."""
+"""Creates, describes, measures and removes topics of the cluster."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ Result = TypeVar("Result")
 _LOOK_SECONDS = 2.0
 _SOON_SECONDS = 0.5
 _SPREAD_SECONDS = 5.0
-"""How long word of a new topic may take to all brokers."""
+"""How long the metadata of a new topic may take to reach all brokers."""
 
 
 class Topics:
-    """The administrative side of a cluster. Calls wait for their answer."""
+    """The administrative side of a cluster. Calls block until the response."""
 
     def __init__(self, servers: str, extra: Mapping[str, str]) -> None:
         try:
@@ -62,9 +62,9 @@ class Topics:
         self.purges = Purges(self._admin, partial(self.offset, end=True))
         self._partitions: dict[str, int] = {}
         self._heard: set[str] = set()
-        """Topics that a broker has told of, and that another one may not know yet."""
+        """Topics that one broker has reported and another one may not have yet."""
         self._ends: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
-        """The last answers to `ends`."""
+        """The last responses to `ends`."""
 
     def create(self, topic: Topic) -> None:
         """Make a topic and wait until it can be used."""
@@ -91,7 +91,7 @@ class Topics:
         self._until(topic.name, topic.partitions)
 
     def delete(self, name: str) -> None:
-        """Remove a topic and wait until it is gone; no error when there is none."""
+        """Remove a topic and wait until it is gone; no error when it does not exist."""
         self._partitions.pop(name, None)
         self._heard.discard(name)
         self.purges.drop(name)
@@ -128,12 +128,12 @@ class Topics:
             except KafkaException as error:
                 if not absent(error):
                     raise translated(error, f"describe topic '{name}'") from error
-                # The broker that was asked may not have heard yet of what another one knows.
+                # The broker that was asked may not have the metadata of another one yet.
                 if self._metadata(name) is None or time.monotonic() > deadline:
                     return None
 
     def cluster_id(self) -> str:
-        """The id that the cluster has given itself."""
+        """The cluster id."""
         return str(self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS)).cluster_id)
 
     def names(self) -> tuple[str, ...]:
@@ -163,8 +163,7 @@ class Topics:
             raise StatementError(f"Topic '{name}' has no partition {partition}")
 
     def offset(self, topic_partition: Place, *, end: bool, committed: bool = True) -> int:
-        """The first retained offset, or the one after the last: of those that are committed, or
-        of all."""
+        """The first retained offset, or the one after the last: of committed records, or of all."""
         self.check(topic_partition)
         wanted = TopicPartition(*topic_partition)
         spec = OffsetSpec.latest() if end else OffsetSpec.earliest()
@@ -173,7 +172,7 @@ class Topics:
         )
         deadline = time.monotonic() + REQUEST_SECONDS
         try:
-            # Without a leader, the client may answer that all is well and the offset not valid.
+            # Without a leader, the client may report success and an invalid offset.
             while (
                 found := self._spread(
                     topic_partition[0],
@@ -188,7 +187,7 @@ class Topics:
         return int(found.offset)
 
     def _spread(self, topic: str, ask: Callable[[], Future[Result]]) -> Result:
-        """The answer about a topic of which the broker that is asked may not have heard yet."""
+        """The response about a topic whose metadata the queried broker may not have yet."""
         deadline = time.monotonic() + _SPREAD_SECONDS
         while True:
             try:
@@ -200,7 +199,7 @@ class Topics:
             time.sleep(PAUSE)
 
     def out_of_range(self, topic_partition: Place, offset: int) -> CorruptionError:
-        """What is wrong with a position that no record can be read from."""
+        """The reason why no record can be read from a position."""
         start, end = self.offset(topic_partition, end=False), self.offset(topic_partition, end=True)
         where = f"topic '{topic_partition[0]}', partition {topic_partition[1]}"
         if offset < start:
@@ -215,8 +214,8 @@ class Topics:
         )
 
     def ends(self, topic_partitions: Collection[Place]) -> dict[Place, int]:
-        """The offsets after the last committed records, of those partitions whose brokers answer
-        soon; none while an earlier question is still without an answer."""
+        """The offsets after the last committed records, for partitions whose brokers respond soon;
+        none while an earlier request is open."""
         if not topic_partitions or not all(answer.done() for answer in self._ends.values()):
             return {}
         self._ends = self._list_offsets(
@@ -246,8 +245,8 @@ class Topics:
         *,
         committed: bool,
     ) -> None:
-        """Ask for the ends of what is written, or `committed` alone. `answered` is called from
-        another thread, with those that could be told."""
+        """Request the ends of what is written, or `committed` alone. `answered` is called from
+        another thread with those that were available."""
         found: dict[Place, int | None] = {}
 
         def done(topic_partition: Place, answer: Future[ListOffsetsResultInfo]) -> None:
@@ -279,8 +278,8 @@ class Topics:
         )
 
     def _metadata(self, name: str) -> tuple[int, int] | None:
-        """Partitions and replicas; asking for a topic by name may have the broker make it, so all
-        are listed."""
+        """Partitions and replicas; a request for a topic by name may make the broker create it, so
+        all are listed."""
         listed = self._asked(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
         found = listed.topics.get(name)
         if found is None or found.error is not None or not found.partitions:
@@ -288,7 +287,7 @@ class Topics:
         return len(found.partitions), len(found.partitions[0].replicas)
 
     def _until(self, name: str, partitions: int) -> None:
-        """Metadata travels to each broker in its own time."""
+        """Metadata reaches each broker at a different time."""
         for _ in range(200):
             found = self._metadata(name)
             if (0 if found is None else found[0]) == partitions:

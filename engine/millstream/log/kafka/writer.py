@@ -1,7 +1,7 @@
-"""The appending side of one identity: everything it writes is a transaction of one producer.
+"""The writer of one identity: everything it writes is a transaction of one producer.
 
-Also appends without positions are transactions, so that a writer that was fenced can write
-nothing at all, not even an INSERT.
+Appends without positions are transactions too, so that a fenced writer can write nothing at all,
+not even an INSERT.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _FAILURES = (KafkaException, SystemError)
 
 @dataclass(frozen=True, slots=True)
 class WriterContext:
-    """What a writer needs of its log: `check` raises StatementError for a place that does not
-    exist, `committed` hears of the positions that were moved, `appended` of the ends of the
-    partitions that were written to."""
+    """What a writer needs of its log. `check` raises StatementError for a topic partition that does
+    not exist; `committed` is called with the moved positions, `appended` with the ends of the
+    written partitions."""
 
     servers: str
     namespace: str
@@ -57,11 +57,11 @@ class WriterContext:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A writer's place in a group with members, whose brokers refuse what is not a member's.
+    """A writer's membership in a group. The brokers refuse positions of other clients.
 
-    `credential`: what to show them at this moment, None for one that has none any more; the
-    writer then gives up its transaction. `lease`: a position that can always be moved, so that
-    they look at a transaction without other positions as well.
+    `credential`: the current membership credential, None without one; the writer then aborts its
+    transaction. `lease`: a position that can always be moved, so that the brokers check a
+    transaction without other positions too.
     """
 
     group: str
@@ -80,7 +80,7 @@ class KafkaWriter:
         *,
         patience: Patience,
     ) -> None:
-        """`seat`: of a group that has members; without, groups must have none."""
+        """`seat`: membership in a group; without it, groups must have no members."""
         self.identity = identity
         self._surroundings = surroundings
         self._seat = seat
@@ -92,17 +92,19 @@ class KafkaWriter:
         self._outlet = open_outlet(config)
         self._producer: Producer | None = self._outlet.producer
         self._groups: dict[str, object] = {}
-        """What a transaction is told of a group."""
+        """The group metadata of a transaction."""
         self._fenced = False
         try:
-            # Without a connection the client's first try fails, and the next is half a second on.
+            # Without a connection the client's first attempt fails, and the next one comes half a
+            # second later.
             self._producer.list_topics(timeout=REQUEST_SECONDS)
             self._producer.init_transactions(REQUEST_SECONDS * 2)
         except KafkaException as error:
             raise translated(error, f"open the writer '{identity}'") from error
 
     def append(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """Durable and readable when this returns; UnavailableError when that is not known."""
+        """Durable and readable when this returns; raises UnavailableError when that is not
+        known."""
         outcome = self._transaction(None, appended, {})
         if outcome is Outcome.ABORTED:
             # The client (2.16) drops the transaction that follows one with refused records.
@@ -175,15 +177,15 @@ class KafkaWriter:
         group: str | None,
         positions: Mapping[Place, int],
     ) -> bool:
-        """Records and positions, at the same time; whether this writer may move the latter."""
+        """Write records and positions together; returns whether this writer may move the positions."""
         seconds = self._patience.commit_seconds
         try:
             self._outlet.hand(appended)
             try:
                 return group is None or self._send_positions(producer, group, positions)
             finally:
-                # An abort while records of the transaction are on their way was seen to be a fatal
-                # error (2.16).
+                # An abort while records of the transaction are in flight was observed to cause a
+                # fatal error (2.16).
                 ends.update(self._outlet.settle(seconds))
         except StatementError:
             producer.flush(seconds)
@@ -193,7 +195,7 @@ class KafkaWriter:
     def _send_positions(
         self, producer: Producer, group: str, positions: Mapping[Place, int]
     ) -> bool:
-        """Whether this writer may move them."""
+        """Move the positions; returns whether this writer may do so."""
         metadata = self._credential(group)
         if metadata is None:
             return False
@@ -215,8 +217,8 @@ class KafkaWriter:
         return self._groups[group]
 
     def _metadata(self, group: str) -> object:
-        """Of a group without members: it is the writer's epoch that fences. Only a consumer makes
-        this, and it holds nothing of him."""
+        """For a group without members, the writer's epoch fences. Only a consumer can create this
+        object, which keeps no reference to it."""
         surroundings = self._surroundings
         name = surroundings.namespace + group
         member = Consumer(consumer_config(surroundings.servers, name, surroundings.extra))
@@ -241,8 +243,8 @@ class KafkaWriter:
         return Outcome.COMMITTED
 
     def _given_up(self, producer: Producer, error: KafkaException | SystemError) -> Outcome:
-        """Nothing of a transaction that could not be sent or that the coordinator refused
-        becomes visible."""
+        """Nothing becomes visible of a transaction that could not be sent or that the coordinator
+        refused."""
         fault = _cause(producer, error)
         if fences(fault):
             raise self._fencing() from error
@@ -268,7 +270,7 @@ class KafkaWriter:
 
 
 def _cause(producer: Producer, error: KafkaException | SystemError) -> KafkaError:
-    """What has happened; after a fatal error some calls say no more than that there was one."""
+    """The cause of an error; after a fatal one, some calls report only that there was one."""
     fault: KafkaError | None = error.args[0] if isinstance(error, KafkaException) else None
     if fault is not None and fault.code() != KafkaError._FATAL:
         return fault
