@@ -18,7 +18,7 @@ _PLACE = re.compile(r"\{(\w+)\}|(\{\{|\}\})")
 @dataclass(frozen=True, slots=True)
 class Accumulator:
     """One aggregate of a node. `states` are (column, DuckDB type); `arguments` the columns that
-    hold its arguments; all names as they are, not quoted."""
+    hold its arguments; all names unquoted."""
 
     name: str
     call: AggregateCall
@@ -29,12 +29,12 @@ class Accumulator:
 
     @property
     def fold(self) -> object:
-        """The fold that computes it, or None where SQL does."""
+        """The fold that computes it, or None if SQL computes it."""
         return (self.undo and self.variant.undo_fold) or self.variant.fold
 
 
 def accumulator(name: str, call: AggregateCall, setting: Setting, *, undo: bool) -> Accumulator:
-    """`name`: the physical name of the output column; `undo`: rows leave as well."""
+    """`name`: the physical name of the output column; `undo`: rows can also be removed."""
     variant = setting.catalogue.aggregate[call.function].variants[call.variant]
     types = _types(call)
     states = tuple(
@@ -94,7 +94,7 @@ def _types(call: AggregateCall) -> dict[str, str]:
 
 
 def _filled(template: str, places: dict[str, str]) -> str:
-    """Fill the known places; doubled braces become single ones."""
+    """Fill the known placeholders; doubled braces become single ones."""
 
     def place(match: re.Match[str]) -> str:
         if match[2]:

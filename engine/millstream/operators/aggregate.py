@@ -94,7 +94,7 @@ def _arguments(
     label: str,
     setting: Setting,
 ) -> SelectFragment:
-    """The rows that count, with key columns and the arguments of all aggregates."""
+    """The rows to aggregate, with key columns and the arguments of all aggregates."""
     part = nested(given, setting)
     keys = _key_columns(node)
     sources = quoted(names(part.schema))[: len(keys)]
@@ -123,7 +123,8 @@ def _arguments(
 
 
 def _updated(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
-    """Adds the steps that give the state after each row (or each group) and store the last."""
+    """Adds the steps that compute the state after each row (or each group) and store the last
+    one."""
     grouped = setting.cached or plan.node.final
     by_row = not grouped or any(item.fold for item in plan.items)
     rows, last = f"{plan.label}_rows", f"{plan.label}_last"
@@ -197,7 +198,7 @@ def _running_steps(
 
 
 def _opened(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
-    """The result columns over the states; changes as the reader needs them."""
+    """The result columns over the states; changes in the form that the reader needs."""
     if plan.node.final:
         part = closed_windows(plan, part, setting)
     elif plan.undo and not setting.cached:
@@ -223,7 +224,7 @@ def _opened(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragmen
 
 
 def _numbering(plan: Plan, setting: Setting) -> tuple[tuple[str, str], ...]:
-    """New numbers where one input row changes several groups, or one row stands for many."""
+    """New numbers where one input row changes several groups, or one row represents many."""
     window = plan.node.window
     hopping = window is not None and window.kind is WindowKind.HOPPING
     if not (hopping or plan.undo or setting.cached):

@@ -1,10 +1,10 @@
 """Arithmetic as DuckDB text: integers that wrap, decimals to the last digit.
 
 The fast text raises where an integer overflows or a divisor is 0; the exact text wraps, and raises
-only where the dialect has no value (reference: types and formats, section 4).
+only where the dialect defines no value (reference: types and formats, section 4).
 
 DuckDB rewrites `x + 1 > 2` to `x > 1` and sums `x + 1` as `sum(x) + count(x)`, which do not raise
-where `x + 1` does. It does not look into an exclusive or with 0, which is the number itself.
+where `x + 1` does. It does not look into an exclusive or with 0, which leaves the number unchanged.
 """
 
 from __future__ import annotations
@@ -79,8 +79,7 @@ def _decimal(
             return cast(f"({cast(a, common)} % {cast(b, common)})", result)
         case _:
             if exact and result.precision > MAX_DECIMAL_PRECISION:
-                # An operand may have too many digits before the point for the type of a result
-                # that has fewer of them.
+                # An operand may have more digits before the point than the type of the result.
                 return _rowwise(operator, a, b, result)
             if result.precision > _NARROW:
                 a, b = cast(a, result), cast(b, result)
@@ -88,8 +87,8 @@ def _decimal(
 
 
 def _wide(text: str, kind: Decimal, result: Decimal) -> str:
-    """A factor of a product. DuckDB keeps 18 digits of one whose factors have no more, and raises
-    where that does not do."""
+    """A factor of a product. If the factors have at most 18 digits, DuckDB gives the product 18
+    digits, and raises where these do not suffice."""
     if kind.precision > _NARROW or result.precision <= _NARROW:
         return text
     return cast(text, Decimal(_NARROW + 1, kind.scale))
@@ -98,12 +97,12 @@ def _wide(text: str, kind: Decimal, result: Decimal) -> str:
 def _divide(
     left: tuple[str, Decimal], right: tuple[str, Decimal], result: Decimal, exact: bool
 ) -> str:
-    """Through whole numbers of 128 bits, since DuckDB divides decimals as doubles.
+    """Computed with 128-bit integers, because DuckDB divides decimals as doubles.
 
     With a = A / 10^s1, b = B / 10^s2 the digits of a / b at scale s + 1, the last one cut off, are
     A * 10^(s + 1 + s2 - s1) / B; rounding these half up to scale s rounds a / b half up. What does
-    not fit into 128 bits raises; then, or where the types tell that it may not fit, it goes by
-    rows. Each operand stands there once: in a chain of quotients the text stays short.
+    not fit into 128 bits raises; then, or if the types show that it may not fit, it is computed row
+    by row. Each operand occurs once, so that a chain of quotients has a short text.
     """
     (a, kind_a), (b, kind_b) = left, right
     shift = result.scale + 1 + kind_b.scale - kind_a.scale

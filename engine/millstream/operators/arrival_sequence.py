@@ -1,4 +1,4 @@
-"""The rows of two streams in one order, with what each finds when it arrives.
+"""Orders the rows of two streams by arrival and determines what each row finds.
 
 A row arrives after all rows of either side that have lower numbers. Its `$arrival` is a number that
 grows with every row a partition has ever seen on both sides.
@@ -18,15 +18,16 @@ from millstream.model.batch import PART, ROWTIME, SEQ
 ARRIVAL, ORIGIN = "$arrival", "$origin"
 LEFT, RIGHT = 0, 1
 CLOCK = ("time", "left", "right", "arrivals")
-"""What is kept of a partition: stream time, the newest time of either side, the next `$arrival`."""
+"""The stored state of a partition: stream time, the newest time of either side, the next
+`$arrival`."""
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Step = Callable[[Mapping[str, pa.Table]], pa.Table]
 
 
 @dataclass(slots=True)
 class _Timeline:
-    """All rows of a run, the left ones first. `time`: stream time, the row's own time included;
-    `own` and `other`: the newest time of the row's side (itself included) and of the other one."""
+    """All rows of a run, the left ones first. `time`: stream time, including the row's own time;
+    `own` and `other`: the newest time of the row's side (including itself) and of the other one."""
 
     part: Ints
     side: Ints
@@ -45,8 +46,8 @@ class _Timeline:
 
 def timeline(left: str, right: str, clock: str, retention: int) -> Step:
     """`$arrival` of each row, stream time (`$time`), whether that rose with the row (`$rises`), the
-    newest time of the row's own side (`$own`), whether the row is worth keeping (`$kept`), and the
-    lowest time that is still kept of the other side (`$low`)."""
+    newest time of the row's own side (`$own`), whether the row must be stored (`$kept`), and the
+    lowest time that is still stored of the other side (`$low`)."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         rows = _rows(relations[left], relations[right])
@@ -84,7 +85,7 @@ def _rows(left: pa.Table, right: pa.Table) -> _Timeline:
 
 
 def _go(rows: _Timeline, at: Ints, known: Mapping[str, int]) -> None:
-    """Go through the rows of one partition, which lie `at` these places in order of arrival."""
+    """Process the rows of one partition; `at` holds their indexes in arrival order."""
     before, *newest = (known.get(name, -1) for name in CLOCK[:3])
     rowtime, side = rows.rowtime[at], rows.side[at]
     time = np.maximum.accumulate(np.maximum(rowtime, before))
@@ -100,7 +101,7 @@ def _go(rows: _Timeline, at: Ints, known: Mapping[str, int]) -> None:
 
 
 def placed(rows: str, line: str, side: int) -> Step:
-    """The rows of one side with what the timeline says about them."""
+    """The rows of one side with their columns of the timeline."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         given, every = relations[rows], relations[line]
@@ -114,7 +115,7 @@ def placed(rows: str, line: str, side: int) -> Step:
 
 
 def kept(rows: str) -> Step:
-    """The rows that must be remembered."""
+    """The rows that must be stored."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         return relations[rows].filter(relations[rows]["$kept"])
@@ -123,8 +124,8 @@ def kept(rows: str) -> Step:
 
 
 def moments(left: str, right: str, line: str, carried: Sequence[str]) -> Step:
-    """The rows with which stream time rose: the time it came to, arrival, origin and what else is
-    carried of them."""
+    """The rows that advance stream time: the new time, arrival, origin and the other carried
+    columns."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         every = relations[line]
@@ -139,8 +140,7 @@ def moments(left: str, right: str, line: str, carried: Sequence[str]) -> Step:
 
 
 def clock_after(line: str) -> Step:
-    """What the clock of each partition shows after the run, and how many rows came too late to be
-    kept."""
+    """The clock of each partition after the run, and how many rows came too late to be stored."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         every = relations[line]

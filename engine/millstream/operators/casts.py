@@ -1,7 +1,7 @@
 """CAST and implicit conversions as DuckDB text (reference: types and formats, section 3).
 
-Everything raises where the dialect has no value; `exact` gives the value where the fast text would
-raise although there is one (numbers that wrap or saturate).
+All texts raise where the dialect defines no value; `exact` returns the value where the fast text
+would raise although there is one (numbers that wrap or saturate).
 """
 
 from __future__ import annotations
@@ -127,14 +127,15 @@ def _from_text(text: str, target: SqlType) -> str:
 
 
 def _plain(text: str) -> str:
-    """A number's text without an exponent: with one, DuckDB wants the digits before it to fit."""
+    """A number's text without an exponent: with one, DuckDB requires the digits before it to
+    fit."""
     return (
         f"CASE WHEN regexp_matches({text}, '[eE]') THEN {call(PLAIN_NUMBER, text)} ELSE {text} END"
     )
 
 
 def _checked(text: str, pattern: str, value: str, target: SqlType) -> str:
-    """A cast of `value` that raises where `text` does not match; DuckDB itself takes more."""
+    """A cast of `value` that raises where `text` does not match; DuckDB itself accepts more."""
     return cast(
         f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN {value} ELSE '~' || {text} END",
         target,
@@ -148,7 +149,7 @@ def _moment(text: str, target: SqlType) -> str:
     if target == DATE:
         whole = f"{text} || substr('{FIRST_DATE}', length({text}) + 1)"
         return _checked(text, DATE_TEXT, whole, target)
-    # Bound once: the rule names its parts often, and a text may be a long expression.
+    # Bound once: the rule refers to its parts often, and a text may be a long expression.
     parts = call("regexp_extract", text, f"'^{MOMENT_TEXT}$'", "['date', 'clock', 'zone']")
     bound = f"list_transform([{{'text': {text}, 'parts': {parts}}}], lambda _t: {_timestamp('_t')})"
     return call("list_extract", bound, "1")
@@ -237,7 +238,7 @@ def _map(text: str, source: Map, target: Map, exact: bool, depth: int) -> str:
 
 
 def _struct(text: str, source: Struct, target: Struct, exact: bool, depth: int) -> str:
-    """By exact name; fields the source lacks are NULL."""
+    """Matched by exact name; fields that the source lacks are NULL."""
     sources = dict(
         zip(
             (field.name for field in source.fields),

@@ -1,4 +1,4 @@
-"""From a sub-topology to its DuckDB program."""
+"""Compiles a sub-topology into its DuckDB program."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from millstream.plan.nodes import (
 from millstream.topology.topology import SubTopology
 
 OUT = "out"
-"""The relation every program ends in."""
+"""The output relation of every program."""
 _ENTERS = "1::TINYINT"
 _IDENTIFIER = re.compile(r'"(?:[^"]|"")+"')
 
@@ -63,9 +63,10 @@ def compile_subtopology(
 ) -> Program:
     """The program of a sub-topology, a pure function of its arguments.
 
-    `headers`: relations carry the headers of the records. `cached`: aggregates give one change
-    for each key and run instead of one for each row. `moments`: what goes to the log has the moment
-    of the record that caused it; where `$seq` does not tell which that is, relations carry `$m`.
+    `headers`: relations carry the headers of the records. `cached`: aggregates emit one change for
+    each key and run instead of one for each row. `moments`: output for the log carries m (see
+    `executor/order.py`) of the record that caused it; where `$seq` does not identify that record,
+    relations carry `$m`.
     """
     carried = (HEADERS,) if headers else ()
     setting = Setting(catalogue, carried, cached, exact=False)
@@ -93,8 +94,8 @@ def _steps(part: SelectFragment, setting: Setting) -> tuple[Step, ...]:
 
 
 def _out(part: SelectFragment, setting: Setting) -> Sql | Call:
-    """The last relation. Where it only picks columns of the one before, no statement is needed,
-    which is a good part of what a single record costs."""
+    """The last relation. If it only selects columns of the one before, no statement is needed,
+    which saves a good part of the cost of a single record."""
     statement = Sql(OUT, select_text(part, setting))
     made = {
         identifier(step.target): step.target
@@ -128,7 +129,7 @@ def _picked(
 
 
 def _compile(sub: SubTopology, setting: Setting) -> SelectFragment:
-    """The whole below the root; of what it is made from only `$seq` is left."""
+    """The relation below the root; it keeps only `$seq` of its inputs."""
     return replace(_root(sub, setting), origin=None)
 
 
@@ -139,8 +140,8 @@ def _root(sub: SubTopology, setting: Setting) -> SelectFragment:
             given = _node(sub.root.input, setting, leaves, labels, old=True)
             return compile_repartition(sub.root, given, "key", setting)
         case Write() | Deliver():
-            # A cache drops a row that was made and deleted between two commits: it must see which
-            # rows were there before.
+            # A cache drops a row that was inserted and deleted between two commits, so it must see
+            # which rows existed before.
             old = setting.cached and pairs_on_demand(sub.root.input)
             return _node(sub.root.input, setting, leaves, labels, old=old)
     raise TypeError(f"a sub-topology cannot end in {type(sub.root).__name__}")
@@ -163,7 +164,8 @@ def _node(
             return SelectFragment(node.schema, identifier(f"in_{next(leaves)}"))
         case Filter():
             given = below(node.input, old=True)
-            # A filter takes no number: adding one must not rename the state of the steps above.
+            # A filter gets no number, because adding one must not rename the state of the steps
+            # above.
             label = "filter_of_" + given.source.strip('"')
             return compile_filter(node, given, label, setting)
         case Project():

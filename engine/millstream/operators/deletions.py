@@ -1,7 +1,7 @@
-"""Which deletions of a table's rows say whether the row was there.
+"""Determines which deletions of a table's rows tell whether the row existed.
 
-A cache between two commits follows Kafka Streams: where the row was not there at the last commit
-and is not there at this one, nothing is sent. So it must know of each row whether it was there.
+A cache between two commits follows Kafka Streams: if a row existed neither at the last commit nor
+at this one, nothing is sent. So each change must tell whether the row existed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from millstream.plan.nodes import Node, Project, Read, SubscriptionResolve, Tabl
 
 
 def pairs_on_demand(node: Node) -> bool:
-    """Whether the node deletes rows and tells that they were there only if asked for old rows."""
+    """Whether the node deletes rows and marks existing ones only if old rows are requested."""
     match node:
         case Project():
             return pairs_on_demand(node.input)
@@ -19,13 +19,13 @@ def pairs_on_demand(node: Node) -> bool:
         case TableTableJoin() | SubscriptionResolve():
             return True
         case _:
-            # Filters have asked, aggregations delete sessions alone, which they know.
+            # Filters request old rows anyway; aggregations delete only sessions, which they store.
             return False
 
 
 def knows_what_was_there(node: Node) -> bool:
-    """Whether a deletion of nothing can be told from one of a row. A table that is read without
-    being kept passes tombstones on as they come."""
+    """Whether a deletion of an absent row can be distinguished from one of an existing row. A table
+    that is read without being materialised forwards tombstones as they come."""
     match node:
         case Project():
             return knows_what_was_there(node.input)

@@ -1,8 +1,8 @@
-"""Typed expressions -> DuckDB text.
+"""Compiles typed expressions into DuckDB text.
 
-Two texts for each expression: the *fast* one has the dialect's value or makes DuckDB raise, the
-*exact* one has the dialect's value wherever there is one, and raises only for rows whose value the
-dialect refuses; around it goes `sql.guarded`.
+Two texts for each expression: the *fast* one has the dialect's value or makes DuckDB raise; the
+*exact* one has the dialect's value wherever there is one and raises only for rows without one.
+`sql.guarded` wraps the latter.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class _Setting:
     exact: bool
     columns: Callable[[str], str]
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Lambda parameters in sight -> text."""
+    """Visible lambda parameters -> text."""
     depth: int = 0
-    """How many lambdas are around; keeps their names apart."""
+    """The nesting depth of lambdas; makes their names distinct."""
     absorbed: bool = False
     """Whether something around gives a value for NULL, so that NULL and a failure differ."""
     contained: bool = True
@@ -186,8 +186,8 @@ def _text(expression: Expression, setting: _Setting) -> str:
 
 
 def _arithmetic(expression: Arithmetic, setting: _Setting) -> str:
-    """Both operands are computed, so that a failure of the right one is one of the whole. DuckDB
-    leaves it out where the left one is NULL in a whole piece of a batch."""
+    """Both operands are computed, so that a failure of the right one fails the whole. DuckDB skips
+    it where the left one is NULL in a whole vector of a batch."""
     sides = [expression.left, expression.right]
     texts = [_text(side, setting) for side in sides]
     skipped = setting.absorbed and not (isinstance(sides[0], Literal) or cannot_raise(sides[1]))
@@ -200,7 +200,7 @@ def _arithmetic(expression: Arithmetic, setting: _Setting) -> str:
 
 
 def absorbing(setting: _Setting) -> _Setting:
-    """The same inside of what gives a value for NULL."""
+    """The same inside an expression that returns a value for NULL."""
     return setting if setting.absorbed else replace(setting, absorbed=True)
 
 
@@ -239,8 +239,8 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
 
 
 def _unboxed(expression: Expression, setting: _Setting) -> str:
-    """An operand of AND, OR and NOT: NULL is a failure. Where nothing around tells these apart,
-    NULL stands for it."""
+    """An operand of AND, OR and NOT: NULL is a failure. If no enclosing expression distinguishes
+    them, NULL represents it."""
     text = _text(expression, setting)
     if not setting.absorbed or never_null(expression):
         return text
@@ -249,7 +249,7 @@ def _unboxed(expression: Expression, setting: _Setting) -> str:
 
 
 def _condition(expression: Expression, setting: _Setting) -> str:
-    """As `_boolean`, but NULL may stand for FALSE."""
+    """As `_boolean`, but NULL may represent FALSE."""
     match expression:
         case Compare():
             return _compared(expression, absorbing(setting))
@@ -293,8 +293,8 @@ def _condition(expression: Expression, setting: _Setting) -> str:
 
 
 def _compared(expression: Compare, setting: _Setting) -> str:
-    """Where the left operand is NULL the right one is not looked at; but IS DISTINCT FROM looks at
-    both. DuckDB leaves open what it looks at."""
+    """If the left operand is NULL the right one is not evaluated; IS DISTINCT FROM evaluates both.
+    DuckDB does not specify what it evaluates."""
     left, right = expression.left, expression.right
     texts = [_comparable(side, setting) for side in (left, right)]
     if not setting.exact or cannot_raise(right) or isinstance(left, Literal):
@@ -309,8 +309,8 @@ def _compared(expression: Compare, setting: _Setting) -> str:
 
 
 def _connected(operator: str, a: str, b: str, free: bool) -> str:
-    """AND or OR; unless `free`, the second operand is looked at only where the first does not
-    decide, which DuckDB leaves open."""
+    """AND or OR; unless `free`, the second operand is evaluated only where the first does not
+    decide, which DuckDB does not specify."""
     if free:
         return f"({a} {operator} {b})"
     return f"CASE WHEN {a} THEN {b if operator == 'AND' else 'TRUE'} ELSE " + (
@@ -380,7 +380,7 @@ def _argument(argument: Expression, setting: _Setting) -> str:
 def _lambda(
     expression: LambdaExpression, place: int, setting: _Setting
 ) -> tuple[str, dict[str, str]]:
-    """A lambda as DuckDB writes it, and its parts by the names that templates have for them."""
+    """A lambda in DuckDB's syntax, and its parts under their names in templates."""
     names = [f"_p{setting.depth}_{place}_{i}" for i in range(len(expression.parameters))]
     given = {p.name: name for p, name in zip(expression.parameters, names, strict=True)}
     inner = replace(setting, parameters={**setting.parameters, **given}, depth=setting.depth + 1)

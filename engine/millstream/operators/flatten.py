@@ -1,4 +1,4 @@
-"""Table functions in SELECT: each row times the zip of the lists they give."""
+"""Table functions in SELECT: each row times the zip of the returned lists."""
 
 from __future__ import annotations
 

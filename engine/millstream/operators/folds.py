@@ -1,4 +1,4 @@
-"""The program step of aggregates that SQL cannot say exactly (see `functions.fold`)."""
+"""The program step of aggregates that SQL cannot express exactly (see `functions.fold`)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def running_steps(
     *,
     order: str,
 ) -> tuple[Sql | Call, ...]:
-    """Steps that make `target`: for each row of `source` (rows `b`, stored states `s`) its group
+    """Steps that compute `target`: for each row of `source` (rows `b`, stored states `s`) its group
     columns, the states after it, the `extra` columns (over `b`, `s` and the window `w` of the
     group) and `$last`, whether it is the last of its group.
 
-    Where SQL cannot say an aggregate exactly, a fold over the sorted rows follows."""
+    A fold over the sorted rows follows if SQL cannot express an aggregate exactly."""
     folded = tuple(item for item in items if item.fold)
     listed = [f"b.{name}" for name in group]
     for item in items:
@@ -62,8 +62,8 @@ def running_steps(
 
 
 def last_rows(source: str, columns: Sequence[str]) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
-    """The rows marked `$last`, with these columns (none: all but the mark). A call because it is
-    one statement less for a run of a single record."""
+    """The rows flagged `$last`, with these columns (none: all except the flag). It is a Call
+    because that saves one statement in a run of a single record."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         rows = relations[source]

@@ -42,7 +42,7 @@ from millstream.plan.nodes import (
 from millstream.topology.foreign_key import ASKED, FOUND, HOME, VERSION
 
 SHOWN = "$shown"
-"""State column: whether the newest answer to a left row is a row of the result."""
+"""State column: whether the newest response to a left row is a row of the result."""
 _GONE = '"$gone"'
 _SIMPLE = (Primitive.INTEGER, Primitive.BIGINT, Primitive.STRING)
 
@@ -78,7 +78,8 @@ def compile_subscribe(
 
 
 def _messages(node: SubscriptionSend, how: VersionedTable, changes: str, setting: Setting) -> str:
-    """Each change for the partition of its foreign key; before it, for the one it leaves."""
+    """Each change goes to the partition of its foreign key, preceded by one for the foreign key
+    that it leaves."""
     (key,) = value_names(how.schema)
     new, old = f"r.{key}", f"r.{old_names(how.schema)[key]}"
     enters = f"a.asked AND r.{DF} = 1"
@@ -117,8 +118,8 @@ def compile_answer(
     label: str,
     setting: Setting,
 ) -> SelectFragment:
-    """The state holds the right table and who subscribed to which of its keys. Left changes meet
-    the right row as of their `$seq`; right ones all that are subscribed then."""
+    """The state holds the right table and the subscriptions to its keys. Left changes join the
+    right row as of their `$seq`; right changes join all subscriptions at that moment."""
     left, right = nested(left, setting), nested(right, setting)
     of_right = VersionedTable(right_table(label), right.schema, old=True, pairs=pairs(node.right))
     of_left = VersionedTable(left_table(label), _subscriptions(node, left.schema), old=False)
@@ -205,7 +206,7 @@ def _to_all_subscribed(
 
 
 def _key_order(node: SubscriptionStoreJoin) -> tuple[str, ...]:
-    """The left keys in the order of their bytes, as far as it is known in SQL."""
+    """The left keys in the order of their bytes, as far as SQL can express it."""
     keys = tuple(zip(node.schema.key, key_names(node.schema), strict=True))
     if not all(column.type in _SIMPLE for column, _ in keys):
         return tuple(key for _, key in keys)
@@ -230,8 +231,8 @@ def _key_order(node: SubscriptionStoreJoin) -> tuple[str, ...]:
 def compile_settle(
     node: SubscriptionResolve, given: SelectFragment, label: str, setting: Setting, *, old: bool
 ) -> SelectFragment:
-    """The state holds the version of the newest answer to each left row and what it shows, also
-    of rows that are gone: an answer to an earlier version may still be on its way."""
+    """The state holds the version of the newest response to each left row and its result, also for
+    deleted rows: a response to an earlier version may still arrive."""
     given = nested(given, setting)
     schema = _settled(node)
     how = VersionedTable(label, schema, old=True)
@@ -264,14 +265,14 @@ def compile_settle(
 
 
 def _settled(node: SubscriptionResolve) -> Schema:
-    """What the state keeps of a left row."""
+    """The stored columns of a left row."""
     return Schema((*node.schema.columns, VERSION, Column(SHOWN, Primitive.BOOLEAN)))
 
 
 def _newest(
     node: SubscriptionResolve, given: SelectFragment, how: VersionedTable, setting: Setting
 ) -> str:
-    """The answers that are not older than one before them, with what they show."""
+    """The responses that are not older than an earlier one, with their results."""
     lookup, keys = column_lookup(given.schema), key_names(given.schema)
     version, found = lookup(VERSION.name), lookup(FOUND.name)
     shown = f"b.{DF} = 1" if node.join is JoinKind.LEFT else f"b.{DF} = 1 AND b.{found}"

@@ -1,4 +1,4 @@
-"""What the texts of one aggregation are made from."""
+"""The names that the texts of one aggregation are made from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ P, SQ, DF = (identifier(name) for name in (PART, SEQ, DIFF))
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the texts of one aggregation are made from. `keys`: quoted key columns, those of the
-    state table's primary key; `carried`: WINDOWEND, which the start determines."""
+    """The names that the texts of one aggregation are made from. `keys`: quoted key columns, those
+    of the state table's primary key; `carried`: WINDOWEND, which the start determines."""
 
     node: Aggregate
     label: str
@@ -45,5 +45,5 @@ class Plan:
 
     @property
     def order(self) -> str:
-        """The order of the rows of a group: what leaves comes before what enters."""
+        """The order of the rows of a group: removed rows come before inserted ones."""
         return f"b.{SQ}, b.{DF}" if self.undo else f"b.{SQ}"

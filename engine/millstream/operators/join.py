@@ -1,4 +1,4 @@
-"""Stream-table join: each stream row with the table's row of its key at that moment."""
+"""Stream-table join: each stream row with the table's row of its key at that time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def compile_stream_table_join(
     node: StreamTableJoin, left: SelectFragment, right: SelectFragment, label: str, setting: Setting
 ) -> SelectFragment:
     """ASOF join on `$seq` against the versions of the batch and the stored rows. Changes of the
-    table emit nothing; left rows without a value are dropped, and without a key where there is
-    nothing to pad."""
+    table emit nothing; left rows without a value are dropped, and those without a key unless they
+    are padded."""
     rows, last = f"{label}_right", f"{label}_last"
     if not plain(left):
         left = materialised(left, f"{label}_left", setting)  # it is read twice
@@ -76,7 +76,7 @@ def compile_stream_table_join(
 
 
 def _one_per_seq(partition: str) -> str:
-    """Of a pair -1, +1 the version that counts is the +1."""
+    """In a pair -1, +1 the +1 is the version that counts."""
     return f"QUALIFY row_number() OVER (PARTITION BY {partition}, {SQ} ORDER BY {DF} DESC) = 1"
 
 
@@ -85,7 +85,7 @@ def _meta(setting: Setting) -> tuple[str, ...]:
 
 
 def _columns(node: StreamTableJoin, left: SelectFragment, right: SelectFragment) -> tuple[str, ...]:
-    """Where each column of the result comes from: by name, the key from the left."""
+    """The origin of each column of the result: by name, the key from the left."""
     sides = dict(
         zip(left.schema.names, (f"l.{n}" for n in quoted(names(left.schema))), strict=True)
     )

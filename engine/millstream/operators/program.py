@@ -1,4 +1,4 @@
-"""What a sub-topology compiles to: DuckDB statements over batches and state tables."""
+"""The result of compiling a sub-topology: DuckDB statements over batches and state tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StateTable:
     nullable: bool = False
     """Some of the key columns may be NULL (never all of them): compared as values, no index."""
     appended: bool = False
-    """Rows come under keys of their own and are removed by upkeep alone: no index."""
+    """Rows have unique keys and are removed by upkeep only: no index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A vectorised Python step: Arrow tables in by name, the relation `target` out.
+    """A vectorised Python step: it takes Arrow tables by name and returns the relation `target`.
 
-    For what SQL cannot say (sequential sums, users' functions).
+    For what SQL cannot express (sequential sums, users' functions).
     """
 
     target: str
@@ -52,7 +52,7 @@ class Upsert:
     """Write the rows of relation `source` into state table `table` by primary key; rows with
     `$deleted` = TRUE are removed. The executor sends the same rows to the changelog.
 
-    `fresh`: none of the keys is in the table.
+    `fresh`: no key is in the table yet.
     """
 
     table: str
@@ -62,8 +62,8 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Run `steps` again and again while relation `until_empty` has rows. Relations made before
-    may be made anew by them."""
+    """Repeat `steps` while relation `until_empty` has rows. They may redefine relations made
+    before."""
 
     until_empty: str
     steps: tuple[Sql | Call, ...]
@@ -87,24 +87,24 @@ class Program:
     late: tuple[str, ...] = ()
     """Relations that count dropped late rows (`$part`, `late`)."""
     problems: tuple[str, ...] = ()
-    """Relations of the exact program that list failed rows (`$part`, `$seq`, `message`); `$seq`
-    is -1 where the input record is not known."""
+    """Relations of the exact program that list failed rows (`$part`, `$seq`, `message`); `$seq` is
+    -1 where the input record is unknown."""
     upkeep: tuple[str, ...] = ()
     """Statements that drop expired state; no result depends on when they run. Each deletes from a
-    table `t` and ends in a condition that may be followed by another one: AND …"""
+    table `t` and ends in a condition to which AND … may be appended."""
     traced: bool = False
-    """Whether `$seq` in `out` is that of the input row which caused the row."""
+    """Whether `$seq` in `out` is that of the input row that caused the row."""
     carried: tuple[str, ...] = ()
-    """The columns, besides `$part`, `$seq`, `$rowtime` and `$diff`, that inputs and `out` have of
+    """The columns, besides `$part`, `$seq`, `$rowtime` and `$diff`, that inputs and `out` carry of
     the record that caused a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveProgram:
-    """The program of a sub-topology that runs now, out of those that it has.
+    """The current program of a sub-topology, selected from its variants.
 
-    `cached`, `headers`: what it was compiled with. `exact`: its guarded steps run, as a row of a
-    recent batch has failed.
+    `cached`, `headers`: what it was compiled with. `exact`: its guarded steps run, because a row of
+    a recent batch has failed.
     """
 
     program: Program

@@ -19,7 +19,7 @@ from millstream.plan.nodes import Project
 def compile_project(
     node: Project, given: SelectFragment, label: str, setting: Setting
 ) -> SelectFragment:
-    """One expression for each column of the node's schema; fuses with filters below it."""
+    """One expression for each column of the node's schema; it is fused with filters below it."""
     part = nested(given, setting)
     pairs = list(zip(node.schema.names, node.expressions, strict=True))
     part = reported(part, label, [(f"column {name}", e) for name, e in pairs], setting)

@@ -24,8 +24,8 @@ from millstream.plan.nodes import Read
 def compile_read(
     node: Read, source: str, label: str, setting: Setting, *, old: bool
 ) -> SelectFragment:
-    """A stream passes through; a table loses records without a key and, when materialised,
-    becomes pairs of the old (-1) and the new (+1) row, the old one only if `old`."""
+    """A stream passes through; a table loses records without a key and, when materialised, becomes
+    pairs of the old (-1) and the new (+1) row, with the old one only if `old`."""
     part = SelectFragment(node.schema, identifier(source))
     if node.kind is SourceKind.STREAM:
         return part
@@ -36,13 +36,13 @@ def compile_read(
 
 def materialise(part: SelectFragment, label: str, setting: Setting, *, old: bool) -> SelectFragment:
     """The earlier row of each change comes from the batch or, for a key's first change, from the
-    table of current rows. A reader that does not need old rows gets the changes as they came."""
+    table of current rows. A reader that does not need old rows gets the changes unmodified."""
     changes = kept(part, VersionedTable(label, part.schema, old))
     return replace(changes, source=_pairs(part.schema, label, setting)) if old else changes
 
 
 def _pairs(schema: Schema, label: str, setting: Setting) -> str:
-    """Old rows, then new ones and deletions of nothing."""
+    """Old rows, then new ones and deletions of absent rows."""
     rows, before = identifier(f"{label}_rows"), old_names(schema)
     columns = quoted(names(schema))
     old = ", ".join(f"{before[name]} AS {name}" if name in before else name for name in columns)

@@ -1,4 +1,4 @@
-"""The expressions of a plan, for whoever must prepare DuckDB for them."""
+"""Collects the expressions of a plan, to register their functions with DuckDB."""
 
 from __future__ import annotations
 

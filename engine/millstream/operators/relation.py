@@ -1,9 +1,8 @@
-"""A relation in the making: one SELECT that grows as stateless neighbours fuse into it.
+"""A relation under construction: one SELECT that stateless operators are fused into.
 
-An operator takes a `SelectFragment` and gives a `SelectFragment`: the SELECT so far, the steps that
-must run before
-it and the state writes that come at the end of a run (so that a failing expression never leaves
-half a run in the state).
+An operator takes and returns a `SelectFragment`: the SELECT so far, the steps that must run before
+it and the state writes at the end of a run (so that a failing expression never leaves half a run in
+the state).
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from millstream.operators.program import Sql, StateTable, Step
 from millstream.operators.sql import identifier, literal
 
 ORIGIN = identifier("$origin")
-"""Where `$seq` has been numbered anew: the number of the input record that caused the row."""
+"""The number of the input record that caused the row, where `$seq` has been renumbered."""
 PRESENT = f"{identifier(DIFF)} <> 0"
 """The row has a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a program is compiled; see `compile_subtopology`. `exact`: with guards. `carried`: what
-    each row has of the record that caused it, as columns."""
+    """How a program is compiled; see `compile_subtopology`. `exact`: with guards. `carried`: the
+    columns that each row carries of the record that caused it."""
 
     catalogue: Catalogue
     carried: tuple[str, ...]
@@ -43,9 +42,9 @@ class Setting:
 class SelectFragment:
     """`SELECT columns, meta FROM source WHERE where`, after `steps`.
 
-    `columns` holds the text of each column of `schema`, or is None when `source` has them under
-    their physical names. `meta` overrides the text of bookkeeping columns. `traced`: `$seq` is
-    still that of the input records. `origin`: where it is not, the text of that number, if known.
+    `columns` holds the text of each column of `schema`, or None if `source` has them under their
+    physical names. `meta` overrides the text of bookkeeping columns. `traced`: `$seq` is still that
+    of the input records. `origin`: otherwise the text of that number, if known.
     """
 
     schema: Schema
@@ -79,7 +78,7 @@ def meta_names(setting: Setting) -> tuple[str, ...]:
 
 
 def select_text(part: SelectFragment, setting: Setting) -> str:
-    """The SELECT of a part: the schema's columns, then the bookkeeping ones."""
+    """The SELECT of a fragment: the schema's columns, then the bookkeeping ones."""
     items = [aliased(text, name) for name, text in column_texts(part, setting).items()]
     if part.origin is not None:
         items.append(aliased(part.origin, ORIGIN))
@@ -88,7 +87,7 @@ def select_text(part: SelectFragment, setting: Setting) -> str:
 
 
 def column_texts(part: SelectFragment, setting: Setting) -> dict[str, str]:
-    """The text of each column of a part under its identifier; see `select_text`."""
+    """The text of each column of a fragment under its identifier; see `select_text`."""
     columns, meta = quoted(names(part.schema)), dict(part.meta)
     texts = part.columns if part.columns is not None else columns
     bookkeeping = {name: meta.get(name, name) for name in quoted(meta_names(setting))}
@@ -101,7 +100,7 @@ def aliased(text: str, name: str) -> str:
 
 
 def plain(part: SelectFragment) -> bool:
-    """Whether the columns are names of the source's, nothing to be computed from it."""
+    """Whether all columns are plain names of the source, without computation."""
     return part.columns is None and not part.meta
 
 
@@ -109,13 +108,13 @@ def nested(part: SelectFragment, setting: Setting) -> SelectFragment:
     """The same relation, its columns plain names again."""
     if plain(part):
         return part
-    # Text is joined, never edited: a line may begin inside a literal.
+    # Text is only concatenated, never edited, because a line may begin inside a literal.
     source, origin = f"(\n{select_text(part, setting)}\n)", part.origin and ORIGIN
     return replace(part, source=source, columns=None, where=(), meta=(), origin=origin)
 
 
 def materialised(part: SelectFragment, name: str, setting: Setting) -> SelectFragment:
-    """The same relation, run as a step under a name of its own."""
+    """The same relation, run as a step under its own name."""
     step = Sql(name, select_text(part, setting))
     return replace(
         part,
@@ -129,7 +128,7 @@ def materialised(part: SelectFragment, name: str, setting: Setting) -> SelectFra
 
 
 def column_lookup(schema: Schema) -> Callable[[str], str]:
-    """From a column's logical name to SQL; ROWTIME is always there."""
+    """Maps a column's logical name to SQL; ROWTIME is always present."""
     known = dict(zip(schema.names, quoted(names(schema)), strict=True))
 
     def lookup(name: str) -> str:
@@ -149,14 +148,14 @@ def value_text(expression: Expression, schema: Schema, setting: Setting) -> str:
 
 
 def key_text(expression: Expression, schema: Schema, setting: Setting) -> str:
-    """As `value_text`, for a key column: one that reads value columns is NULL in a record that
-    has no value."""
+    """As `value_text`, for a key column: one that reads value columns is NULL in a record without a
+    value."""
     text = value_text(expression, schema, setting)
     keys = {column.name for column in schema.key}
     if all(name in keys or schema.find(name) is None for name in column_names(expression)):
         return text
     if isinstance(expression, ColumnRef) and not expression.name.endswith(PSEUDO_COLUMNS):
-        return text  # decoded as NULL; pseudo columns are known without a value
+        return text  # decoded as NULL; pseudo columns exist without a value
     return f"CASE WHEN {PRESENT} THEN {text} END"
 
 

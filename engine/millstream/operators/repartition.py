@@ -19,7 +19,7 @@ from millstream.plan.nodes import Repartition
 def compile_repartition(
     node: Repartition, given: SelectFragment, label: str, setting: Setting
 ) -> SelectFragment:
-    """Computes the key columns, passes the value columns on, drops rows without a key."""
+    """Compute the key columns, forward the value columns, drop rows without a key."""
     part = nested(given, setting)
     named = {key.name: key.expression for key in node.keys}
     part = reported(part, label, [(f"key {name}", e) for name, e in named.items()], setting)

@@ -18,7 +18,7 @@ from millstream.model.types import INTERVAL_UNIT, Lambda
 from millstream.operators.sql import call, struct
 
 TEXT_MAX = 1 << 20
-"""Characters of the DuckDB text of one call."""
+"""The most characters of the DuckDB text of one call."""
 
 _SKIPS = re.compile(r"\b(CASE|coalesce|nullif|AND|OR)\b")
 """What makes DuckDB skip parts of a template."""
@@ -27,9 +27,9 @@ _PLACE = re.compile(r"\{(\d+|args|rest)\}")
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A vectorised function to register with DuckDB (type="arrow", null_handling="special")
-    before a program runs; the types are DuckDB's. `deterministic`: equal arguments give equal
-    results, so that it may be called as often as one likes."""
+    """A vectorised function to register with DuckDB (type="arrow", null_handling="special") before
+    a program runs; the types are DuckDB's. `deterministic`: equal arguments give equal results, so
+    that it may be called repeatedly."""
 
     name: str
     function: Callable[..., pa.Array]
@@ -51,13 +51,13 @@ def call_text(
 ) -> str:
     """A call as DuckDB text, from the texts of its arguments and the parts of its lambdas.
 
-    What templates may name is told in `functions.function.Variant`. `failing`: the places of the
-    arguments that may raise; each of them is computed even where the result does not need it.
+    `functions.function.Variant` documents the names in templates. `failing`: the indexes of the
+    arguments that may raise; each of them is computed even if the result does not need it.
     `absorbed`: NULL and a failure differ, and DuckDB may stop at the first NULL argument.
     """
     function, variant = _variant(expression, catalogue)
     if variant.python is not None and (exact or variant.sql is None):
-        # The NULL checks of `_python_call` stop at the first NULL: only the first is always made.
+        # The NULL checks of `_python_call` stop at the first NULL: only the first one always runs.
         checked = [place for place, item in enumerate(expression.arguments) if _may_be_null(item)]
         skipped = [place for place in failing if place not in checked[:1]]
         given, texts = bound(arguments, skipped if function.null_propagates else (), depth)
@@ -76,7 +76,7 @@ def call_text(
         **parts,
     )
     if len(text) > TEXT_MAX:
-        # Templates repeat their arguments: nested deep enough, a short text gets very long.
+        # Templates repeat their arguments: deep nesting makes a short text very long.
         raise refusals.CALL_TOO_DEEP(
             function=expression.function,
             hint="Compute its arguments in a query before.",
@@ -86,7 +86,7 @@ def call_text(
 
 
 def _skipped(template: str, failing: Sequence[int], absorbed: bool) -> Sequence[int]:
-    """Which of the arguments DuckDB may leave out: not the one that the template begins with."""
+    """The arguments that DuckDB may skip: not the one that the template begins with."""
     if not failing or not (absorbed or _SKIPS.search(template)):
         return ()
     found = _PLACE.search(template)
@@ -98,14 +98,14 @@ def _skipped(template: str, failing: Sequence[int], absorbed: bool) -> Sequence[
 def bound(
     arguments: Sequence[str], places: Sequence[int], depth: int
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Names with the texts of some arguments, and all arguments with these named."""
+    """Names bound to the texts of some arguments, and all arguments with these names."""
     given = [(f"a{place}", arguments[place]) for place in places]
     named = {place: f"_a{depth}.a{place}" for place in places}
     return given, [named.get(place, text) for place, text in enumerate(arguments)]
 
 
 def with_bound(text: str, given: list[tuple[str, str]], depth: int) -> str:
-    """`text` over arguments that are computed before it, once. A lambda is a fence: DuckDB moves
+    """`text` over arguments that are computed once, before it. A lambda is a barrier: DuckDB moves
     nothing of its list into its body."""
     if not given:
         return text
@@ -151,7 +151,7 @@ def python_functions(expression: Expression, catalogue: Catalogue) -> set[Python
 
 
 def rows_function(expression: TableCall, catalogue: Catalogue) -> Callable[..., pa.Array] | None:
-    """The Python function that gives the rows of a table function, if it is one."""
+    """The Python function that returns the rows of a table function, if it has one."""
     python = catalogue.table[expression.function].python
     return python[expression.variant] if python else None
 
@@ -164,7 +164,7 @@ def rows_text(expression: TableCall, arguments: Sequence[str], *, exact: bool) -
 
 
 def is_volatile(expression: Expression, catalogue: Catalogue) -> bool:
-    """Whether it gives another value each time, for which DuckDB has no TRY."""
+    """Whether it is non-deterministic, in which case DuckDB has no TRY for it."""
     return any(
         isinstance(node, Call) and not is_deterministic(node, catalogue)
         for node in walk(expression)
@@ -172,7 +172,7 @@ def is_volatile(expression: Expression, catalogue: Catalogue) -> bool:
 
 
 def is_deterministic(expression: Call, catalogue: Catalogue) -> bool:
-    """Whether a call by itself gives equal results for equal arguments."""
+    """Whether the call itself is deterministic."""
     function, variant = _variant(expression, catalogue)
     return function.deterministic and variant.deterministic
 

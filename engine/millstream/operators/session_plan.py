@@ -1,13 +1,13 @@
-"""Which row belongs to which session: decided by keys and times alone, before any state.
+"""Assigns rows to sessions by keys and times alone, before any state is computed.
 
-A *chain* is a session as long as rows only join it. Where a row joins two sessions they become one
-and a new chain begins, whose state starts as the merge of theirs: its `generation` is one more
-than the higher of theirs, and chains of one generation are computed together.
+A *chain* is a session while rows only extend it. Where a row joins two sessions they become one and
+a new chain begins, whose state starts as the merge of theirs: its `generation` is one more than the
+higher of theirs, and chains of one generation are computed together.
 
-Rows and stored sessions of a key that lie further apart than the gap never meet: they are divided
-into *islands* first. In most islands every row touches the session so far; there the session is
-the running hull of the rows, computed for all such islands at once. The others (a row that makes
-a second session, merges two or is late) are gone through row by row.
+Rows and stored sessions of a key that lie further apart than the gap never merge, so they are
+divided into *islands* first. In most islands every row touches the session so far; there the
+session is the running hull of the rows, computed for all such islands at once. The others (a row
+that starts a second session, merges two or is late) are processed row by row.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ PLAN = pa.schema(
         ),
     ]
 )
-"""One row for each row that counts: its session after it; `$a`, `$b` the chains that merge; up to
-two sessions that it replaces, each with its chain and the last row of that (-1: as stored)."""
+"""One row for each row that is not late: its session after it; `$a`, `$b` the chains that merge; up
+to two sessions that it replaces, each with its chain and the last row of that (-1: as stored)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Stored sessions (first) and rows, sorted by island and within it as they came."""
+    """Stored sessions (first) and rows, sorted by island and, within it, by arrival."""
 
     island: Ints
     low: Ints
     high: Ints
     number: Ints
-    """Of a stored session its chain, of a row its `$seq`."""
+    """The chain of a stored session, or the `$seq` of a row."""
     closing: Ints
-    """Sessions that end before it are closed when the row comes."""
+    """Sessions that end before it are closed at this row."""
     stored: Marks
 
     def where(self, chosen: Marks) -> _Elements:
@@ -73,7 +73,7 @@ def session_plan(
 ) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
     """The function of a Call: from rows in `$seq` order (with `$group` and `$time`) and stored
     sessions (with `$group` and `$chain`). `paired`: a row also replaces the session that keeps its
-    bounds, which it does by itself where it is all of one moment."""
+    bounds, which happens when the session consists of one moment."""
 
     def run(relations: Mapping[str, pa.Table]) -> pa.Table:
         known, given = relations[stored], relations[rows]
@@ -138,8 +138,8 @@ class _Hull:
 
 
 def _hulls(elements: _Elements, gap: int) -> tuple[_Hull, Marks]:
-    """The hull of all elements of an island before each one, meaningless for its first one; and
-    for each island whether its rows touch that hull, in time, one after the other."""
+    """The hull of all elements of an island before each one, undefined for its first one; and for
+    each island whether its rows touch that hull, in time, one after the other."""
     island = elements.island
     first = _changes(island)
     low = -_running_max(-elements.low, island)
@@ -193,7 +193,7 @@ class _Session:
 
 @dataclass(slots=True)
 class _Chains:
-    """Chain numbers: stored sessions have theirs already."""
+    """Chain numbers: stored sessions already have one."""
 
     following: int
     paired: bool
@@ -227,7 +227,7 @@ def _row_by_row(elements: _Elements, gap: int, chains: _Chains) -> pa.Table:
 def _place(
     own: list[_Session], seq: int, time: int, closing: int, gap: int, chains: _Chains
 ) -> None:
-    """Put one row into the sessions of its key, unless it is late."""
+    """Add one row to the sessions of its key, unless it is late."""
     near = sorted(
         (
             session

@@ -1,8 +1,8 @@
 """Session windows: rows of a key with gaps of at most `size_ms` between them.
 
 Steps: number the keys; fetch their stored sessions; decide which row joins which session
-(`session_plan`); compute the states, chain by chain, one generation of merges at a time; make
-changes: the sessions that a row replaces leave, oldest first, then the one with the row enters.
+(`session_plan`); compute the states, chain by chain, one generation of merges at a time; emit the
+changes: deletions of the sessions that a row replaces, oldest first, then the session with the row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHAIN, GENERATION = '"$chain"', '"$generation"'
 
 @dataclass(frozen=True, slots=True)
 class _Sessions:
-    """What the texts are made from; `keys` and `states` are quoted columns."""
+    """The names that the texts are made from; `keys` and `states` are quoted columns."""
 
     node: Aggregate
     label: str
@@ -115,7 +115,7 @@ def _table(plan: _Sessions) -> StateTable:
         (name, duckdb_type(column.type))
         for column, name in zip(schema.columns, names(schema), strict=True)
     )[: len(schema.key)]
-    # A closed session and one that other rows make later may begin at the same time.
+    # A closed session and one that later rows create may begin at the same time.
     return StateTable(plan.label, pairs, tuple(state_columns(plan.items)))
 
 
@@ -140,7 +140,7 @@ def _structure(plan: _Sessions, *, paired: bool) -> tuple[Step, ...]:
 
 def _states(plan: _Sessions, setting: Setting) -> tuple[Step, ...]:
     """`done`: every row with the states of its session after it. Chains that begin with a merge
-    (`left`) wait for those they are made of."""
+    (`left`) wait for the chains that they merge."""
     label = plan.label
     left, now, done, seeds = (plan.name(name) for name in ("left", "now", "done", "seeds"))
     kept = [f"b.{name}" for name in (P, *plan.keys, SQ, DF, START, END)]
@@ -195,7 +195,7 @@ def _merging(planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Table]:
 
 
 def _seeds_text(plan: _Sessions, following: str) -> str:
-    """What chains hold by now, and what those of the next generation begin with."""
+    """The states of all chains so far, and the initial states of the next generation."""
     states = ", ".join((CHAIN, *plan.states))
     done = plan.name("done")
     merged = [f"{t} AS {s}" for t, s in zip(_merged(plan), plan.states, strict=True)]
@@ -217,7 +217,7 @@ def _merged(plan: _Sessions) -> tuple[str, ...]:
 
 
 def _changes_text(plan: _Sessions) -> str:
-    """Replaced sessions with the state they had, then the session with the row."""
+    """Replaced sessions with their state, then the session with the row."""
     done, stored = plan.name("done"), plan.name("stored")
     shared = [*(f"d.{name}" for name in (P, *plan.keys, SQ))]
     tail = [f"d.{name}" for name in plan.carried]
@@ -260,7 +260,7 @@ def _changes_text(plan: _Sessions) -> str:
 
 
 def _last_text(plan: _Sessions) -> str:
-    """The last thing that happened to each (key, start, end): what the store must hold."""
+    """The last change of each (key, start, end), which the store must hold."""
     listed = ", ".join((P, *plan.keys, START, END, *plan.states, RT))
     partition = ", ".join((P, *plan.keys, START, END))
     return (
@@ -287,7 +287,7 @@ def _clock(rows: str, planned: str) -> Callable[[Mapping[str, pa.Table]], pa.Tab
 
 
 def _opened(plan: _Sessions, part: SelectFragment) -> SelectFragment:
-    """The result columns, and new numbers: one record may cause several changes."""
+    """The result columns, and new numbers: because one record may cause several changes."""
     results = {item.name: result_text(item) for item in plan.items}
     schema = plan.node.schema
     columns = tuple(results.get(name, identifier(name)) for name in names(schema))
@@ -299,7 +299,7 @@ def _opened(plan: _Sessions, part: SelectFragment) -> SelectFragment:
 
 
 def _closed_text(plan: _Sessions) -> str:
-    """EMIT FINAL: the sessions that the stream time has passed by in this run, each once."""
+    """EMIT FINAL: the sessions that stream time has closed in this run, each once."""
     last, clock = plan.name("last"), plan.name("clock_new")
     listed = ", ".join((P, *plan.keys, START, END, *plan.states, RT))
     order = ", ".join((P, END, START, *plan.keys))

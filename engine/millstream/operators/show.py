@@ -46,7 +46,7 @@ def show_step(step: Step, depth: int = 0) -> str:
 
 
 def laid_out(text: str, depth: int = 0) -> str:
-    """SQL with its lines indented by how many parentheses are open. Only the space between tokens
+    """SQL with its lines indented by the number of open parentheses. Only the space between tokens
     changes: literals and quoted names keep their lines."""
     tokens = tokenize(text, read="duckdb")
     pieces, opened = [_INDENT * depth], 0

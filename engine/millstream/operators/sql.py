@@ -1,4 +1,4 @@
-"""Names and constants as DuckDB text: the one place where quoting and escaping happen."""
+"""Names and constants as DuckDB text: all quoting and escaping happens here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def identifier(name: str) -> str:
 
 
 def unquoted(name: str) -> str:
-    """The name that `identifier` has quoted."""
+    """The name that `identifier` quoted."""
     return name[1:-1].replace('""', '"')
 
 
@@ -51,7 +51,7 @@ def literal(value: Value) -> str:
         case decimal.Decimal():
             return format(value, "f") if value >= 0 else f"({value:f})"
         case str() if _PLAIN.fullmatch(value):
-            # Nothing to escape; printing it costs more than looking a key up.
+            # There is nothing to escape, and printing it costs more than a key lookup.
             return f"'{value}'"
         case str():
             return exp.Literal.string(value).sql(dialect="duckdb")
@@ -92,8 +92,8 @@ def call(function: str, *arguments: str) -> str:
 def guarded(text: str) -> str:
     """NULL where the expression raises.
 
-    TRY alone does not do: DuckDB moves subexpressions that occur twice in a SELECT out of TRY and
-    evaluates them first. It leaves the body of a lambda alone.
+    TRY alone is not enough: DuckDB moves subexpressions that occur twice in a SELECT out of TRY and
+    evaluates them first. It does not do so with the body of a lambda.
     """
     return f"TRY(list_transform([0], lambda _try: {text})[1])"
 

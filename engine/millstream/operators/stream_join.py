@@ -1,8 +1,8 @@
-"""Stream-stream joins: the pairs of rows that are near in time, and rows that stay alone.
+"""Stream-stream joins: the pairs of rows that are near in time, and unmatched rows.
 
-Steps: put the rows of both sides into one order of arrival (`arrivals`); join the new rows of each
-side with the older rows of the other one, be they stored or new; find new rows without a match,
-which leave padded at once or wait; release the waiting rows whose time has passed.
+Steps: order the rows of both sides by arrival (`arrival_sequence`); join the new rows of each side
+with the older rows of the other one, stored or new; find new rows without a match, which are
+emitted padded at once or wait; release the waiting rows whose time has passed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def compile_stream_stream_join(
     label: str,
     setting: Setting,
 ) -> SelectFragment:
-    """Every pair goes with the later of its two rows. Rows without a value or key are dropped."""
+    """The later of its two rows emits a pair. Rows without a value or key are dropped."""
     join = _join(node, nested(left, setting), nested(right, setting), label, setting)
     pairs = "\nUNION ALL\n".join(pairs_text(join, x, y) for x, y in join.sides)
     outer = tuple(x for x, _ in join.sides if x.outer)
@@ -99,7 +99,7 @@ def _join(
 
 
 def _retention(within: Within) -> int:
-    """For how long a side's rows are kept, counted from its newest one."""
+    """For how long a side's rows are stored, counted from its newest one."""
     size = within.before_ms + within.after_ms
     return max(size, _DAY_MS) if within.grace_ms is None else size + within.grace_ms
 

@@ -15,16 +15,16 @@ from millstream.plan.nodes import StreamStreamJoin
 P, RT, DF = (identifier(name) for name in (PART, ROWTIME, DIFF))
 ARRIVAL = identifier(arrival_sequence.ARRIVAL)
 BUCKET = '"$bucket"'
-"""Rows that are near in time are in the same or in neighbouring buckets: without them every row of
-a busy key would be compared with all rows kept of it."""
+"""Rows that are near in time are in the same or in neighbouring buckets. Without buckets every row
+of a busy key would be compared with all its stored rows."""
 ORDER = (ARRIVAL, '"$matched"', '"$near"', '"$earlier"')
-"""What a row causes: first the releases, then its pairs, each by the time of the other row."""
+"""The output of a row: first the releases, then its pairs, each by the time of the other row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """One input. Its rows match rows of the other one from `back` before to `ahead` after them;
-    `outer`: rows without a match count."""
+    `outer`: rows without a match are emitted."""
 
     name: str
     alias: str
@@ -46,7 +46,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """What the texts are made from."""
+    """The names that the texts are made from."""
 
     node: StreamStreamJoin
     label: str
@@ -75,7 +75,7 @@ class Join:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The quoted columns that are carried of the row that causes a pair."""
+        """The quoted columns that a pair carries of the row that causes it."""
         return quoted(self.carried)
 
 
@@ -85,7 +85,7 @@ def bucket(join: Join, time: str) -> str:
 
 
 def _columns(join: Join, present: Iterable[Side]) -> tuple[str, ...]:
-    """Where each column of the result comes from when these sides are there: by name, the key from
+    """The origin of each column of the result when these sides are present: by name, the key from
     the first one."""
     sides = tuple(present)
     found = {

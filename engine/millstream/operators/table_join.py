@@ -1,4 +1,4 @@
-"""Table-table join: one row per key, renewed by every change of either side."""
+"""Table-table join: one row per key, updated by every change of either side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millstream.operators.versions import (
 from millstream.plan.nodes import Filter, JoinKind, Node, Project, Repartition, TableTableJoin
 
 CHANGES = "(VALUES (-1::TINYINT), (1::TINYINT)) c(change)"
-"""What a change takes away and what it brings."""
+"""The rows that a change removes and inserts."""
 
 
 def left_table(label: str) -> str:
@@ -37,8 +37,8 @@ def right_table(label: str) -> str:
 
 
 def pairs(node: Node) -> bool:
-    """Whether the changes of a relation, asked for without the rows they replace, may hold them
-    all the same."""
+    """Whether the changes of a relation, read without the rows they replace, may contain these
+    nevertheless."""
     match node:
         case Filter() | Repartition():
             return True
@@ -50,7 +50,7 @@ def pairs(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One input: its changes, how they are kept, and whether its unmatched rows survive."""
+    """One input: its changes, their storage, and whether its unmatched rows survive."""
 
     part: SelectFragment
     how: VersionedTable
@@ -66,9 +66,9 @@ def compile_table_table_join(
     *,
     old: bool,
 ) -> SelectFragment:
-    """Each change meets the other side as of its `$seq`, by an ASOF join against the versions of
-    the batch and the stored rows. `old`: each change is preceded by the row it replaces (-1);
-    without it only rows that vanish are."""
+    """Each change is joined with the other side as of its `$seq`, by an ASOF join against the
+    versions of the batch and the stored rows. `old`: each change is preceded by the row it replaces
+    (-1); without it, only deletions are."""
     of_left = VersionedTable(left_table(label), left.schema, old=True, pairs=pairs(node.left))
     of_right = VersionedTable(right_table(label), right.schema, old=True, pairs=pairs(node.right))
     a = _side(left, of_left, node.join in (JoinKind.LEFT, JoinKind.FULL), setting)
@@ -95,7 +95,7 @@ def _side(given: SelectFragment, how: VersionedTable, outer: bool, setting: Sett
 
 
 def _met(node: TableTableJoin, own: _Side, other: _Side, setting: Setting, *, old: bool) -> str:
-    """What the changes of one side take away and bring."""
+    """The rows that the changes of one side remove and insert."""
     rows = identifier(f"{own.how.table}_rows")
     keys = key_names(own.how.schema)
     same = same_keys("b", own.how.schema, "o", other.how.schema)
@@ -117,7 +117,7 @@ def _met(node: TableTableJoin, own: _Side, other: _Side, setting: Setting, *, ol
 
 
 def _exists(own: _Side, other: _Side, mine: str) -> str:
-    """Whether there is a joined row, `mine` telling whether there is a row of this side."""
+    """Whether there is a joined row; `mine`: whether there is a row of this side."""
     theirs = 'coalesce(o."$live", FALSE)'
     match (own.outer, other.outer):
         case (True, True):
@@ -131,7 +131,7 @@ def _exists(own: _Side, other: _Side, mine: str) -> str:
 
 
 def _columns(node: TableTableJoin, own: _Side, other: _Side) -> dict[str, str]:
-    """Where each column of the result comes from: by name, the key from the side that changes."""
+    """The origin of each column of the result: by name, the key from the side that changes."""
     texts = {}
     for column, key in zip(node.schema.key, key_names(own.how.schema), strict=True):
         texts[column.name] = f"b.{key}"
@@ -147,7 +147,7 @@ def _columns(node: TableTableJoin, own: _Side, other: _Side) -> dict[str, str]:
 
 
 def joined_rows(node: TableTableJoin, left: str, right: str) -> str:
-    """The rows of the join, from those that the state tables keep of both sides."""
+    """The rows of the join, from the state tables of both sides."""
     ours, theirs = key_names(node.left.schema), key_names(node.right.schema)
     keys = tuple(zip(ours, theirs, strict=True))
     texts = {

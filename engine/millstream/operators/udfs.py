@@ -1,7 +1,7 @@
-"""Conversions that DuckDB cannot say exactly, as vectorised Python functions.
+"""Conversions that DuckDB cannot express exactly, as vectorised Python functions.
 
-Only odd values reach them: numbers that Java writes with an exponent, decimals of more digits than
-an integer of DuckDB has.
+Only unusual values reach them: numbers that Java writes with an exponent, decimals of more digits
+than an integer of DuckDB has.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Operation = Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]
 
 
 def register_builtin(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes the functions that any compiled expression may call known to the database of a
+    """Registers the functions that any compiled expression may call with the database of a
     connection; all its cursors share them. Registering them again does nothing."""
     register_expressions(con, (), Catalogue({}, {}, {}))
 
@@ -39,10 +39,10 @@ def register_expressions(
     catalogue: Catalogue,
     known: set[str] | None = None,
 ) -> None:
-    """As `register_builtin`, with the Python functions that these expressions call.
+    """As `register_builtin`, for the Python functions that these expressions call.
 
-    `known`: the names that the database has from earlier calls, kept up here. Without it they are
-    asked for, which takes DuckDB longer than all the rest of starting a small query.
+    `known`: the names already registered with the database; updated here. Without it they are
+    queried, which takes DuckDB longer than all the rest of starting a small query.
     """
     names = _registered(con) if known is None else known
     wanted = {function for item in expressions for function in python_functions(item, catalogue)}
@@ -70,17 +70,18 @@ def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
         duckdb.sqltype(function.result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
-        # Otherwise DuckDB computes a call in a filter and once more behind it.
+        # Otherwise DuckDB evaluates a call in a filter and once more above it.
         side_effects=not function.deterministic,
     )
 
 
 @cache
 def _fixed(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Array]:
-    """The function with the signature DuckDB looks for, also where it takes any number.
+    """The function with the signature that DuckDB inspects, also for a variable number of
+    arguments.
 
-    Kept for good: DuckDB frees it with the cursor that registered it, although the database goes
-    on calling it.
+    Referenced for ever: DuckDB frees it with the cursor that registered it, although the database
+    continues to call it.
     """
 
     def called(*columns: Any) -> pa.Array:
@@ -103,8 +104,8 @@ def _plain_numbers(values: Any) -> pa.Array:
 
 
 def _rowwise(operation: _Operation, left: Any, right: Any, scale: Any) -> pa.Array:
-    """Exact results at a scale, as text; a text that is no number where there is no result, so
-    that the cast around the call fails for that row only."""
+    """Exact results at a scale, as text; a row without a result gets a text that is not a number,
+    so that the cast around the call fails for that row only."""
 
     def one(a: str | None, b: str | None, digits: int) -> str | None:
         if a is None or b is None:

@@ -1,4 +1,5 @@
-"""Rows of a stream-stream join without a match: they leave at once, or wait for one in vain."""
+"""Rows of a stream-stream join without a match: emitted at once, or after they have waited for
+one."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from millstream.operators.stream_pairs import ARRIVAL, RT, Join, P, Side, known,
 
 
 def alone_text(join: Join, outer: Iterable[Side]) -> str:
-    """New rows of outer sides that find no match; `$open`: they may wait for one."""
+    """New rows of outer sides that find no match; `$open`: they may still get one."""
     pairs = join.name("pairs")
     waits = "FALSE"
     if join.waits:
@@ -25,7 +26,7 @@ def alone_text(join: Join, outer: Iterable[Side]) -> str:
 
 
 def padded_text(join: Join, side: Side) -> str:
-    """Rows without a match that leave when they come."""
+    """Rows without a match that are emitted on arrival."""
     x = side.alias
     order = (f"{x}.{ARRIVAL}", "TRUE", f"{x}.{RT}", f"{x}.{ARRIVAL}")
     return (
@@ -41,8 +42,8 @@ def waiting_table(join: Join) -> StateTable:
 
 
 def waiting_steps(join: Join) -> tuple[Step, ...]:
-    """`fate`: the rows that wait, with the arrival that ends it: of a match, or of the row with
-    which stream time passes the end of the window and the grace period (`$at`)."""
+    """`fate`: the rows that wait, with the arrival that ends the wait (`$at`): of a match, or of
+    the row with which stream time passes the end of the window and the grace period."""
     ahead = f"CASE \"$side\" WHEN 'left' THEN {join.left.ahead} ELSE {join.right.ahead} END"
     listed = f'{P}, "$side", {ARRIVAL}, {RT}'
     waiting = (
@@ -74,7 +75,7 @@ def waiting_steps(join: Join) -> tuple[Step, ...]:
 
 
 def released_text(join: Join, side: Side) -> str:
-    """Rows that have waited in vain."""
+    """Rows that stayed without a match."""
     x = side.alias
     order = ('f."$at"', "FALSE", f"{x}.{RT}", f"{x}.{ARRIVAL}")
     return (

@@ -1,4 +1,4 @@
-"""The versions of a keyed row: those of the batch and the one the state holds before them."""
+"""The versions of a keyed row: those of the batch and the stored one before them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.operators.sql import identifier
 
 P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
 HAD = '"$had"'
-"""Whether there was a row before a change."""
+"""Whether a row existed before a change."""
 LAST = '"$last"'
 
 
@@ -74,9 +74,9 @@ def old_names(schema: Schema) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class VersionedTable:
-    """How changes meet the state. `schema`: the key and the columns that are remembered, all of
-    them columns of the changes. `old`: the value before each change is needed. `pairs`: the
-    changes may hold -1 and +1 of one number, of which the +1 counts."""
+    """How changes are combined with the state. `schema`: the key and the stored columns, all of
+    them columns of the changes. `old`: the value before each change is needed. `pairs`: the changes
+    may hold -1 and +1 of one number, of which the +1 counts."""
 
     table: str
     schema: Schema
@@ -86,7 +86,8 @@ class VersionedTable:
 
 def kept(part: SelectFragment, how: VersionedTable) -> SelectFragment:
     """Each change of a relation, marked `$last` if it is the last one of its key, and with `old`
-    preceded in its row by what was there: `$had`, `$old<i>`. The last ones go to the state."""
+    extended by the columns of the previous row: `$had`, `$old<i>`. The last ones are written to the
+    state."""
     rows, last = f"{how.table}_rows", f"{how.table}_last"
     columns = ", ".join((P, *quoted(names(how.schema)), RT))
     stored = f'SELECT {columns}, {DF} <> 1 AS "$deleted"\nFROM {identifier(rows)} WHERE {LAST}'
@@ -126,8 +127,8 @@ def _rows_text(part: SelectFragment, how: VersionedTable) -> str:
 
 
 def known(how: VersionedTable, others: str, their_keys: tuple[str, ...]) -> str:
-    """All versions of the rows whose keys (or the first columns of them) the relation `others`
-    has: `$seq` since when (-1: since before the batch), `$live`, whether the row is there then."""
+    """All versions of the rows whose keys (or the first columns of them) the relation `others` has:
+    `$seq`: from when on (-1: from before the batch); `$live`: whether the row exists then."""
     columns = (P, *quoted(names(how.schema)), RT)
     stored = stored_versions(how.table, key_names(how.schema), columns, others, their_keys)
     return (
@@ -143,8 +144,8 @@ def stored_versions(
     others: str,
     their_keys: tuple[str, ...],
 ) -> str:
-    """The stored rows whose keys `others` has, as versions since before the batch: an ASOF join
-    sorts what it is given, and the whole table may be large."""
+    """The stored rows whose keys `others` has, as versions from before the batch. An ASOF join
+    sorts its input, and the whole table may be large."""
     same = " AND ".join(
         f"s.{mine} = k.{theirs}" for mine, theirs in zip(keys, their_keys, strict=False)
     )

@@ -1,4 +1,4 @@
-"""What a table holds, as a SELECT over the state of the query that maintains it."""
+"""The contents of a table, as a SELECT over the state of the query that maintains it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _META = ((f'"{SEQ}"', "0::BIGINT"), (f'"{DIFF}"', "1::TINYINT"))
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table over the state that holds it: the texts of its columns by their identifiers, `$part`
-    and `$rowtime` among them, of those rows of `source` that meet all of `where`."""
+    """A table over its state: the texts of its columns by their identifiers, including `$part` and
+    `$rowtime`, for the rows of `source` that satisfy all of `where`."""
 
     columns: Mapping[str, str]
     source: str
@@ -50,12 +50,12 @@ class View:
 
     @property
     def text(self) -> str:
-        """A SELECT of everything."""
+        """A SELECT of all columns."""
         return self.select([(name, name) for name in self.columns])
 
     def select(self, items: Iterable[tuple[str, str]], *conditions: str) -> str:
-        """A SELECT of some columns, each under the identifier that comes with its own. More
-        `conditions` are over `source` too."""
+        """A SELECT of some columns, each under the given identifier. More `conditions` apply to
+        `source` too."""
         listed = ", ".join(aliased(self.columns[name], alias) for name, alias in items)
         where = " AND ".join((*self.where, *conditions))
         return f"SELECT {listed}\nFROM {self.source}" + (f"\nWHERE {where}" if where else "")
@@ -120,8 +120,8 @@ def _over_state(
 
 
 def _projected(node: Project, given: SelectFragment, setting: Setting) -> SelectFragment:
-    """Columns that are chosen and renamed need no SELECT of their own: each costs DuckDB a tenth
-    of what looking a key up does."""
+    """Selected and renamed columns need no SELECT of their own: each costs DuckDB a tenth of a key
+    lookup."""
     chosen = [e.name for e in node.expressions if isinstance(e, ColumnRef)]
     if len(chosen) < len(node.expressions):
         return compile_project(node, given, "project", setting)

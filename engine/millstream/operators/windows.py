@@ -22,24 +22,24 @@ P, SQ, RT, DF = (identifier(name) for name in (PART, SEQ, ROWTIME, DIFF))
 
 
 def grace_of(window: Window, *, final: bool) -> int:
-    """The grace period in ms; by default a day less the window, none with EMIT FINAL."""
+    """The grace period in ms; by default a day minus the window, none with EMIT FINAL."""
     if window.grace_ms is not None:
         return window.grace_ms
     return 0 if final else max(_DAY_MS - window.size_ms, 0)
 
 
 def clock_name(label: str) -> str:
-    """The state table that keeps the stream time beside windows."""
+    """The state table for the stream time of windows."""
     return f"{label}_clock"
 
 
 def clock_table(label: str) -> StateTable:
-    """Stream time: the highest event time that a partition has seen here."""
+    """Stream time: the highest event time of a partition so far."""
     return StateTable(clock_name(label), (), (("time", "BIGINT"),), plain=True)
 
 
 def emitted_rows(window: Window | None, rows: str, clock: str) -> str:
-    """EMIT FINAL: of the stored windows those whose result has left."""
+    """EMIT FINAL: the stored windows whose result has been emitted."""
     assert window is not None
     grace = grace_of(window, final=True)
     closed = f's.{END} + {grace} <= c."time"'
@@ -49,8 +49,8 @@ def emitted_rows(window: Window | None, rows: str, clock: str) -> str:
 
 
 def timed_rows(part: SelectFragment, label: str) -> SelectFragment:
-    """Adds `$time`, the stream time at each row (its own time included). Rows before the epoch
-    are dropped."""
+    """Adds `$time`, the stream time at each row (including its own time). Rows before the epoch are
+    dropped."""
     source, clock = f"{label}_input", f"{label}_clock"
     rows = f"SELECT * FROM {part.source} WHERE {RT} >= 0"
     stored = Sql(f"{clock}_stored", f"SELECT * FROM {identifier(clock)}")
@@ -128,8 +128,8 @@ def windowed_rows(
 
 
 def closed_windows(plan: Plan, part: SelectFragment, setting: Setting) -> SelectFragment:
-    """EMIT FINAL: the windows that the stream time has passed by in this run, each once, ordered
-    by start and key."""
+    """EMIT FINAL: the windows that stream time has closed in this run, each once, ordered by start
+    and key."""
     window = plan.node.window
     assert window is not None
     grace = grace_of(window, final=True)
@@ -153,7 +153,7 @@ def closed_windows(plan: Plan, part: SelectFragment, setting: Setting) -> Select
 
 
 def _remembered(plan: Plan, window: Window, grace: int) -> str:
-    """Only windows not too far behind the newest one at the row that closes them."""
+    """Only windows not too far behind the newest one at the closing row."""
     timed, advance = identifier(f"{plan.label}_timed"), window.advance_ms or window.size_ms
     closing = (
         f'(SELECT min(t."$time") FROM {timed} t '
@@ -163,7 +163,7 @@ def _remembered(plan: Plan, window: Window, grace: int) -> str:
 
 
 def _of_the_closing_row(plan: Plan, grace: int, setting: Setting) -> str:
-    """What is carried of the row that closes a window."""
+    """The columns carried from the row that closes a window."""
     timed = identifier(f"{plan.label}_timed")
     return "".join(
         f",\n  (SELECT arg_min_null(t.{name}, t.{SQ}) FROM {timed} t "
