@@ -1,7 +1,7 @@
 """The physical store under all state: one DuckDB database, a schema for each sub-topology.
 
-Processing happens in sessions, one cursor and one open transaction each; everything else reads
-what is committed through cursors of its own.
+Processing uses sessions with one cursor and one open transaction each; everything else reads
+committed state through cursors of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from millstream.state.views import FEW, Views
 _POSITIONS = '"$positions"'
 _NONE: Mapping[int, int] = MappingProxyType({})
 _MANY = 2000
-"""From so many rows on, sorting them by their place in the table pays."""
+"""From this many rows on, sorting them by their position in the table pays off."""
 
 
 _SECURE: dict[str, str | bool | int | float | list[str]] = {
@@ -85,9 +85,9 @@ class Store:
     def open(path: str | Path, *, threads: int = 1, memory_limit: str | None = None) -> Store:
         """Open or create the state database at `path`, or one in memory for ":memory:".
 
-        `threads` is what one statement may use; processing threads bring their own. What has no
-        room within `memory_limit` ("2GB"; None: most of the machine's) goes to a folder beside
-        the file. StatementError when that is no size.
+        `threads` is what one statement may use; processing threads bring their own. Data beyond
+        `memory_limit` ("2GB"; None: most of the machine's memory) is spilled to a folder beside the
+        file. Raises StatementError for an invalid size.
         """
         root = duckdb.connect(":memory:", config=_SECURE)
         try:
@@ -109,7 +109,8 @@ class Store:
         return store
 
     def claim(self, identity: str) -> bool:
-        """Whether the state was made for the log of this identity; a new state is from now on."""
+        """Whether the state belongs to the log of this identity; a new state is bound to it from
+        now on."""
         table = f'{quoted(self.database)}.main."$identity"'
         self._root.execute(f"CREATE TABLE IF NOT EXISTS {table} (id VARCHAR)")
         found = self._root.execute(f"SELECT id FROM {table}").fetchall()
@@ -122,9 +123,9 @@ class Store:
         return self._root.cursor()
 
     def take_snapshot(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Have a cursor see the state as it is now, until it rolls back."""
+        """Give a cursor a snapshot of the current state, until it rolls back."""
         cursor.begin()
-        # DuckDB fixes what a transaction sees of a database when it is first touched.
+        # DuckDB fixes a transaction's snapshot of a database at its first access.
         cursor.execute(
             f"SELECT 1 FROM {quoted(self.database)}.main.{_POSITIONS} LIMIT 1"
         ).fetchall()
@@ -134,12 +135,12 @@ class Store:
         return ".".join(map(quoted, (self.database, schema_of(query_id, subtopology), name)))
 
     def session(self, query_id: str, subtopology: int, tables: Sequence[StateTable]) -> Session:
-        """The processing side of a sub-topology's state; makes its tables when absent."""
+        """The processing side of a sub-topology's state; creates its tables when absent."""
         return Session(self, query_id, subtopology, tuple(tables))
 
     def widen(self, query_id: str, subtopology: int, table: StateTable) -> None:
         """Give a state table the value columns it lacks, NULL in every row; no error when there is
-        no such table. Nothing may be writing to it."""
+        no such table. No session may be writing to it."""
         cursor = self.cursor()
         try:
             name = self.table(query_id, subtopology, table.name)
@@ -188,8 +189,8 @@ class Store:
         return True
 
     def close(self) -> None:
-        """Close the database when the last statement that reads it has ended; idempotent. Its
-        file is free even where cursors are left."""
+        """Close the database after the last statement that reads it has ended; idempotent. Its file
+        is released even if cursors remain."""
         with suppress(duckdb.Error):
             self._root.execute(f"DETACH {quoted(self.database)}")
         retry_until(self._root.close, duckdb.ResourceInUseException)
@@ -209,9 +210,9 @@ class Store:
 class Session:
     """One sub-topology's tables, written in one transaction that `commit` ends.
 
-    `connection` resolves the tables by their bare names; `views` show it relations. A statement
-    that fails aborts the transaction (DuckDB has no savepoints): the caller rolls back and writes
-    again what it kept.
+    `connection` resolves the tables by their bare names; `views` register relations for it. A
+    statement that fails aborts the transaction (DuckDB has no savepoints): the caller rolls back
+    and writes its changes again.
     """
 
     def __init__(
@@ -235,7 +236,7 @@ class Session:
             self.connection.execute(f"USE {schema}")
 
     def begin(self) -> None:
-        """Open the transaction unless it is open."""
+        """Begin the transaction unless one is open."""
         if not self._open and self.tables:
             self.connection.execute("BEGIN")
             self._open = True
@@ -246,7 +247,7 @@ class Session:
         return found if found is None else int(found)
 
     def written(self, part: int) -> int:
-        """Rows on the changelog of a partition since its last snapshot, as committed."""
+        """The committed number of rows on a partition's changelog since its last snapshot."""
         return int(self._stored("written", part) or 0)
 
     def _stored(self, column: str, part: int) -> int | None:
@@ -268,8 +269,8 @@ class Session:
     ) -> None:
         """Write rows by key; those with `$deleted` = TRUE are removed. At most one row per key.
 
-        `registered`: the name under which `views` shows `rows` already. `fresh`: there are
-        no rows of these keys yet.
+        `registered`: the name under which `views` has `rows` already. `fresh`: these keys have no
+        rows yet.
         """
         if rows.num_rows == 0:
             return
@@ -300,7 +301,7 @@ class Session:
         """Make everything durable, with the changelog position of each partition and the rows
         `written` to the changelog since the last snapshot.
 
-        Raises UnavailableError when it cannot be written: the changelog has what is lost with it.
+        Raises UnavailableError when it cannot be written; the changelog still has the lost changes.
         """
         if not self.tables:
             return
@@ -328,7 +329,7 @@ class Session:
             self._open = False
 
     def rollback(self) -> None:
-        """Forget everything since the last commit."""
+        """Discard everything since the last commit."""
         if self._open:
             self._open = False
             self.connection.execute("ROLLBACK")

@@ -31,22 +31,22 @@ def columns_of(table: StateTable) -> tuple[str, ...]:
 
 
 def indexed(table: StateTable) -> bool:
-    """Whether the table has a primary key: DuckDB indexes no nested types, and decimals only
+    """Whether the table has a primary key: DuckDB cannot index nested types, and decimals only
     within 64 bits. Deciding by the type's text keeps tables of one program alike everywhere."""
     plain = not (table.nullable or table.appended)
     return plain and all(kind in _INDEXABLE for _, kind in table.key)
 
 
 def stored_place(table: StateTable) -> str:
-    """Joins the stored row of each new one: replacing rows in the order in which they are stored
-    is ten times cheaper than in any other."""
+    """Joins the stored row of each new one: replacing rows in storage order is ten times cheaper
+    than in any other order."""
     names = (PART, *(name for name, _ in table.key))
     same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in names)
     return f" LEFT JOIN {quoted(table.name)} t ON {same}"
 
 
 def create_text(schema: str, table: StateTable) -> str:
-    """The statement that makes a state table when it is absent."""
+    """The statement that creates a state table when it is absent."""
     types: dict[str, Any] = dict((*table.key, *table.value))
     columns = [f"{quoted(PART)} INTEGER"]
     columns += [f"{quoted(name)} {kind}" for name, kind in types.items()]
@@ -59,8 +59,8 @@ def create_text(schema: str, table: StateTable) -> str:
 
 
 def sought_text(schema: str, table: StateTable) -> str | None:
-    """The statement that makes the index by which pull queries find a key's rows: DuckDB looks
-    them up in indexes of one column only. None where there are more, or it cannot be indexed."""
+    """The statement that creates the index with which pull queries find a key's rows. DuckDB uses
+    indexes of one column only: None if there are more, or if it cannot be indexed."""
     if not indexed(table) or len(table.key) != 1:
         return None
     ((column, _),) = table.key

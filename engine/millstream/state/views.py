@@ -1,4 +1,5 @@
-"""The Arrow tables that SQL of one connection sees by name, and its statements over them."""
+"""The Arrow tables that are registered by name with one connection, and its statements over
+them."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ import duckdb
 import pyarrow as pa
 
 FEW = 1000
-"""Up to so many rows, binding a statement anew takes longer than running it."""
+"""Up to this many rows, binding a statement takes longer than running it."""
 
 
 class _View:
-    """What DuckDB has bound a name to; it asks for the rows at each run, and takes them for one
-    when it chooses how to join."""
+    """The object that DuckDB binds a name to. DuckDB requests its rows at each run and assumes a
+    single row when it chooses a join order."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -21,20 +22,20 @@ class _View:
 
 
 class Views:
-    """Names keep standing for relations of one schema while the rows behind them change, so that
-    statements which run again and again over few rows are prepared, the second time they run."""
+    """Names stay bound to relations of one schema while their rows change, so that statements that
+    run repeatedly over few rows are prepared at their second run."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._views: dict[str, _View] = {}
         self._many: set[str] = set()
-        """Names that stand for a table of many rows itself: DuckDB knows then how many."""
+        """Names bound to a large table itself, so that DuckDB has its row count."""
         self._seen: dict[str, str | None] = {}
-        """What was run before over few rows, with its name once it is prepared."""
+        """Statements that ran over few rows before, with their names once they are prepared."""
         self._prepared = 0
 
     def show(self, name: str, table: pa.Table) -> None:
-        """Let `name` stand for these rows."""
+        """Bind `name` to these rows."""
         view = self._views.get(name)
         if table.num_rows > FEW:
             self._forget_statements()
@@ -50,23 +51,23 @@ class Views:
             self._connection.register(name, view)
 
     def release(self) -> None:
-        """Let go of all rows but a few."""
+        """Release all rows except a few."""
         for name in self._many:
             self._connection.unregister(name)
         self._many.clear()
 
     def forget(self) -> None:
-        """Names that came to be in a transaction have gone with it."""
+        """Names that were created in a transaction are gone with it."""
         self._views.clear()
         self._many.clear()
         self._forget_statements()
 
     def query(self, text: str, *, few: bool) -> pa.Table:
-        """The rows of a SELECT. `few`: it runs over few rows, as it often may."""
+        """The rows of a SELECT. `few`: it runs over few rows and may run repeatedly."""
         return self._connection.sql(self._statement(text, few=few)).to_arrow_table()
 
     def execute(self, text: str, *, few: bool) -> None:
-        """Run a statement that gives no rows."""
+        """Run a statement that returns no rows."""
         self._connection.execute(self._statement(text, few=few))
 
     def _statement(self, text: str, *, few: bool) -> str:
