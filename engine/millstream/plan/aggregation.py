@@ -1,4 +1,4 @@
-"""GROUP BY: from rows to one row per key, and what may be selected then (reference §8, §9)."""
+"""GROUP BY: plans one row per key, and checks what may be selected (reference §8, §9)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORGETFUL = "millstream.emit.final.forgetful"
 
 
 def make_window(clause: statements.WindowClause | None, *, final: bool) -> Window | None:
-    """The window of an aggregation with its grace and retention worked out.
+    """The window of an aggregation with its grace period and retention computed.
 
     Without GRACE PERIOD a window stays open until a day after its start, with EMIT FINAL it
     closes at its end.
@@ -58,7 +58,7 @@ def make_window(clause: statements.WindowClause | None, *, final: bool) -> Windo
 
 
 def check_total(clause: str, *lengths: int) -> None:
-    """Refuse lengths of time that together are too long to be added to a moment."""
+    """Refuse durations whose sum overflows when added to a time."""
     if sum(lengths) > LONGEST_MS:
         raise refusals.WINDOW_TOO_LONG(clause=clause, ms=sum(lengths), longest=LONGEST_MS)
 
@@ -74,7 +74,7 @@ def aggregate(
 ) -> tuple[Node, tuple[Selected, ...], Key]:
     """The grouped relation, the SELECT list over it, and its key.
 
-    `below` is the key of the rows that are grouped: grouping by it moves no rows.
+    `below` is the key of the rows that are grouped: grouping by it needs no repartition.
     """
     grouping = _grouping(query, surroundings)
     having = None if query.having is None else surroundings.predicate(query.having, "HAVING")
@@ -157,7 +157,7 @@ def _key_names(
 
 
 def _keyed(node: Node, keys: tuple[Named, ...], below: Key, surroundings: BindContext) -> Node:
-    """The rows by their grouping columns: moved, unless they lie by them already."""
+    """The rows keyed by their grouping columns: repartitioned unless they are already."""
     names = {key.name for key in keys}
     columns = tuple(Column(key.name, key.expression.type, Role.KEY) for key in keys)
     others = tuple(

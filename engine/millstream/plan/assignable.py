@@ -1,4 +1,4 @@
-"""Which types a column takes without being asked to convert (reference: types, section 2)."""
+"""Which types a column accepts without an explicit conversion (reference: types, section 2)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _primitive(source: SqlType, target: SqlType) -> bool:
 
 
 def constant_assignable(source: SqlType, target: SqlType) -> bool:
-    """Whether a constant may be converted to a type; its value may still turn out not to fit."""
+    """Whether a constant may be converted to a type; its value may still not fit."""
     if assignable(source, target):
         return True
     match source, target:

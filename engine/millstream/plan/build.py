@@ -1,4 +1,4 @@
-"""From a query to its logical plan: `plan_query` is the room's front door."""
+"""Plans a query; `plan_query` is the package's entry point."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def plan_query(
     functions: Catalogue,
     script: str = "",
 ) -> Planned:
-    """The logical plan of a continuous query.
+    """Plan a continuous query.
 
-    `properties` are the session's settings; `script` is the text that the spans in the query
-    refer to, for messages with a place. Raises StatementError (or ConflictError) for whatever is
-    wrong with the query; formats are not looked at.
+    `properties` are the session's settings; `script` is the text that the spans in the query refer
+    to, for messages with a position. Raises StatementError (or ConflictError) for an invalid query;
+    formats are not checked.
     """
     with placed_by_name(() if isinstance(target, Client) else target.properties):
         return _planned(query, catalog, target, properties, functions, script)
@@ -112,7 +112,7 @@ def _planned(
         return Planned(_delivered(prune(Deliver(final, query.limit))), sources)
     if isinstance(target, NewSource):
         check_timestamp_selected(target, [item.name for item in selected])
-        node = materialised(node)  # so that the new table can be asked for its rows
+        node = materialised(node)  # so that pull queries can read the new table
     name = "" if isinstance(target, Client) else target.name
     with placed(query.span):
         result = project(node, selected, key, properties, name)
@@ -212,7 +212,7 @@ def _relation(
 
 
 def _filtered(node: Node, predicate: Expression) -> Filter:
-    """A filter; over a table it must see what a row was before, to take it back."""
+    """A filter; over a table it needs the previous row, to retract it."""
     return Filter(materialised(node), predicate)
 
 
@@ -262,7 +262,7 @@ def _flattened(
 
 
 def _partitioned(query: statements.Query, surroundings: BindContext, node: Node) -> Key:
-    """The key that PARTITION BY gives. No rows move for it: the sink's topic is written by key."""
+    """The key of PARTITION BY. It needs no repartition: the sink's topic is partitioned by key."""
     if node.kind is SourceKind.TABLE:
         raise wordings.PARTITIONED_TABLE()
     if any(item.source.window is not None for item in surroundings.sources):
@@ -286,7 +286,7 @@ def _partitioned(query: statements.Query, surroundings: BindContext, node: Node)
 
 
 def _window_of(node: Node) -> WindowedKey | None:
-    """The window that the keys of a relation carry."""
+    """The window of a relation's keys."""
     match node:
         case Read(source):
             return source.window

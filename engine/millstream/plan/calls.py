@@ -32,7 +32,7 @@ Typer = Callable[[exp.Expression, Scope], Expression]
 
 def type_call(name: str, trees: Sequence[exp.Expression], scope: Scope, typer: Typer) -> Expression:
     """A call of the function of that name; raises StatementError for unknown functions, functions
-    that may not stand here, and arguments that fit no signature."""
+    that are not allowed here, and arguments that match no signature."""
     if name in scope.catalogue.aggregate:
         _refuse_nested(name, trees, scope)
         return _aggregate(name, trees, scope, typer)

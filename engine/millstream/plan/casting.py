@@ -1,4 +1,4 @@
-"""Which CASTs exist (reference: types and formats, section 3)."""
+"""The supported CASTs (reference: types and formats, section 3)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One type for a list of expressions, literals being converted loosely.
+"""Finds one type for a list of expressions, with loose conversion of literals.
 
-What ARRAY[…], MAP(…) and IN do (reference: types and formats, section 2, "lax").
+The rules of ARRAY[…], MAP(…) and IN (reference: types and formats, section 2, "lax").
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def create_source(
     """The stream or table that a CREATE with columns describes.
 
     `properties` are the session's settings (default formats), `text` the statement for DESCRIBE.
-    Whether the formats can hold the columns is asked elsewhere (formats). An existing source of
-    the name is a ConflictError, or with OR REPLACE must be compatible; IF NOT EXISTS is for the
-    caller to look at first.
+    The formats room checks whether the formats support the columns. An existing source of the name
+    raises ConflictError, or with OR REPLACE must be compatible; the caller handles IF NOT EXISTS
+    first.
     """
     with placed_by_name(statement.properties, statement.elements):
         return _created(statement, catalog, properties, text)
@@ -99,7 +99,7 @@ def alter_source(statement: statements.AlterSource, catalog: Catalog) -> Source:
 
 
 def drop(statement: statements.DropSource, catalog: Catalog) -> Drop:
-    """What DROP STREAM or DROP TABLE does."""
+    """The effects of DROP STREAM or DROP TABLE."""
     return drop_source(
         catalog,
         SourceKind[statement.kind],
@@ -124,7 +124,8 @@ def drop_type(statement: statements.DropType, catalog: Catalog) -> Catalog:
 
 
 def check_new(source: Source, catalog: Catalog, *, replacing: bool) -> None:
-    """Refuse a sink of CREATE … AS whose name is taken, or that cannot replace what is there."""
+    """Refuse a sink of CREATE … AS whose name is taken, or that cannot replace the existing
+    source."""
     _check_name(source, catalog, replacing=replacing)
 
 
@@ -182,7 +183,7 @@ def _check_schema_ids(
 
 
 def _check_inference(schema: Schema, kind: SourceKind, key_format: str, value_format: str) -> None:
-    """Refuse missing columns that no schema registry can tell."""
+    """Refuse missing columns that no schema registry can provide."""
     if kind is SourceKind.TABLE and not schema.key and key_format not in INFERRING:
         raise refusals.NO_PRIMARY_KEY()
     if not schema.value and not schema.headers and value_format in INFERRING:

@@ -1,4 +1,4 @@
-"""What a push query delivers besides its columns."""
+"""The extra columns that a push query delivers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from millstream.plan.nodes import Deliver, Project
 
 
 def with_key(node: Deliver) -> Deliver:
-    """The same with the key of a table's rows behind the columns: where changes of a key are
-    coalesced, rows of different keys must differ, also where the query leaves the key out. A table
-    that is read as it is is kept: a row that comes and goes between two commits is not shown."""
+    """Add the key of a table's rows behind the columns: where changes of a key are coalesced, rows
+    of different keys must differ, even if the query leaves the key out. A table that is read
+    directly is materialised: a row that is inserted and deleted between two commits is not shown.
+    """
     below = node.input
     if node.kind is SourceKind.STREAM or not isinstance(below, Project):
         return node
     key = below.input.schema.key
-    # A client may have chosen a name like this; a longer one is free.
+    # A query may use this name already; a longer one is free.
     first = "$" * max([0, *map(len, below.schema.names)]) + "KEY_"
     columns = tuple(Column(f"{first}{n}", c.type, Role.KEY) for n, c in enumerate(key))
     references = tuple(ColumnRef(column.name, column.type) for column in key)

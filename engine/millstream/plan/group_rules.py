@@ -1,4 +1,4 @@
-"""What GROUP BY, aggregates and windows may not be combined with (reference §8, §9)."""
+"""What GROUP BY, aggregates and windows cannot be combined with (reference §8, §9)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def refuse_ungrouped(
     grouping: tuple[tuple[exp.Expression, Expression], ...],
     surroundings: BindContext,
 ) -> None:
-    """Refuse values of single rows where only groups are left."""
+    """Refuse values of single rows above the aggregation."""
     grouped = [expression for _, expression in grouping]
     if surroundings.windowed:
         grouped += [ColumnRef(name, BIGINT) for name in WINDOW_BOUNDS]
@@ -116,7 +116,7 @@ def _is_ungrouped(expression: Expression, grouped: list[Expression]) -> bool:
 def refuse_on_tables(
     node: Node, calls: tuple[AggregateCall, ...], surroundings: BindContext
 ) -> None:
-    """Refuse windows over tables, and aggregates that cannot take a row back."""
+    """Refuse windows over tables, and aggregates that cannot undo a row."""
     if node.kind is not SourceKind.TABLE:
         return
     if surroundings.windowed:

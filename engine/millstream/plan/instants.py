@@ -1,4 +1,5 @@
-"""ISO-8601 text, any prefix of it, as a moment: what ROWTIME and window bounds compare with."""
+"""Parses ISO-8601 text, or any prefix of it, as a point in time for comparison with ROWTIME and
+window bounds."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ _WHOLE = compile_pattern("yyyy-MM-dd'T'HH:mm:ss.SSS")
 
 
 def epoch_millis(text: str) -> int:
-    """Milliseconds since the epoch; missing parts are the first possible, a missing zone is UTC.
+    """Milliseconds since the epoch; missing parts take their lowest value, a missing zone is UTC.
 
-    Raises StatementError where the text is no such moment.
+    Raises StatementError where the text is not a valid time.
     """
     match = _TEXT.fullmatch(text.strip())
     if match is None:

@@ -1,6 +1,7 @@
 """Aggregates whose intermediate values ksqlDB cannot keep in the value format of their source.
 
-Ours are kept in other ways; refusing them as ksqlDB does keeps a script from working here alone.
+Ours are stored differently; they are refused as in ksqlDB so that a script does not work here
+alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which joins there are: the checks on a join's condition, kind, sources and WITHIN clause."""
+"""The supported joins: the checks on a join's condition, kind, sources and WITHIN clause."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One JOIN that is allowed; `right` is the side of the source it adds, `position` its place."""
+    """One valid JOIN; `right` is the side of the source that it adds, `position` its position in
+    the script."""
 
     join: statements.Join
     left: Side
@@ -42,7 +43,7 @@ class Step:
 
 
 def checked(join: statements.Join, position: int, surroundings: BindContext) -> Step:
-    """A join whose condition and kind are allowed."""
+    """A join after the checks of its condition and kind."""
     source, earlier = surroundings.sources[position], surroundings.sources[:position]
     with placed(join.condition, surroundings.script):
         condition = _condition(join, surroundings)

@@ -1,4 +1,4 @@
-"""FROM with JOIN: which rows meet, on what key, and what moves for it (reference §10)."""
+"""FROM with JOIN: the join keys and the repartitions that they need (reference §10)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from millstream_parser import statements
 class From:
     """The relation that the clauses after FROM work on.
 
-    `key_format` is the one its rows are partitioned by, None where no other source can lie alike
-    (no key, or a format that writes ids of schemas into keys); `window` is that of its keys.
-    `same` are the expressions that are the key in every row; `placed` those that are the key or
-    NULL. `synthetic` is the key column of a join that is no column of a source.
+    `key_format` is the one its rows are partitioned by, None where no other source can be
+    co-partitioned (no key, or a format that writes ids of schemas into keys); `window` is that of
+    its keys. `same` are the expressions that equal the key in every row; `placed` those that equal
+    the key or are NULL. `synthetic` is the key column of a join that is no column of a source.
     """
 
     node: Node
@@ -53,7 +53,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class _JoinKey:
-    """By what both sides of a join lie: the column of the join key, the format that gives the
+    """The co-partitioning of a join: the column of the join key, the format that determines the
     partition, and the window that is part of the key."""
 
     name: str
@@ -89,7 +89,7 @@ def read_joined(query: statements.Query, surroundings: BindContext) -> From:
 
 
 def materialised(node: Node) -> Node:
-    """The rows of a table with their earlier values; anything else as it is."""
+    """A table's rows with their earlier values; any other relation unchanged."""
     if isinstance(node, Read) and node.kind is SourceKind.TABLE:
         return replace(node, materialised=True)
     return node
@@ -142,7 +142,7 @@ def _join_node(step: Step, left: Node, right: Node) -> Node:
 
 
 def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
-    """The left table with the right one's rows; it keeps its key and lies as before."""
+    """The left table with the right one's rows; it keeps its key and partitioning."""
     column = Column(name, step.right.expression.type)
     key_format = right.key_format or internal_format((column.type,))
     left_node = materialised(left.node)
@@ -157,9 +157,9 @@ def _by_foreign_key(left: From, right: From, step: Step, name: str) -> From:
 
 
 def _common_format(left: From, right: From, step: Step) -> Format:
-    """The format by whose bytes both sides lie: that of a side that need not move, if there is one.
+    """The format that partitions both sides: that of a side that need not move, if there is one.
 
-    A table beside a stream stays where it is.
+    A table joined with a stream is not repartitioned.
     """
     sides = [(left, step.left), (right, step.right)]
     if _is_table(right) and not _is_table(left):
@@ -173,8 +173,8 @@ def _common_format(left: From, right: From, step: Step) -> Format:
 
 
 def _refuse_moving_windows(left: From, right: From, step: Step) -> None:
-    """Windowed rows stay where they are, unless their keys carry ids of schemas: then both sides
-    move by key and window, and windows of different lengths meet by their start."""
+    """Windowed rows are not repartitioned, unless their keys carry schema ids: then both sides are
+    repartitioned by key and window, and windows of different lengths join by their start."""
     if left.window is None:
         return
     by_key = step.left.expression in left.placed and step.right.expression in right.placed
@@ -184,7 +184,7 @@ def _refuse_moving_windows(left: From, right: From, step: Step) -> None:
 
 
 def _keyed(side: From, of: Side, meeting: _JoinKey, *, drop_null_keys: bool) -> Node:
-    """The rows of a side by its join expression, which becomes the column of the meeting."""
+    """A side repartitioned by its join expression, which becomes the join key column."""
     node = materialised(side.node)
     if _is_table(side) and of.expression not in side.same:
         raise wordings.TABLE_MOVED(columns=side.key.columns[0].name)
@@ -206,8 +206,8 @@ def _same_format(one: Format | None, other: Format | None) -> bool:
 
 
 def _bounds(node: Node, source: NamedSource, window: WindowedKey | None) -> tuple[Named, ...]:
-    """The window bounds, which are part of the key of windowed sources. The window of the result
-    is that of its left side, as long as that one's."""
+    """The window bounds, which are part of the key of windowed sources. The window of the result is
+    that of its left side, as long as it is that one's."""
     if window is None:
         return ()
     start, end = (
@@ -253,7 +253,8 @@ def _key(left: From, step: Step, name: str, surroundings: BindContext) -> Key:
 
 
 def _equal_to_key(left: From, step: Step) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """What is the key of the result in every row, and what is the key or NULL."""
+    """The expressions that equal the key of the result in every row, and those that equal it or are
+    NULL."""
     ours, theirs = step.left.expression, (step.right.expression,)
     kept = ours in left.same
     same = left.same if kept else (ours,)

@@ -1,4 +1,4 @@
-"""The key of a query's result, and what is wrong with a SELECT list that does not hold it."""
+"""The key of a query's result, and the errors for a SELECT list without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.plan import wordings
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A key column of the result: its value, and the expressions that stand for it.
+    """A key column of the result: its value, and the expressions that are equivalent to it.
 
     `matches` are (expression, text for messages) pairs, the preferred one first: an item of the
     SELECT list that equals one of them is this key. `name` is for results that may leave it out.
@@ -26,7 +26,7 @@ class KeyColumn:
 class Key:
     """The key of the relation below the projection.
 
-    `noun` says in messages where it is from; `table` is the left one of a foreign-key join.
+    `noun` describes its origin in messages; `table` is the left one of a foreign-key join.
     """
 
     columns: tuple[KeyColumn, ...]
@@ -36,7 +36,7 @@ class Key:
 
 
 def repeated_key(column: KeyColumn, names: list[str], key: Key) -> StatementError:
-    """The refusal of a projection in which a key column is there under several names."""
+    """The error for a projection that has a key column under several names."""
     if key.noun == "grouping expression":
         listed = enumerate_words([f"`{name}`" for name in names], "and")
         return wordings.KEY_SELECTED_TWICE(listed=listed)
@@ -46,7 +46,7 @@ def repeated_key(column: KeyColumn, names: list[str], key: Key) -> StatementErro
 
 
 def missing_key(key: Key, missing: list[KeyColumn], sink: str) -> StatementError:
-    """The refusal of a projection without some key columns; `sink` is what it was to make."""
+    """The error for a projection without some key columns; `sink` is what it would have created."""
     if key.table:
         return _missing_primary_key(key.table, missing)
     columns = missing if key.noun == "grouping expression" else key.columns

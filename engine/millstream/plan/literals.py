@@ -1,4 +1,4 @@
-"""Constants: what their text means, and turning them into another type before anything runs."""
+"""Constants: parses their text, and converts them to other types at planning time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _EXACT = decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)
 
 
 def number_literal(text: str) -> Literal:
-    """`12` INTEGER or BIGINT, `1.20` DECIMAL(3, 2), `1E3` DOUBLE; StatementError if too big."""
+    """`12` INTEGER or BIGINT, `1.20` DECIMAL(3, 2), `1E3` DOUBLE; raises StatementError if too
+    large."""
     if "e" in text.lower():
         return Literal(float(text), DOUBLE)  # the parser has refused infinity
     if "." in text:
@@ -71,8 +72,8 @@ def negated(literal: Literal) -> Literal:
 
 
 def coerce(expression: Expression, target: SqlType) -> Expression:
-    """The expression as the target type, by a rule already checked: literals become literals of
-    the type where no information is lost, all else gets an implicit Cast."""
+    """The expression as the target type, by a rule already checked: literals become literals of the
+    type where no information is lost, everything else gets an implicit Cast."""
     if expression.type == target:
         return expression
     if isinstance(expression, Literal):
@@ -100,9 +101,9 @@ def _number(value: decimal.Decimal, target: SqlType) -> Literal | None:
 
 
 def text_as_number(text: str, wanted: SqlType) -> Literal:
-    """A number written as a string in a list of numbers; anything but digits is a DECIMAL.
+    """A number written as a string in a list of numbers; anything except digits is a DECIMAL.
 
-    Raises StatementError where the text is no number.
+    Raises StatementError where the text is not a number.
     """
     try:
         value = decimal.Decimal(text.strip())
@@ -119,7 +120,7 @@ def text_as_number(text: str, wanted: SqlType) -> Literal:
 
 
 def text_as_boolean(text: str) -> Literal:
-    """Any beginning of true, yes, false or no; raises StatementError for other texts."""
+    """Any prefix of true, yes, false or no; raises StatementError for other texts."""
     folded = text.strip().lower()
     if folded and ("true".startswith(folded) or "yes".startswith(folded)):
         return Literal(True, BOOLEAN)
@@ -158,7 +159,7 @@ def is_text(expression: Expression) -> bool:
 
 
 def common_number(left: SqlType, right: SqlType) -> SqlType:
-    """The type two numbers are computed or compared in."""
+    """The common type for arithmetic on, or comparison of, two numbers."""
     if DOUBLE in (left, right):
         return DOUBLE
     if isinstance(left, Decimal) or isinstance(right, Decimal):

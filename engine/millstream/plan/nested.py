@@ -1,4 +1,4 @@
-"""Typing of arrays, maps and structs: making them and looking into them."""
+"""Typing of arrays, maps and structs: constructing and accessing them."""
 
 from __future__ import annotations
 

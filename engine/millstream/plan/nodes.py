@@ -1,4 +1,4 @@
-"""The logical plan: immutable nodes, each a relation made from others.
+"""The logical plan: immutable nodes, each a relation derived from others.
 
 Every node has `schema` (key columns, then value columns, under logical names) and `kind`.
 A relation at run time has the physical columns of its schema in order (model.physical), then
@@ -29,8 +29,8 @@ class JoinKind(Enum):
 class Window:
     """A window clause. `size_ms` is the gap of a session; `grace_ms` is None when not given.
 
-    `forgetful`: EMIT FINAL passes over windows that start more than size and grace before the
-    newest one by the time they close.
+    `forgetful`: EMIT FINAL skips windows that start more than size and grace before the newest one
+    by the time they close.
     """
 
     kind: WindowKind
@@ -53,13 +53,13 @@ class Named:
 class Read:
     """The records of a stream or the changes of a table.
 
-    `schema` holds the source's columns that the query uses (all keys always), renamed with
-    `prefix` in joins (`L_` + name), followed by the pseudo columns in use (ROWTIME, ROWPARTITION,
-    ROWOFFSET as value columns, prefixed too; WINDOWSTART, WINDOWEND as keys of windowed sources).
-    `columns` gives the source column of each schema column. A table is materialised (its earlier
-    value known, updates being -1/+1 pairs) when `materialised`, else every record is a +1 or, for
-    a tombstone, a 0. It is materialised where a later step needs differences, and where CREATE
-    TABLE AS SELECT has no other state that pull queries could read.
+    `schema` holds the source's columns that the query uses (all keys always), renamed with `prefix`
+    in joins (`L_` + name), followed by the pseudo columns in use (ROWTIME, ROWPARTITION, ROWOFFSET
+    as value columns, prefixed too; WINDOWSTART, WINDOWEND as keys of windowed sources). `columns`
+    gives the source column of each schema column. A table is materialised (its earlier value known,
+    updates being -1/+1 pairs) when `materialised`, else every record is a +1 or, for a tombstone, a
+    0. It is materialised where a later step needs differences, and where CREATE TABLE AS SELECT has
+    no other state for pull queries.
     """
 
     source: Source
@@ -92,10 +92,10 @@ class Filter:
 class Project:
     """Computes the columns of `schema`, one expression each, in order.
 
-    It may change the key (PARTITION BY, or grouping by what is the key already): no rows move.
+    It may change the key (PARTITION BY, or grouping by the existing key) without a repartition.
     Where `$diff` is 0 there are no values: a key column whose expression reads a value column of
-    the input is NULL then, also where it would not be (COALESCE). Under a Deliver the schema is in
-    the order of the SELECT list, keys not first.
+    the input is then NULL, even if its expression is not (COALESCE). Under a Deliver the schema is
+    in the order of the SELECT list, keys not first.
     """
 
     input: Node
@@ -119,13 +119,13 @@ class Flatten:
 
     @property
     def kind(self) -> SourceKind:
-        """Only streams are flattened."""
+        """Only streams can be flattened."""
         return SourceKind.STREAM
 
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """Rows move to the partition of their new key. Cut here by `split`.
+    """Rows move to the partition of their new key. `split` cuts the plan here.
 
     `keys` are computed first and become the key columns of `schema`; the value columns are those
     of the input that later nodes use, under their own names (an old key column becomes a value
@@ -140,7 +140,7 @@ class Repartition:
     schema: Schema
     drop_null_keys: bool
     topic: str = "repartition"
-    """What the name of its topic ends in."""
+    """The suffix of its topic's name."""
 
     @property
     def kind(self) -> SourceKind:
@@ -168,9 +168,9 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class StreamTableJoin:
-    """Each left row with the right row of its key at that moment; the table's changes emit nothing.
+    """Each left row with the right row of its key at that time; the table's changes emit nothing.
 
-    Both inputs are keyed by the join key; columns of both sides are prefixed apart already.
+    Both inputs are keyed by the join key; prefixes already distinguish the columns of both sides.
     `schema`: key column, then left value columns, then the right's.
     """
 
@@ -185,10 +185,10 @@ class StreamTableJoin:
 class Within:
     """How far apart in event time the rows of two streams may be, ends included.
 
-    A right row meets a left row at t when its time is in [t - before_ms, t + after_ms].
-    `grace_ms` None: an unmatched row of an outer side leaves at once, padded, and its matches
-    follow when they come (the rule of WITHIN without GRACE PERIOD); both sides are kept for 24 h.
-    Otherwise it is held back until stream time has passed its window and the grace.
+    A right row joins a left row at t when its time is in [t - before_ms, t + after_ms]. `grace_ms`
+    None: an unmatched row of an outer side is emitted at once, padded, and its matches follow on
+    arrival (the rule of WITHIN without GRACE PERIOD); both sides are stored for 24 h. Otherwise it
+    is held back until stream time has passed its window and the grace.
     """
 
     before_ms: int
@@ -201,8 +201,8 @@ class StreamStreamJoin:
     """Each pair of rows of two streams that are near in time; a pair belongs to the later arrival.
 
     Both inputs are keyed by the join key (and WINDOWSTART, WINDOWEND of windowed sources), and
-    their columns are prefixed apart. `schema`: the key columns of the left, filled from whichever
-    side is there, then the left's value columns, then the right's.
+    prefixes distinguish their columns. `schema`: the key columns of the left, filled from the side
+    that is present, then the left's value columns, then the right's.
     """
 
     left: Node
@@ -215,10 +215,10 @@ class StreamStreamJoin:
 
 @dataclass(frozen=True, slots=True)
 class TableTableJoin:
-    """One row per key that either or both sides have, renewed by every change of either side.
+    """One row per key that either or both sides have, updated by every change of either side.
 
-    Keys and `schema` as in StreamStreamJoin; it keeps the rows of both sides itself. The time of
-    a row is the later of both.
+    Keys and `schema` as in StreamStreamJoin; it stores the rows of both sides itself. The time of a
+    row is the later of both.
     """
 
     left: Node
@@ -230,11 +230,12 @@ class TableTableJoin:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyJoin:
-    """Each row of a table with the row of another whose primary key an expression of it gives.
+    """Each row of a table with the row of another table whose primary key is given by an
+    expression.
 
-    `left` is keyed by its own primary key, which is the key of the result; `right` by the join
-    key. `split` cuts it in three: left rows move to the partition of `foreign_key`, meet the right
-    table there, and move back. INNER or LEFT. `schema`: the left's columns, then the right's
+    `left` is keyed by its own primary key, which is the key of the result; `right` by the join key.
+    `split` cuts it in three: left rows move to the partition of `foreign_key`, are joined with the
+    right table there, and move back. INNER or LEFT. `schema`: the left's columns, then the right's
     value columns.
     """
 
@@ -249,11 +250,11 @@ class ForeignKeyJoin:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSend:
-    """The first step of a ForeignKeyJoin, made by `split`: each change of the left table goes to
-    the partition of the row's foreign key, and one that leaves another foreign key goes there too.
+    """The first step of a ForeignKeyJoin, created by `split`: each change of the left table goes to
+    the partition of the row's foreign key, and also to that of the foreign key it leaves.
 
     `schema`: the column `foreign_key` of the input as key, then its other columns as values, then
-    `$version` (which grows), `$home` (the left row's partition) and `$asked` (wants an answer).
+    `$version` (which grows), `$home` (the left row's partition) and `$asked` (requests a response).
     """
 
     input: Node
@@ -264,8 +265,8 @@ class SubscriptionSend:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStoreJoin:
-    """The second step: what every subscribed left row meets in the right table, told again when
-    that changes, on its way back to where the left row lies.
+    """The second step: joins every subscribed left row with the right table, again at each change
+    of that, and sends the response to the left row's partition.
 
     `left` is keyed by the foreign key, `right` too. `schema`: the left's key, its value columns,
     the right's, then `$version` and `$found`. `key_format`: by its bytes the rows of one change
@@ -281,7 +282,7 @@ class SubscriptionStoreJoin:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionResolve:
-    """The last step: the newest answer to each left row; older ones are ignored. `schema` is that
+    """The last step: the newest response to each left row; older ones are ignored. `schema` is that
     of the ForeignKeyJoin."""
 
     input: Node
@@ -292,10 +293,10 @@ class SubscriptionResolve:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Rows leave for a topic: diffs become upserts and tombstones.
+    """Writes rows to a topic: diffs become upserts and tombstones.
 
-    `timestamp`: the event time of the output comes from this column. `null_parts`: a key all of
-    whose columns are NULL is a record of NULLs, not the NULL key (PARTITION BY several columns).
+    `timestamp`: the event time of the output comes from this column. `null_parts`: a key whose
+    columns are all NULL is a record of NULLs, not the NULL key (PARTITION BY several columns).
     """
 
     input: Node
@@ -320,7 +321,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Rows leave for a client: the sink of a push query. `limit` rows, or all."""
+    """Delivers rows to a client: the sink of a push query. `limit` rows, or all."""
 
     input: Node
     limit: int | None
@@ -356,7 +357,7 @@ Node = (
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    """The relations a node is made from."""
+    """The input relations of a node."""
     match node:
         case Read():
             return ()

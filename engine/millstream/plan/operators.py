@@ -43,7 +43,8 @@ _ORDERED = (STRING, BYTES, *_TEMPORAL)
 
 
 def compare(operator: str, left: Item, right: Item) -> Compare:
-    """A comparison with both sides brought to one type; raises StatementError where none exists."""
+    """A comparison with both sides converted to one type; raises StatementError where none
+    exists."""
     if is_null(left.expression) or is_null(right.expression):
         raise wordings.COMPARED_WITH_NULL(
             left=left.expression.type,
@@ -87,7 +88,7 @@ def timestamp_text(column: str | None, item: Item) -> Item:
 
 
 def arithmetic(operator: str, left: Item, right: Item, source: str) -> Expression:
-    """A sum, product, … with its result type; raises StatementError for other than numbers."""
+    """A sum, product, … with its result type; raises StatementError for anything except numbers."""
     a, b = left.expression, right.expression
     if operator == "+" and a.type == STRING and b.type == STRING:
         return Arithmetic(operator, a, b, STRING)

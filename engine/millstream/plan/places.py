@@ -1,4 +1,4 @@
-"""Where in its statement a refusal points."""
+"""The position in its statement that an error points to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Place = exp.Expression | statements.Span | None
 
 @contextmanager
 def placed(part: Place, text: str = "") -> Iterator[None]:
-    """Errors that do not tell their place are about this part of the script `text`."""
+    """Errors without a position are about this part of the script `text`."""
     try:
         yield
     except (StatementError, ConflictError) as error:
@@ -30,7 +30,7 @@ def placed(part: Place, text: str = "") -> Iterator[None]:
 
 
 def span_of(part: Place, text: str = "") -> Span | None:
-    """The place of a part in the script `text`, which trees alone need; None where it has none."""
+    """The position of a part in the script `text`, which only trees need; None without one."""
     if isinstance(part, exp.Expression):
         return location(part, text)[0]
     if part is None:

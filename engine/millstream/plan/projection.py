@@ -1,4 +1,4 @@
-"""The SELECT list: stars, names, and which of its items are the key of the result."""
+"""The SELECT list: stars, names, and which of its items form the key of the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from millstream_parser import statements
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """An item of the SELECT list: the column's name, its value, and what was written."""
+    """An item of the SELECT list: the column's name, its value, and its source text."""
 
     name: str
     expression: Expression
@@ -114,9 +114,9 @@ def _star_after_partitioning(
     surroundings: BindContext,
     partitioning: tuple[exp.Expression, ...],
 ) -> Iterable[Item]:
-    """New keys first, then values, then the columns that were the key before; both in the order
-    in which a record goes through ksqlDB: values, headers, pseudo columns, keys. The key of a
-    join that no source has stands behind the values of the join."""
+    """New keys first, then values, then the columns that were the key before; both in the order in
+    which a record goes through ksqlDB: values, headers, pseudo columns, keys. A join key that no
+    source has comes after the values of the join."""
     columns = [tree for tree in partitioning if isinstance(tree, exp.Column)]
     expressions = [t for t in partitioning if not isinstance(t, exp.Column | exp.Null)]
     taken = {
@@ -211,7 +211,7 @@ def window_columns(schema: Schema) -> tuple[Column, ...]:
 
 
 def project_all(node: Node, selected: tuple[Selected, ...], key: Key) -> Project:
-    """The projection of a push query: what was asked for in the order it was asked for.
+    """The projection of a push query: the selected columns in their order.
 
     The schema keeps that order; an item that is a key has that role, so that deletions can be
     shown with their keys.

@@ -1,4 +1,4 @@
-"""Leaving out columns that no later step uses."""
+"""Removes columns that no later step uses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _pruned(node: Node, needed: Collection[str]) -> Node:
         case Write() | Deliver():
             return replace(node, input=_pruned(node.input, node.schema.names))
         case SubscriptionSend() | SubscriptionStoreJoin() | SubscriptionResolve():
-            return node  # made from what is pruned already
+            return node  # built from pruned inputs
 
 
 def _read(node: Read, needed: Collection[str]) -> Read:

@@ -1,4 +1,4 @@
-"""A query written out: every column with its source, every SELECT item with its name."""
+"""A query in qualified form: every column with its source, every SELECT item with its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream_parser.statements import AliasedSource, Query, SelectItem
 
 
 def qualified(query: Query, catalog: Catalog) -> Query:
-    """The same query as messages show it. Names that mean nothing stay as they are."""
+    """The same query as messages show it. Names that cannot be resolved stay unchanged."""
     given = (query.source, *(join.source for join in query.joins))
     owners = {item.alias or item.name: catalog.source(item.name) for item in given}
 

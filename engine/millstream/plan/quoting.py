@@ -29,7 +29,7 @@ def quoted(tree: exp.Expression, scope: Scope) -> str:
 
 
 def type_name(sql_type: SqlType) -> str:
-    """A type without its parameters, as arithmetic messages have it."""
+    """A type without its parameters, as in messages about arithmetic."""
     if sql_type is NULL:
         return "null"
     return "DECIMAL" if isinstance(sql_type, Decimal) else str(sql_type)

@@ -1,4 +1,4 @@
-"""Replacing parts of typed expressions."""
+"""Replaces parts of typed expressions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Replacement = Callable[[Expression], Expression | None]
 
 
 def substitute(expression: Expression, replacement: Replacement) -> Expression:
-    """The expression with every part for which `replacement` gives another one exchanged.
+    """The expression with every part for which `replacement` returns another one exchanged.
 
-    Outermost parts are asked first; below an exchanged part nobody is asked.
+    `replacement` is called for outer parts first, and not for parts of a replaced one.
     """
     found = replacement(expression)
     if found is not None:

@@ -1,4 +1,4 @@
-"""What the names in an expression may mean at the place where it stands."""
+"""Resolves the names in an expression by its position in the query."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Scope:
 
 
 def resolve_column(tree: exp.Column, scope: Scope) -> ColumnRef | LambdaRef:
-    """The column or lambda parameter that a name means; raises StatementError if none or many."""
+    """The column or lambda parameter of a name; raises StatementError if there are none or
+    several."""
     name, qualifier = tree.name, tree.table
     if not qualifier:
         for parameter in scope.parameters:
@@ -77,7 +78,7 @@ def resolve_column(tree: exp.Column, scope: Scope) -> ColumnRef | LambdaRef:
 
 
 def location(tree: exp.Expression, text: str) -> tuple[Span | None, str]:
-    """Where a tree stands in the script, also as the start of a message."""
+    """The position of a tree in the script, also as the start of a message."""
     offsets = tree.meta.get("span")
     if offsets is None or not text:
         return None, ""
@@ -91,7 +92,7 @@ def _unknown(
     name: str, qualifier: str, place: str, span: Span | None, scope: Scope
 ) -> StatementError:
     if qualifier and all(alias != qualifier for alias, _ in scope.sources):
-        # A query without a source names no clause in the message.
+        # For a query without a source, the message names no clause.
         place = place if scope.sources else "Failed to prepare statement: "
         return refusals.UNKNOWN_ALIAS(place=place, alias=qualifier, span=span)
     shown = f"{qualifier}.{name}" if qualifier else name
@@ -116,7 +117,7 @@ def _unknown(
 
 
 def why_unresolved(clause: str, name: str) -> str:
-    """What the message says besides about a column of such a clause that does not exist."""
+    """The addition to the message about an unknown column in such a clause."""
     if clause not in ("PARTITION BY", "GROUP BY"):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What the SELECT lists of all kinds of queries have in common: stars, aliases and names."""
+"""The common part of all kinds of SELECT lists: stars, aliases and names."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Item:
     name: str | None
     tree: exp.Expression
     written: bool = True
-    """Not made by a star."""
+    """Whether it was written, not expanded from a star."""
 
 
 def struct_fields(base: exp.Expression, type_: SqlType, shown: str) -> Iterator[Item]:
-    """The items of `base->*`; `shown` is `base` as messages have it."""
+    """The items of `base->*`; `shown` is `base` as messages show it."""
     if not isinstance(type_, Struct):
         raise wordings.EXPANDED_NO_STRUCT(text=shown, struct=type_)
     for field in type_.fields:
@@ -35,7 +35,7 @@ def struct_fields(base: exp.Expression, type_: SqlType, shown: str) -> Iterator[
 
 
 def refuse_reserved_aliases(items: Iterable[Item], script: str = "") -> None:
-    """Refuse pseudo columns as aliases, but for the columns of these names."""
+    """Refuse pseudo columns as aliases, except for the columns of these names."""
     for item in items:
         if item.written and item.name in RESERVED and item.tree.name != item.name:
             raise wordings.RESERVED_ALIAS(given=item.name, span=location(item.tree, script)[0])
@@ -46,9 +46,9 @@ def output_names(
     source_names: Collection[str],
     column_name: Callable[[exp.Column], str],
 ) -> tuple[str, ...]:
-    """The names of the columns of the result: the alias, what `column_name` makes of a column,
-    the last field of a path, or KSQL_COL_0 and so on. Those that are made up are no names of
-    columns of the sources."""
+    """The names of the columns of the result: the alias, what `column_name` makes of a column, the
+    last field of a path, or KSQL_COL_0 and so on. Generated names differ from the names of source
+    columns."""
     taken = set(source_names)
     number = 0
     result: list[str] = []
@@ -71,7 +71,7 @@ def output_names(
 
 
 def refuse_duplicates(keys: list[Column], values: list[Column]) -> None:
-    """Refuse columns of one name in a result; values may not be named like keys either."""
+    """Refuse columns of one name in a result; values may not have names of keys either."""
     key_names = [column.name for column in keys]
     twice = [column for column in keys if key_names.count(column.name) > 1]
     if twice:

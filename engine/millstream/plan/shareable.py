@@ -1,4 +1,4 @@
-"""Push queries that many clients can have of one reading: those that only look at new rows."""
+"""Finds push queries whose one run can serve many clients: those that read only new rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ _OF_LOG = ("ROWPARTITION", "ROWOFFSET")
 def shared_source(
     query: Query, catalog: Catalog, functions: Catalogue, properties: Mapping[str, str]
 ) -> Source | None:
-    """What the rows of the query come from, if it can share them: one source that a single
-    persistent query writes, from the latest row on, each row looked at by itself, wherever it
-    lies."""
+    """The source of the query, if it can share a run: one source that a single persistent query
+    writes, read from the latest row on, each row processed independently of its partition."""
     source = catalog.find(query.source.name)
     stateless = not (query.joins or query.group_by or query.partition_by or query.having)
     trees = [item.expression for item in query.items]
@@ -43,13 +42,13 @@ def shared_source(
 
 
 def _places(trees: Iterable[exp.Expression]) -> bool:
-    """Whether one of the expressions asks where a record lies on the log."""
+    """Whether one of the expressions reads a record's partition or offset."""
     columns = (column for tree in trees for column in tree.find_all(exp.Column))
     return any(column.name in _OF_LOG for column in columns)
 
 
 def of_keyed_rows(query: Query, source: Source) -> Query:
-    """The query without the rows that have no key."""
+    """The query without rows that lack a key."""
     where = query.where
     alias = query.source.alias or source.name
     for column in source.schema.key:

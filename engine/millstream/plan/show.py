@@ -59,7 +59,7 @@ from millstream.plan.nodes import (
 
 
 def show_plan(node: Node) -> str:
-    """A plan as an indented tree, the last step first, each with the columns it makes."""
+    """A plan as an indented tree, the last step first, each with its columns."""
     return "\n".join(_lines(node, 0))
 
 
@@ -72,7 +72,7 @@ def _lines(node: Node, depth: int) -> Iterator[str]:
 
 
 def describe(node: Node) -> str:
-    """One step in one line, without what it is made from."""
+    """One step in one line, without its inputs."""
     match node:
         case Read(source, _, _, _, kind, materialised):
             kept = " materialised" if materialised else ""

@@ -1,4 +1,4 @@
-"""What a query writes into: a new stream or table, an existing stream, or a client."""
+"""The sink of a query: a new stream or table, an existing stream, or a client."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Target = NewSource | ExistingStream | Client
 
 @dataclass(frozen=True, slots=True)
 class OutputTopic:
-    """The topic a query writes to. What is None is taken over from the topic `like`."""
+    """The topic a query writes to. Fields that are None are taken from the topic `like`."""
 
     name: str
     like: str
@@ -78,7 +78,7 @@ class Sink:
 
 
 def check_kind(target: NewSource, kind: SourceKind) -> None:
-    """Refuse CREATE STREAM over what is a table, and the reverse."""
+    """Refuse CREATE STREAM over a table, and the reverse."""
     if target.kind != kind.value:
         raise wordings.RESULT_KIND(kind=kind.value)
 
@@ -112,7 +112,7 @@ def new_sink(
     left: Source,
     settings: Mapping[str, str],
 ) -> Sink:
-    """The stream or table that CREATE … AS SELECT makes; formats come from the left source."""
+    """The stream or table that CREATE … AS SELECT creates; formats come from the left source."""
     check_kind(target, kind)
     given = read_sink_properties(target)
     schema = Schema(tuple(c for c in result.columns if c not in _bounds(result)))
@@ -187,7 +187,8 @@ def _with_inherited(
 
 
 def existing_sink(target: ExistingStream, catalog: Catalog) -> Source:
-    """The stream that INSERT INTO … SELECT writes into; StatementError where that cannot be."""
+    """The stream that INSERT INTO … SELECT writes into; raises StatementError where that is
+    impossible."""
     read_properties(target.properties, Form.INSERT)
     sink = catalog.find(target.name)
     if sink is None:

@@ -1,4 +1,4 @@
-"""The sources of a query and what its expressions can see of them."""
+"""The sources of a query and their columns that expressions can use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PSEUDO_TYPES: Mapping[str, SqlType] = {
 
 @dataclass(frozen=True, slots=True)
 class NamedSource:
-    """A source of FROM or JOIN under its alias. In joins `prefix` keeps its columns apart."""
+    """A source of FROM or JOIN under its alias. In joins `prefix` distinguishes its columns."""
 
     alias: str
     source: Source
@@ -41,9 +41,8 @@ class NamedSource:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All it offers under its own names: columns, window bounds, pseudo columns. What a
-        record has besides key and value (headers) stands behind the value, as in ksqlDB, wherever
-        it is declared."""
+        """All its columns under their own names, with window bounds and pseudo columns. Headers
+        come after the value, as in ksqlDB, wherever they are declared."""
         declared = self.source.schema.columns
         keys = tuple(column for column in declared if column.role is Role.KEY)
         bounds = WINDOW_BOUNDS if self.source.window is not None else ()
@@ -56,11 +55,11 @@ class NamedSource:
         )
 
     def has(self, name: str) -> bool:
-        """Whether an expression may name this column."""
+        """Whether an expression may use this column."""
         return any(column.name == name for column in self.columns)
 
     def read(self) -> Read:
-        """All of it as a relation; `prune` leaves out later what nobody uses."""
+        """All of it as a relation; `prune` removes unused columns later."""
         columns = self.columns
         schema = Schema(tuple(Column(self.prefix + c.name, c.type, c.role) for c in columns))
         names = tuple(column.name for column in columns)
@@ -69,7 +68,7 @@ class NamedSource:
 
 @dataclass(frozen=True, slots=True)
 class BindContext:
-    """What the clauses of one query are read against.
+    """The context in which the clauses of one query are resolved.
 
     `windowed` is whether the query has a WINDOW clause; `script` the text that the spans of
     expressions refer to, or nothing; `properties` the session's settings;
@@ -85,7 +84,7 @@ class BindContext:
     synthetic: Column | None = None
 
     def scope(self, clause: str, *, window_bounds: bool) -> Scope:
-        """The columns in sight; window bounds of a windowed aggregation only where allowed."""
+        """The visible columns; window bounds of a windowed aggregation only where allowed."""
         listed: list[tuple[str, Schema]] = []
         physical: dict[tuple[str, str], str] = {}
         for position, item in enumerate(self.sources):
@@ -137,7 +136,8 @@ class BindContext:
         return result
 
     def resolve(self, column: exp.Column, clause: str) -> NamedSource:
-        """The source that a column belongs to; StatementError when none or several do."""
+        """The source that a column belongs to; raises StatementError if it belongs to none or
+        several."""
         name, (span, place) = column.name, location(column, self.script)
         if column.table:
             item = next((s for s in self.sources if s.alias == column.table), None)
@@ -187,7 +187,7 @@ class BindContext:
         return sum(item.has(name) for item in self.sources) > 1
 
     def is_synthetic(self, name: str) -> bool:
-        """Whether a name is the key of a join that no source has."""
+        """Whether a name is a join key that no source has."""
         return self.synthetic is not None and name == self.synthetic.name
 
     def _is_bound(self, name: str) -> bool:
@@ -195,7 +195,7 @@ class BindContext:
 
 
 IN_SELECT = "Invalid Select: "
-"""What begins the refusal of an expression that is selected."""
+"""The start of the error message for a selected expression."""
 _PREFIXES = {
     "WHERE": "Error in WHERE expression: ",
     "HAVING": "Error in HAVING expression: ",
@@ -206,7 +206,7 @@ _PREFIXES = {
 def columns_in(
     tree: exp.Expression, parameters: Collection[str] = frozenset()
 ) -> Iterator[exp.Column]:
-    """The columns that an expression names, lambda parameters and stars left out."""
+    """The columns that an expression uses, without lambda parameters and stars."""
     if isinstance(tree, exp.Column):
         if tree.table or tree.name not in parameters:
             yield tree
@@ -228,7 +228,7 @@ def functions_in(tree: exp.Expression, known: Collection[str]) -> tuple[str, ...
 def name_sources(
     query: statements.Query, catalog: Catalog, script: str = ""
 ) -> tuple[NamedSource, ...]:
-    """The sources of a query, left to right; refuses unknown and repeated ones."""
+    """The sources of a query, left to right; raises an error for unknown and repeated ones."""
     aliased = (query.source, *(join.source for join in query.joins))
     joined = len(aliased) > 1
     result: list[NamedSource] = []
@@ -266,13 +266,13 @@ def _refuse_repeated(
 
 
 def column_reference(item: NamedSource, name: str) -> ColumnRef:
-    """A column of a source, as the relation of all sources has it."""
+    """A column of a source, in the relation of all sources."""
     column = next(column for column in item.columns if column.name == name)
     return ColumnRef(item.prefix + name, column.type)
 
 
 def column_tree(item: NamedSource, name: str) -> exp.Column:
-    """A column of a source as the parser would have read it, qualified."""
+    """A column of a source as a qualified tree of the parser."""
     return exp.Column(
         this=exp.to_identifier(name, quoted=True),
         table=exp.to_identifier(item.alias, quoted=True),

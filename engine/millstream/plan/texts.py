@@ -1,4 +1,5 @@
-"""Whether a string constant is a date, a time, a moment or base64: what its implicit CAST takes."""
+"""Checks whether a string constant is a date, a time, a timestamp or base64, as its implicit CAST
+accepts it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _GREGORIAN_CYCLE = 400
 
 
 def means(text: str, wanted: SqlType) -> bool:
-    """Whether the text can be read as a value of the type; True for types that are not of these."""
+    """Whether the text can be read as a value of the type; True for all other types."""
     if wanted == BYTES:
         return _is_base64(text)
     if wanted == DATE:

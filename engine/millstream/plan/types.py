@@ -47,7 +47,7 @@ _LISTED = "SHOW TYPES lists the custom types; CREATE TYPE makes one."
 
 
 def sql_type(tree: exp.DataType, custom_types: Mapping[str, SqlType]) -> SqlType:
-    """The type a tree of the parser names; custom types are expanded.
+    """The type that a parser's tree denotes; custom types are expanded.
 
     Raises StatementError for an unknown name, impossible DECIMAL digits and repeated fields.
     """

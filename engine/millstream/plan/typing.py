@@ -65,9 +65,8 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
 def type_expression(tree: exp.Expression, scope: Scope) -> Expression:
     """The typed form of an expression.
 
-    Raises StatementError for unknown names, types that do not fit and calls that may not stand
-    here, with the place of the smallest expression that is wrong. An untyped NULL keeps the type
-    NULL.
+    Raises StatementError for unknown names, types that do not fit and calls that are not allowed
+    here, with the position of the smallest invalid expression. An untyped NULL keeps the type NULL.
     """
     try:
         return _typed(tree, scope)
@@ -255,7 +254,7 @@ def _condition(tree: exp.Expression, scope: Scope) -> Expression:
 
 
 def _kind_of_results(tree: exp.Case, results: Sequence[Expression], scope: Scope) -> SqlType | None:
-    """The one type of what stands behind THEN; None where all of it is NULL."""
+    """The common type of the THEN results; None where all of them are NULL."""
     found: SqlType | None = None
     for branch, result in zip(tree.args["ifs"], results, strict=True):
         if found is not None and not is_null(result) and result.type != found:

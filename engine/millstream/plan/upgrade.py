@@ -1,7 +1,7 @@
-"""CREATE OR REPLACE … AS: which plan may go on with the state and the positions of another.
+"""CREATE OR REPLACE … AS: which plan may continue with the state and the positions of another.
 
-Filters and projections may change, as nothing is kept of them. What decides where rows go and what
-is kept of them must stay (reference: statements, section 14).
+Filters and projections may change, because they have no state. Whatever determines the partitions
+and the state of rows must stay (reference: statements, section 14).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Shape = tuple[object, ...]
 
 
 def check_upgrade(name: str, before: Node, after: Node) -> None:
-    """Refuse a plan that cannot take over what the running one of the sink `name` has kept."""
+    """Refuse a plan that cannot take over the state of the running one of the sink `name`."""
     for node in (before, after):
         _refuse(name, node)
     for what in _SHAPES:
@@ -35,7 +35,7 @@ def check_upgrade(name: str, before: Node, after: Node) -> None:
 
 
 def _refuse(name: str, node: Node) -> None:
-    """What cannot be upgraded even by itself."""
+    """Plans that cannot be upgraded at all."""
     match node:
         case Read(source) if source.window is not None:
             raise _unsupported(name, f"queries of windowed sources ({source.name})")
@@ -57,7 +57,7 @@ _SHAPES = ("source", "key", "aggregation or window", "partitioning")
 
 
 def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
-    """One aspect of a plan that must stay. `kept`: a node above keeps what comes out of `node`."""
+    """One aspect of a plan that must stay. `kept`: a node above stores the output of `node`."""
     match node:
         case Read(source):
             return (source.name, node.kind, node.materialised) if what == "source" else ()
@@ -77,7 +77,7 @@ def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
 
 
 def _projected(node: Project, what: str, *, kept: bool) -> Shape:
-    """The key as it is computed, and everything where it becomes state."""
+    """The key as it is computed, and all columns where they become state."""
     if what == "aggregation or window":
         return (node.expressions, node.schema) if kept else ()
     if what != "key":
