@@ -1,9 +1,9 @@
 """A foreign key join as three steps in three sub-topologies.
 
-Each left row subscribes at the partition of its foreign key, is answered from there with the right
-row of that key, whenever it changes, and the newest answer settles the result. A left row carries a
-version; what an older version is still answered, from wherever, is ignored: as in KIP-213, but for
-the hash of the row, by which that tells a row from an equal one before it.
+Each left row subscribes at the partition of its foreign key. From there it gets a response with the
+right row of that key, at each change; the newest response determines the result. A left row carries
+a version, and responses to older versions are ignored. This follows KIP-213, except that KIP-213
+uses a hash of the row, which does not distinguish a row from an earlier equal one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUBSCRIPTION, RESPONSE = "subscription", "response"
 
 
 def lowered(node: Node) -> Node:
-    """The same plan, foreign key joins in their three steps."""
+    """The same plan with foreign key joins split into their three steps."""
     match node:
         case Read():
             return node

@@ -1,4 +1,4 @@
-"""Cutting a logical plan into sub-topologies where rows move to another partition."""
+"""Cuts a logical plan into sub-topologies where rows move to another partition."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _STATEFUL = (
     SubscriptionResolve,
 )
 Partitions = Callable[[str], int]
-"""The number of partitions of a topic that exists."""
+"""The number of partitions of an existing topic."""
 Lanes = Callable[[str, int, int], int]
-"""How many lanes a repartition topic of a name has, between so many sending and so many reading
-tasks."""
+"""How many exchange channels a repartition topic of a name has, between some number of sending and
+of reading tasks."""
 
 
 def mixed(_topic: str, _senders: int, _readers: int) -> int:
-    """No lanes: where one process has all tasks, what they send is in order anyway."""
+    """No channels: where one process has all tasks, their output is ordered anyway."""
     return 0
 
 
 def a_lane_each(senders: int) -> int:
-    """The lanes of a topic to which so many tasks send: one for each, and one for whoever has all
-    of them."""
+    """The channels of a topic with this many sending tasks: one for each, and one for an instance
+    that has all of them."""
     return senders + 1 if senders > 1 else 1
 
 
@@ -68,12 +68,12 @@ def split(
     prefix: str = "",
     lanes: Lanes = mixed,
 ) -> Topology:
-    """The topology of a plan: one sub-topology for each stretch between moves of rows.
+    """The topology of a plan: one sub-topology for each part between repartitions.
 
     Sub-topologies are numbered from the sources to the sink. Internal topics are named
     `<prefix><query_id>-<sub-topology>-repartition|changelog`, those of foreign key joins
-    `...-subscription|response`: a repartition topic after the sub-topology that writes it.
-    Only sub-topologies with state read through lanes: the others take rows as they come.
+    `...-subscription|response`: a repartition topic after the sub-topology that writes it. Only
+    sub-topologies with state read through channels: the others process rows as they arrive. Raises
     StatementError when the sources of one sub-topology differ in their number of partitions.
     """
     counts = _Counts(partitions, lanes)
@@ -136,7 +136,8 @@ def _leaves(root: Node) -> Iterator[Read | Repartition]:
 
 
 def _partitions(found: list[Input], before: list[SubTopology], partitions: Partitions) -> int:
-    """Sources decide; where there are none, a repartition topic has as many as its writer."""
+    """Sources determine the partition count; without any, a repartition topic has as many as its
+    writer."""
     counts: dict[str, int] = {}
     for item in found:
         if isinstance(item, SourceInput):
@@ -158,8 +159,8 @@ def _mismatch(
     before: list[SubTopology],
     partitions: Partitions,
 ) -> StatementError:
-    """The refusal of sources with different numbers of partitions. ksqlDB names the leftmost
-    source of the joins, which may lie behind a repartition."""
+    """The error for sources with different numbers of partitions. ksqlDB names the leftmost source
+    of the joins, which may be above a repartition."""
     left, count = next(iter(counts.items()))
     first = _leftmost(found[0], before)
     if partitions(first.source.topic) == count:
@@ -184,7 +185,7 @@ def _alias(read: Read) -> str:
 
 
 def _leftmost(item: Input, before: list[SubTopology]) -> Read:
-    """The first source of what an input comes from."""
+    """The first source of an input."""
     while isinstance(item, RepartitionInput):
         topic = item.topic
         item = next(sub for sub in before if sub.output == topic).inputs[0]
@@ -192,7 +193,7 @@ def _leftmost(item: Input, before: list[SubTopology]) -> Read:
 
 
 def _asking(response: RepartitionInput, before: list[SubTopology]) -> SubTopology:
-    """The sub-topology of the left table, to whose partitions the answers go."""
+    """The sub-topology of the left table, to whose partitions the responses go."""
     writers = {sub.output: sub for sub in before}
     return writers[writers[response.topic].inputs[0].topic]
 
@@ -208,7 +209,7 @@ def _output(root: Node, name: str) -> str | None:
 
 
 def _has_state(root: Node) -> bool:
-    """Whether anything between the root and the leaves remembers rows."""
+    """Whether any node between the root and the leaves has state."""
     if isinstance(root, _STATEFUL):
         return True
     return any(

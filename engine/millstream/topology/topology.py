@@ -1,4 +1,4 @@
-"""A query as sub-topologies joined by repartition topics: what the runtime makes tasks of."""
+"""A query as sub-topologies joined by repartition topics: the runtime creates tasks from it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class SourceInput:
 class RepartitionInput:
     """Input from a repartition topic of ours: Arrow batches with the repartition's schema.
 
-    `lanes`: what task s sends to task t is on partition (s + 1) * tasks + t, in the order of event
-    time, or, while one instance has all tasks and merges what they send, on partition t, which is
-    the first lane. 1: there is but one that sends; 0: what several send is mixed on partition t.
+    `lanes`: the number of exchange channels. Output of task s for task t is on partition (s + 1) *
+    tasks + t, in the order of event time. While one instance has all tasks and merges their output,
+    it is on partition t, which is the first channel. 1: there is only one sender; 0: the output of
+    several senders is mixed on partition t.
     """
 
     repartition: Repartition
@@ -51,13 +52,12 @@ Input = SourceInput | RepartitionInput
 
 @dataclass(frozen=True, slots=True)
 class SubTopology:
-    """What one kind of task does: `root` (a Write, Deliver or Repartition) over its inputs.
+    """The work of one kind of task: `root` (a Write, Deliver or Repartition) over its inputs.
 
-    In the tree below `root`, a `Repartition` below the root stands for its `RepartitionInput`
-    and a `Read` for its `SourceInput`; `inputs` lists them in the order they are met, left to
-    right. Its tasks are `<index>_<partition>`, one per partition. `output` is the topic that
-    `root` writes to (None for Deliver); for a Repartition root its partition count is that of
-    the reading sub-topology.
+    In the tree below `root`, a `Repartition` below the root represents its `RepartitionInput` and a
+    `Read` its `SourceInput`; `inputs` lists them in order, left to right. Its tasks are
+    `<index>_<partition>`, one per partition. `output` is the topic that `root` writes to (None for
+    Deliver); for a Repartition root its partition count is that of the reading sub-topology.
     """
 
     index: int
@@ -70,13 +70,14 @@ class SubTopology:
 
 
 def lanes_of(sub: SubTopology) -> dict[str, int]:
-    """Of the topics that a sub-topology reads through lanes, how many each of its tasks has."""
+    """The topics that a sub-topology reads through channels, with the number of channels of each of
+    its tasks."""
     inner = (item for item in sub.inputs if isinstance(item, RepartitionInput))
     return {item.topic: item.lanes for item in inner if item.lanes}
 
 
 def with_one_more_lane(sub: SubTopology) -> SubTopology:
-    """The same with a lane behind the others, where there are several."""
+    """The same with one more channel behind the others, where there are several."""
 
     def widened(item: Input) -> Input:
         if isinstance(item, SourceInput) or item.lanes < 2:
@@ -88,8 +89,9 @@ def with_one_more_lane(sub: SubTopology) -> SubTopology:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A topic the query needs for itself: its kind is `repartition` (also of the subscriptions and
-    responses of a foreign key join) or `changelog`. `tasks` read it, each through so many `lanes`.
+    """An internal topic of the query: its kind is `repartition` (also of the subscriptions and
+    responses of a foreign key join) or `changelog`. `tasks` read it, each through this many
+    `lanes`.
     """
 
     name: str
@@ -99,7 +101,7 @@ class InternalTopic:
 
     @property
     def partitions(self) -> int:
-        """What the topic has."""
+        """The total number of partitions."""
         return self.tasks * max(1, self.lanes)
 
 
@@ -113,7 +115,7 @@ class Topology:
     sources: tuple[Source, ...]
 
     def without_changelogs(self) -> Topology:
-        """The same query, for whose state nobody will ask again."""
+        """The same query, for use where its state is not read again."""
         return replace(
             self,
             subtopologies=tuple(replace(sub, changelog=None) for sub in self.subtopologies),
