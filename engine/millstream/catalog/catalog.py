@@ -1,4 +1,4 @@
-"""Every stream, table, type and persistent query that exists: an immutable snapshot."""
+"""Every stream, table, type and persistent query in an immutable snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _V = TypeVar("_V")
 
 
 class QueryKind(Enum):
-    """What made a persistent query: CREATE … AS, INSERT INTO … SELECT, or CREATE SOURCE TABLE."""
+    """The statement that created a persistent query: CREATE … AS, INSERT INTO … SELECT, or CREATE
+    SOURCE TABLE."""
 
     CREATE_AS = "CREATE_AS"
     INSERT = "INSERT"
@@ -30,7 +31,7 @@ class QueryKind(Enum):
 class QueryRecord:
     """A persistent query: `sources` are the names it reads, `sink` the one it writes into.
 
-    `properties` are the session's settings at the moment of its statement; they are its for life.
+    `properties` are the session's settings at the moment of its statement; they never change.
     """
 
     id: str
@@ -43,31 +44,32 @@ class QueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """One state of the catalog. Changing it means making another: `with_…`, `without_…`."""
+    """One immutable state of the catalog. `with_…` and `without_…` return a changed copy."""
 
     sources: Mapping[str, Source] = field(default_factory=dict)
     types: Mapping[str, SqlType] = field(default_factory=dict)
     queries: Mapping[str, QueryRecord] = field(default_factory=dict)
     system: Mapping[str, Source] = field(default_factory=dict)
-    """Sources that are part of the engine. One that a statement made comes before them."""
+    """Sources that are part of the engine. A source created by a statement takes precedence."""
 
     def find(self, name: str) -> Source | None:
-        """The stream or table of this name, if there is one; the engine's own as well."""
+        """The stream or table of this name, if there is one; including the engine's own."""
         return self.sources.get(name) or self.system.get(name)
 
     def every(self) -> Mapping[str, Source]:
-        """All streams and tables by name, the engine's own as well."""
+        """All streams and tables by name, including the engine's own."""
         return {**self.system, **self.sources}
 
     def source(self, name: str) -> Source:
-        """The stream or table of this name; StatementError with a hint when there is none."""
+        """The stream or table of this name; raises StatementError with a hint when there is
+        none."""
         found = self.find(name)
         if found is not None:
             return found
         raise wordings.SOURCE_MISSING(name=name, hint=self.spelling_hint(name))
 
     def spelling_hint(self, name: str) -> str:
-        """The advice for a name that is like an existing one, or nothing."""
+        """A hint at an existing name that is similar, or nothing."""
         near = nearest(name, self.every())
         if near is None:
             return ""
@@ -98,19 +100,19 @@ class Catalog:
         return tuple(source for source in self.every().values() if source.topic == topic)
 
     def with_source(self, source: Source, *, replacing: bool = False) -> Catalog:
-        """The catalog with one more source; ConflictError when the name is taken."""
+        """The catalog with one more source; raises ConflictError when the name is taken."""
         taken = self.sources.get(source.name)
         if taken is not None and not replacing:
             raise already_exists(source.kind, source.name, taken.kind)
         return replace(self, sources={**self.sources, source.name: source})
 
     def without_source(self, name: str) -> Catalog:
-        """The catalog without a source; StatementError when there is none."""
+        """The catalog without a source; raises StatementError when there is none."""
         self.source(name)
         return replace(self, sources=_without(self.sources, name))
 
     def with_type(self, name: str, sql_type: SqlType) -> Catalog:
-        """The catalog with one more custom type; ConflictError when the name is taken."""
+        """The catalog with one more custom type; raises ConflictError when the name is taken."""
         if name in self.types:
             raise wordings.TYPE_TAKEN(
                 name=name,
@@ -120,26 +122,26 @@ class Catalog:
         return replace(self, types={**self.types, name: sql_type})
 
     def without_type(self, name: str) -> Catalog:
-        """The catalog without a custom type; sources that used it keep what it stood for."""
+        """The catalog without a custom type; sources that used it keep its definition."""
         if name not in self.types:
             raise wordings.TYPE_MISSING(name=name, hint=did_you_mean(name, self.types))
         return replace(self, types=_without(self.types, name))
 
     def with_query(self, query: QueryRecord, *, replacing: bool = False) -> Catalog:
-        """The catalog with one more persistent query; ConflictError when the id is taken."""
+        """The catalog with one more persistent query; raises ConflictError when the id is taken."""
         if query.id in self.queries and not replacing:
             raise wordings.QUERY_ID_TAKEN(query_id=query.id)
         return replace(self, queries={**self.queries, query.id: query})
 
     def without_query(self, query_id: str) -> Catalog:
-        """The catalog without a persistent query; what it wrote stays."""
+        """The catalog without a persistent query; its output stays."""
         if query_id not in self.queries:
             raise refusals.UNKNOWN_QUERY(query=query_id)
         return replace(self, queries=_without(self.queries, query_id))
 
 
 def already_exists(kind: SourceKind, name: str, taken: SourceKind) -> ConflictError:
-    """The refusal to create a source under a name that is in use."""
+    """The error for creating a source under a name that is in use."""
     noun, other = kind.value.lower(), taken.value.lower()
     return wordings.NAME_TAKEN(
         noun=noun,

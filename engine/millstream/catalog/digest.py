@@ -1,4 +1,4 @@
-"""A short text that two catalogs share if, and only if, they hold the same."""
+"""A digest that is equal for two catalogs if and only if their contents are."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from millstream.catalog.catalog import Catalog
 
 
 def catalog_digest(catalog: Catalog, paused: Collection[str] = ()) -> str:
-    """Of everything in the catalog and the ids of the paused queries: 32 hexadecimal digits.
+    """The digest of the catalog and the ids of the paused queries: 32 hexadecimal digits.
 
-    The order in which things were made does not count. Versions of the engine that know more of a
-    source give other digests.
+    The order of creation does not count. Versions of the engine that store more about a source
+    return other digests.
     """
     known = {"catalog": _plain(catalog), "paused": sorted(paused)}
     text = json.dumps(known, sort_keys=True, separators=(",", ":"))

@@ -1,7 +1,7 @@
-"""The formats by name and what each can do: the one table that everything else reads.
+"""The formats by name and their capabilities, in one table.
 
-What refuses a statement, completes a word, or writes the documentation looks here. The code that
-reads and writes bytes chooses by name besides (`formats/codec.py`); tests hold the two together.
+Checks of statements, completion and documentation read this table. The code that reads and writes
+bytes also selects by name (`formats/codec.py`); tests keep the two consistent.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _NAME, _ID, _NULLS = "fullSchemaName", "schemaId", "nullableRepresentation"
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """What a format can do.
+    """The capabilities of a format.
 
-    `registry`: its schemas are in a registry, which nothing here talks to; columns may be left
-    out where there is one. `types` are names without parameters. `wraps` are the values that
-    WRAP_SINGLE_VALUE may have. `clauses`: JOIN and GROUP BY work on its values. `maps` says that
-    keys of maps must be text.
+    `registry`: its schemas are in a registry, which is not supported here; with a registry, columns
+    may be left out. `types` are names without parameters. `wraps` are the values that
+    WRAP_SINGLE_VALUE may have. `clauses`: JOIN and GROUP BY work on its values. `maps`: keys of
+    maps must be text.
     """
 
     registry: bool = False
@@ -84,18 +84,18 @@ CAPABILITIES: Mapping[str, Capability] = {
         maps="{format} format only supports MAP types with STRING keys",
     ),
 }
-"""In the order in which they are listed."""
+"""In display order."""
 USABLE = tuple(name for name, able in CAPABILITIES.items() if able.usable)
 INFERRING = frozenset(name for name, able in CAPABILITIES.items() if able.registry)
 """Formats whose schemas are in a registry: columns may be left out."""
 DEFAULT_KEY = "KAFKA"
-"""The format of keys where neither the statement nor a setting names one."""
+"""The format of keys where neither the statement nor a setting gives one."""
 NO_COLUMNS = Format("NONE")
 ONE_COLUMN, ANY_COLUMNS = Format("KAFKA"), Format("JSON")
 
 
 def internal_format(types: tuple[SqlType, ...]) -> Format:
-    """The format of keys that nobody but the engine reads: any that takes the columns will do."""
+    """The format of keys that only the engine reads: any format that supports the columns."""
     able = CAPABILITIES[ONE_COLUMN.name]
     if len(types) == 1 and str(types[0]) in able.types:
         return ONE_COLUMN

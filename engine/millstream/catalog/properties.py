@@ -53,11 +53,12 @@ _WHOLE = {
 _BITS = {"SHORT": 15, "INT": 31, "LONG": 63}
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 BACKFILLS = ("duckdb", "spark")
-"""Where the past of a new query may be computed: in this process or as a Spark job."""
+"""Where the back-fill of a new query may be computed: in this process or as a Spark job."""
 
 
 class Form(Enum):
-    """The kind of statement a WITH clause belongs to; `value` is the properties it knows."""
+    """The kind of statement a WITH clause belongs to; `value` is the properties that it
+    supports."""
 
     CREATE = frozenset(
         _COMMON | {"WINDOW_TYPE", "WINDOW_SIZE", "SOURCED_BY_CONNECTOR", "SOURCE_CONNECTOR"}
@@ -68,9 +69,9 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """A WITH clause, read. None everywhere where the property was not given.
+    """A parsed WITH clause. None where a property was not given.
 
-    Format names are upper case and known; `…_settings` are named as in `Format.properties`.
+    Format names are upper case and valid; `…_settings` are named as in `Format.properties`.
     """
 
     topic: str | None = None
@@ -118,7 +119,7 @@ def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Propertie
 
 
 def make_format(name: str, settings: Mapping[str, str], wrap: bool | None = None) -> Format:
-    """A format with its settings; StatementError for settings that it does not have."""
+    """A format with its settings; raises StatementError for settings that it does not have."""
     foreign = sorted(set(settings) - CAPABILITIES[name].settings)
     if foreign:
         raise refusals.FOREIGN_SETTINGS(format=name, configs=", ".join(foreign))
@@ -126,7 +127,7 @@ def make_format(name: str, settings: Mapping[str, str], wrap: bool | None = None
 
 
 def check_retention(given: Properties, kind: SourceKind, window: WindowedKey | None) -> None:
-    """Refuse a time for which records are kept on a topic that keeps the last one of each key."""
+    """Refuse a retention time on a compacted topic."""
     if given.retention_ms is not None and kind is SourceKind.TABLE and window is None:
         raise wordings.RETENTION_OF_TABLE()
 
@@ -138,7 +139,7 @@ def default_format(settings: Mapping[str, str], name: str) -> str | None:
 
 
 def known_format(text: str) -> str:
-    """The format's name in upper case; StatementError when there is no such format."""
+    """The format's name in upper case; raises StatementError when there is no such format."""
     name = text.strip().upper()
     if name not in CAPABILITIES:
         raise wordings.UNKNOWN_FORMAT(
@@ -181,7 +182,7 @@ def _wrong_value(items: Mapping[str, Any], name: str, reason: str) -> StatementE
 
 
 def _written(value: Any) -> str:
-    """A literal as the statement has it."""
+    """A literal as written in the statement."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -221,7 +222,7 @@ def _boolean(items: Mapping[str, Any], name: str) -> bool | None:
 
 
 def _one_of(items: Mapping[str, Any], name: str, allowed: Sequence[str]) -> str | None:
-    """The value of a property that names one of a few things, in any case."""
+    """The value of a property with a fixed set of values, in any case."""
     text = _text(items, name)
     if text is None or text.upper() in allowed:
         return None if text is None else text.upper()

@@ -1,4 +1,4 @@
-"""What a stream or table may look like, and what may become of it later (reference §6, §14)."""
+"""Rules for the definition of a stream or table, and for its later changes (reference §6, §14)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _check_headers(headers: tuple[Column, ...]) -> None:
 
 
 def check_key_types(key: Iterable[Column]) -> None:
-    """Refuse maps in keys: no format writes one the same way twice."""
+    """Refuse maps in keys: no format writes equal maps as equal bytes."""
     for column in key:
         if contains_map(column.type):
             raise refusals.MAP_IN_KEY(column=column.name, type=column.type)
@@ -128,8 +128,8 @@ def check_replace(old: Source, new: Source, catalog: Catalog) -> None:
 
 
 def _check_columns_kept(old: Schema, new: Schema, noun: str, name: str) -> None:
-    """Refuse any change but value columns at the end: each column keeps its name, its type and its
-    place among the keys, the values or the headers."""
+    """Refuse any change except value columns added at the end: each column keeps its name, its type
+    and its position among the keys, the values or the headers."""
     parts = ((old.key, new.key), (old.value, new.value), (old.headers, new.headers))
     moved = {
         column
@@ -170,7 +170,8 @@ def _timestamp_text(source: Source) -> str:
 
 
 def check_alter(source: Source, kind: SourceKind, added: tuple[Column, ...]) -> Source:
-    """The source with value columns added at its end; StatementError where that cannot be."""
+    """The source with value columns added at its end; raises StatementError where that is
+    impossible."""
     noun = kind.value.lower()
     if source.kind is not kind:
         raise refusals.WRONG_KIND(kind=source.kind.value, statement=f"ALTER {kind.value}")
@@ -202,7 +203,8 @@ def check_alter(source: Source, kind: SourceKind, added: tuple[Column, ...]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """What a DROP does: the catalog afterwards, queries to end, and a topic to delete."""
+    """The effects of a DROP: the catalog afterwards, queries to terminate, and a topic to
+    delete."""
 
     catalog: Catalog
     terminate: tuple[str, ...] = ()
@@ -212,7 +214,7 @@ class Drop:
 def drop_source(
     catalog: Catalog, kind: SourceKind, name: str, *, if_exists: bool, delete_topic: bool
 ) -> Drop:
-    """Drop a stream or table: its own query ends with it, any other user of it is in the way."""
+    """Drop a stream or table. Its own query ends with it; any other user of it prevents the drop."""
     source = catalog.sources.get(name)
     if source is None and name in catalog.system:
         raise wordings.DROPPED_OWN(name=name)

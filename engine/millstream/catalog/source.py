@@ -1,4 +1,4 @@
-"""What the catalog knows of one stream or table."""
+"""The catalog entry of one stream or table."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Source:
     read_only: bool = False
     """Made by CREATE SOURCE …."""
     statement: str = ""
-    """The text that made it, as DESCRIBE EXTENDED shows it."""
+    """The text of its statement, as DESCRIBE EXTENDED shows it."""
     query_id: str | None = None
     """The query that created it and writes into it (CREATE … AS SELECT)."""
     origins: tuple[str, ...] = ()
-    """The sources that query reads; they cannot be dropped before this one, even when the query
-    has ended."""
+    """The sources that this query reads; they cannot be dropped before this one, even after the
+    query has ended."""
