@@ -1,1 +1,1 @@
-"""Bytes of a record to typed columns and back."""
+"""Conversion between the bytes of records and typed columns."""

@@ -1,7 +1,8 @@
-"""Bytes to columns and back: the way into and out of every program.
+"""Decodes records into columns and encodes columns as records, for the input and output of every
+program.
 
-`decode` and `encode` know the record (key, value, headers, window, event time), the formats know
-one side of it each.
+`decode` and `encode` handle the whole record (key, value, headers, window, event time); each format
+handles one side of it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class DecodeSpec:
     """How to read a source. `columns` are pairs (name in the result, column or pseudo column):
 
     ROWTIME, ROWPARTITION, ROWOFFSET, and WINDOWSTART, WINDOWEND of windowed keys. `schema` is the
-    source's full schema: a record that does not fit it is bad, whatever is asked for.
+    source's full schema: a record that does not match it is bad, whichever columns are requested.
     """
 
     key_format: Format
@@ -61,8 +62,8 @@ class DecodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The readable rows in order: the asked-for columns, `$part`, `$offset`, `$rowtime`, `$diff`
-    (0 where the value is NULL) and `$headers`, of numbered records `$m`; and what became of the
+    """The readable rows in order: the requested columns, `$part`, `$offset`, `$rowtime`, `$diff` (0
+    where the value is NULL) and `$headers`, of numbered records `$m`; and the problems of the
     others."""
 
     table: pa.Table
@@ -71,9 +72,9 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class EncodeSpec:
-    """How to write a sink. The table's columns have the physical names of `schema`'s, and for a
-    windowed key WINDOWSTART and WINDOWEND besides. `null_parts`: a key of several columns, all
-    NULL, is written as a record."""
+    """How to write a sink. The table's columns have the physical names of `schema`, and also
+    WINDOWSTART and WINDOWEND for a windowed key. `null_parts`: a key of several columns, all NULL,
+    is written as a record."""
 
     key_format: Format
     value_format: Format
@@ -85,7 +86,7 @@ class EncodeSpec:
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """Key and value bytes of each row. Where `keep` is false the row cannot be written. `bare` is
-    the key without its window, which decides on the partition: all windows of a key lie in one."""
+    the key without its window, which determines the partition: all windows of a key are in one."""
 
     key: Bytes
     bare: Bytes
@@ -101,7 +102,7 @@ def decode(
     topic: str,
     partition_column: str = PART,
 ) -> Decoded:
-    """Read a raw batch. Rows that cannot be used are left out and reported, never an error."""
+    """Read a raw batch. Invalid rows are left out and reported; they never raise."""
     partitions = one_array(raw[partition_column])
     keys, values = one_array(raw["key"]), one_array(raw["value"])
     log = _Log(topic, partitions, one_array(raw["offset"]), keys, values)
@@ -157,9 +158,9 @@ def decode(
 def encode(
     con: duckdb.DuckDBPyConnection, table: pa.Table, spec: EncodeSpec, topic: str
 ) -> Encoded:
-    """Write every row; the caller makes the values of deletions NULL.
+    """Write every row; the caller sets the values of deletions to NULL.
 
-    A key of which all columns are NULL is a NULL key, unless the spec says otherwise.
+    A key whose columns are all NULL is a NULL key, unless the spec says otherwise.
     """
     names = dict(zip(spec.schema.columns, physical_names(spec.schema.names), strict=True))
     written: dict[Role, Bytes] = {}
@@ -226,7 +227,7 @@ def write_payload(
 
 
 def is_wrapped(format_: Format, role: Role, columns: int) -> bool:
-    """Whether the columns lie in a record of their own (reference: wrapping of single fields)."""
+    """Whether the columns are in a record of their own (reference: wrapping of single fields)."""
     if columns != 1:
         return True
     wraps = CAPABILITIES[format_.name].wraps
@@ -239,7 +240,7 @@ def is_wrapped(format_: Format, role: Role, columns: int) -> bool:
 
 @dataclass(slots=True)
 class _Log:
-    """Rows refused so far, of one batch."""
+    """The rows of one batch that are rejected so far."""
 
     topic: str
     partitions: pa.Array
@@ -254,7 +255,7 @@ class _Log:
         self.problems = []
 
     def refuse(self, kind: str, reasons: Mapping[int, str], side: str = "") -> None:
-        """Leave rows out, each for the first reason that is found."""
+        """Reject rows, each for its first reason."""
         for row, reason in reasons.items():
             if not self.keep[row]:
                 continue
@@ -306,7 +307,7 @@ def _row_times(
         column = spec.schema.find(spec.timestamp.name)
         assert column is not None  # refused where the source was made
         own = event_times(found[column.name], column.type, spec.timestamp)
-        # A record without a value has no column to look at: it keeps the time it was sent with.
+        # A record without a value has no timestamp column: it keeps the record's timestamp.
         times = np.where(valued | (column.role is Role.KEY), own, times)
     late = np.flatnonzero(~usable(times) & log.keep)
     if len(late):

@@ -1,4 +1,4 @@
-"""Decoding outside of a query, where there is no database to do it in."""
+"""Decodes records outside of a query, in a database of its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from millstream.model.batch import PART
 from millstream.model.schema import SourceKind
 
 Decoder = Callable[[pa.Table, int], Decoded]
-"""From records of a partition (`RAW_SCHEMA`), with its number, to rows."""
+"""Converts records of a partition (`RAW_SCHEMA`), with its number, to rows."""
 
 
 def decode_spec(source: Source, columns: tuple[tuple[str, str], ...] = ()) -> DecodeSpec:
-    """How to read columns of a source; without any, nothing but when its records happened."""
+    """How to read columns of a source; without columns, only the event times."""
     return DecodeSpec(
         source.key_format,
         source.value_format,

@@ -25,7 +25,7 @@ from millstream.model.physical import arrow_type
 from millstream.model.types import Decimal, Primitive, SqlType
 
 DELIMITER_NAMES = {"SPACE": " ", "TAB": "\t"}
-"""Delimiters that are given by a word."""
+"""Delimiters that have names."""
 _RANGES = {Primitive.INTEGER: 2**31}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -40,7 +40,7 @@ _PLAIN: Mapping[SqlType, str] = {
     Primitive.TIMESTAMP: "^-?[0-9]+$",
     Primitive.DOUBLE: r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$",
 }
-"""What texts Arrow's own parsers read exactly as this format means them."""
+"""The texts that Arrow's own parsers read exactly as this format defines them."""
 _TEMPORAL: Mapping[SqlType, pa.DataType] = {
     Primitive.DATE: pa.int32(),
     Primitive.TIME: pa.int64(),
@@ -55,8 +55,8 @@ def delimiter(properties: Mapping[str, str]) -> str:
 
 
 def read_delimited(con: duckdb.DuckDBPyConnection, payload: Bytes, layout: Layout) -> Read:
-    """Read the wanted columns; a line with too few or too many fields, or with one that does not
-    fit its column, wanted or not, is bad; an empty one is NULL."""
+    """Read the requested columns; a line with too few or too many fields, or with one that does not
+    match its column, requested or not, is bad; an empty one is NULL."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
     text, bad = read_text(payload)
@@ -89,7 +89,7 @@ def write_delimited(
 
 
 def split_line(line: str, separator: str) -> list[str]:
-    """The fields of the first line that is not empty. RecordError for broken quoting."""
+    """The fields of the first line that is not empty. Raises RecordError for invalid quoting."""
     line = line.lstrip("\r\n")
     if not line:
         raise RecordError("there are no fields in the record")
@@ -200,7 +200,7 @@ def _convert(texts: pa.Array, sql_type: SqlType) -> tuple[pa.Array, dict[int, st
 
 
 def convert_text(text: str, sql_type: SqlType) -> Any:
-    """One field as pyarrow takes it for the type; RecordError where it is no such value."""
+    """One field as pyarrow accepts it for the type; raises RecordError for an invalid value."""
     match sql_type:
         case Decimal(precision, scale) if _DECIMAL.fullmatch(text):
             return fit_decimal(decimal.Decimal(text), precision, scale)

@@ -1,4 +1,4 @@
-"""Event time from a column: what TIMESTAMP and TIMESTAMP_FORMAT mean for a batch."""
+"""Event time from a column: applies TIMESTAMP and TIMESTAMP_FORMAT to a batch."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from millstream.model.java_time import compile_pattern, parse_timestamp
 from millstream.model.types import BIGINT, TIMESTAMP, SqlType
 
 INVALID = np.iinfo(np.int64).min
-"""Stands for an event time that cannot be told."""
+"""Placeholder for an event time that cannot be determined."""
 
 
 def usable(times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which of them are times that a row may have: from 1970 on, and so early that a length of time
-    can be added."""
+    """Which of them are valid event times: from 1970 on, and early enough that adding a duration
+    does not overflow."""
     return (times >= 0) & (times <= LATEST)
 
 
 def event_times(
     column: pa.Array, sql_type: SqlType, timestamp: TimestampColumn
 ) -> npt.NDArray[np.int64]:
-    """Milliseconds since the epoch of each row; not `usable` where it has none.
+    """Milliseconds since the epoch of each row; not `usable` without one.
 
     Texts are read by the column's Java pattern, in UTC unless the pattern names a zone.
     """

@@ -1,4 +1,4 @@
-"""HEADERS and HEADER('k') columns out of the headers of raw records."""
+"""Computes HEADERS and HEADER('k') columns from the headers of raw records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow tables as bytes: what repartition topics and changelogs carry, one batch per record."""
+"""Serialises Arrow tables for repartition topics and changelogs, one batch per record."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 from millstream.model.errors import CorruptionError
 
 RECORD_BYTES = 800_000
-"""So large is a record at most, unless a row is larger: brokers refuse more than a MiB."""
+"""The largest size of a record, unless a single row is larger: brokers refuse more than a MiB."""
 
 
 def pieces(
     rows: pa.Table, changes: np.ndarray[Any, np.dtype[np.int64]] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows in as many tables as there have to be records. `changes`: a number for each row,
-    ascending; rows of the same number stay together."""
+    """The rows split into one table for each record. `changes`: a number for each row, ascending;
+    rows of the same number stay together."""
     size = math.ceil(rows.num_rows / (1 + rows.nbytes // RECORD_BYTES))
     start = 0
     while start < rows.num_rows:
@@ -31,7 +31,8 @@ def pieces(
 
 
 def pack(table: pa.Table, *, compressed: bool = True) -> bytes:
-    """The table as one Arrow IPC stream, its buffers compressed with LZ4 unless it stays here."""
+    """The table as one Arrow IPC stream, its buffers compressed with LZ4 unless it stays in this
+    process."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4" if compressed else None)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -40,7 +41,7 @@ def pack(table: pa.Table, *, compressed: bool = True) -> bytes:
 
 
 def unpack(content: bytes) -> pa.Table:
-    """The table that `pack` wrote. CorruptionError when the bytes are anything else."""
+    """The table that `pack` wrote. Raises CorruptionError for any other bytes."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
             return reader.read_all()

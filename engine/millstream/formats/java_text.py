@@ -1,4 +1,4 @@
-"""SQL for numbers as Java writes them, where DuckDB writes them otherwise."""
+"""SQL for numbers in Java's notation, where DuckDB's differs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ def double_text(value: str) -> str:
     `value` is the SQL of the number, and so is the result; NULL gives NULL.
     """
     text = f"abs({value})::VARCHAR"
-    # Java writes two digits at least, the nearest two: 4.9E-324, where one alone would do.
+    # Java writes at least two digits, the nearest two: 4.9E-324, where one would be enough.
     figures = f"if(contains({text}, '.'), {text}, format('{{:.1e}}', abs({value})))"
     mantissa, exponent = f"split_part({figures}, 'e', 1)", f"split_part({figures}, 'e', 2)::INTEGER"
     small = f"ltrim({text}, '0.')"
-    # DuckDB spends its time per operation on text and per branch, empty or not: those of usual
-    # numbers have few of the former and come before the latter.
+    # DuckDB's cost is per text operation and per branch, even an empty one: the branches of common
+    # numbers have few operations and come first.
     behind = f"rtrim(substring(replace({text}, '.', ''), 2), '0')"
     moved = f"concat(left({text}, 1), '.', {behind}, 'E', instr({text}, '.') - 2)"
     large = f"replace({moved}, '.E', '.0E')"

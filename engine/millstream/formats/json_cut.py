@@ -1,8 +1,8 @@
-"""JSON columns cut out of the text: records of one shape have their values in the same places.
+"""Cuts JSON columns out of the text, for records of one shape.
 
-Nothing is parsed: the places of the values are found for thousands of records at a time, which
-proves the shape, and only the values that are wanted are taken out of the text. Compiled code does
-that where there is some (`scan.c`), numpy elsewhere, with the same outcome.
+Nothing is parsed. The positions of the values are found for thousands of records at a time, which
+proves the shape, and only the requested values are copied out of the text. Compiled code does that
+if it is available (`scan.c`), numpy otherwise, with the same result.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from millstream.model.types import BYTES, DATE, STRING, TIME, TIMESTAMP, SqlType
 
 Mask = npt.NDArray[np.bool_]
 _SLICE_ROWS = 4096
-"""So many records at a time: what is found of them stays in the processor's cache."""
+"""The number of records per pass: their results stay in the processor's cache."""
 _CARRIED: Mapping[SqlType, pa.DataType] = {
     BYTES: pa.string(),
     DATE: pa.int32(),
     TIME: pa.int64(),
     TIMESTAMP: pa.int64(),
 }
-"""Types that are carried in another one, as `json_shape.carrier_type` has it."""
+"""Types with another carrier type, as in `json_shape.carrier_type`."""
 
 
 class _NotCutError(Exception):
-    """Records that another reader must look at."""
+    """Records that another reader must handle."""
 
 
 def cut_columns(text: pa.Array, shapes: Shapes) -> dict[str, pa.Array] | None:
-    """The wanted columns that the records have, by name, in the types that carry them.
+    """The requested columns that the records have, by name and in their carrier types.
 
-    None where a record has none of the shapes, and where cutting does not do: several shapes,
-    nested fields, white space, escapes, a text that is `null` in some records only, a number out
-    of range.
+    None where a record has none of the shapes, and where cutting is not possible: several shapes,
+    nested fields, white space, escapes, a text that is `null` in some records only, a number out of
+    range.
     """
     if not shapes.fields or not len(text) or text.null_count:
         return None
@@ -92,7 +92,7 @@ def _typed(library: ctypes.CDLL, found: json_scan.Found, field: FlatField) -> pa
 
 
 def _target(field: FlatField, sql_type: SqlType) -> pa.DataType:
-    """The type that carries a column."""
+    """The carrier type of a column."""
     if field.quoted and sql_type not in (STRING, BYTES):
         raise _NotCutError
     return _CARRIED.get(sql_type) or arrow_type(sql_type)
@@ -101,8 +101,8 @@ def _target(field: FlatField, sql_type: SqlType) -> pa.DataType:
 def _corrected(
     values: npt.NDArray[np.int64], odd: Mask, others: pa.Array, absent: Mask | None
 ) -> Mask:
-    """Puts the numbers that are odd, whose texts are `others`, among the values; which of these
-    are absent."""
+    """Insert the irregular numbers, with the texts `others`, into the values; returns which of the
+    values are absent."""
     read = _carried(others, pa.int64())
     values[odd] = read.fill_null(0).to_numpy()
     absent = np.zeros(len(values), np.bool_) if absent is None else absent
@@ -132,7 +132,7 @@ def _cut(piece: RecordBytes, fields: Sequence[FlatField]) -> dict[str, pa.Array]
 
 
 def _prove(piece: RecordBytes, begin: Places, end: Places, field: FlatField) -> None:
-    """What nobody reads is what its column may hold."""
+    """Unread values must be valid for their columns."""
     free = field.declared is None or field.declared is STRING
     if free and field.quoted:
         return
@@ -148,7 +148,7 @@ def _prove(piece: RecordBytes, begin: Places, end: Places, field: FlatField) -> 
 
 
 def _texts(piece: RecordBytes, begin: Places, end: Places, field: FlatField) -> pa.Array:
-    """What lies between the places, which must be what the field may hold."""
+    """The texts between the positions, which must be valid for the field."""
     return _proved(piece.texts(begin, end), field)
 
 
@@ -187,7 +187,7 @@ def _carried(texts: pa.Array, target: pa.DataType) -> pa.Array:
     array = pc.if_else(absent, pa.scalar(None, pa.string()), texts).cast(target)
     if pa.types.is_floating(target):
         values = array.drop_null().to_numpy()
-        # The whole number -0 is 0, and what is too large is for the exact reader to refuse.
+        # The whole number -0 is 0; the exact reader refuses numbers that are too large.
         if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
             raise _NotCutError
     return array

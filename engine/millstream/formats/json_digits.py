@@ -15,7 +15,7 @@ _DIGITS = 16
 _ZERO, _MINUS = b"0-"
 _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_NINE = np.uint64(0x7676767676767676)
-"""Added to a byte above nine, it sets the highest bit."""
+"""Added to a byte above nine, this sets the highest bit."""
 _HIGHEST = np.uint64(0x8080808080808080)
 _ALTERNATE = np.uint64(0x000000FF000000FF)
 
@@ -33,8 +33,8 @@ _FIRST_WORD = _last_bytes(range(-8, _DIGITS - 7))
 def whole_numbers(
     piece: RecordBytes, begin: Places, end: Places, *, read: bool
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Which of the places hold a whole number of up to sixteen digits as JSON writes it, and with
-    `read` their values (elsewhere they mean nothing)."""
+    """Which of the positions hold a whole number of up to sixteen digits in JSON notation, and with
+    `read` their values (undefined elsewhere)."""
     first = piece.content[begin]
     minus = first == _MINUS
     if minus.any():
@@ -63,7 +63,7 @@ def whole_numbers(
 
 
 def _value(digits: Words) -> npt.NDArray[np.int64]:
-    """The numbers of which the words hold the eight digits, the first in the lowest byte."""
+    """The numbers whose eight digits the words hold, the first in the lowest byte."""
     pairs = digits * np.uint64(10) + (digits >> np.uint64(8))
     even = (pairs & _ALTERNATE) * np.uint64(100 + (1_000_000 << 32))
     odd = ((pairs >> np.uint64(16)) & _ALTERNATE) * np.uint64(1 + (10_000 << 32))

@@ -1,4 +1,4 @@
-"""Writing the JSON of a few records: a statement would cost more than all of them."""
+"""Writes the JSON of a few records, for which a statement would cost more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEMPORAL = {
 
 
 def write_few(columns: list[pa.Array], layout: Layout) -> pa.Array | None:
-    """What `write_json` gives, or None where a column is nested: those are left to SQL."""
+    """The result of `write_json`, or None for nested columns, which need SQL."""
     texts = []
     for column, array in zip(layout.columns, columns, strict=True):
         text = _writer(column.type)
@@ -41,7 +41,7 @@ def write_few(columns: list[pa.Array], layout: Layout) -> pa.Array | None:
 
 
 def _plain(array: pa.Array, sql_type: SqlType) -> pa.Array:
-    """Times as the whole numbers they are written as: days, or microseconds, which are cut."""
+    """Times as the whole numbers that are written: days, or truncated microseconds."""
     if sql_type in _TEMPORAL:
         return array.cast(_TEMPORAL[sql_type][0])
     return array

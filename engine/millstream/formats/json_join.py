@@ -17,11 +17,11 @@ _JSON = 1
 _KINDS: Mapping[SqlType, int] = {STRING: 0, INTEGER: 2, BIGINT: 3, BOOLEAN: 4}
 """`enum kind` of join.c."""
 _NOTHING = np.zeros(16, np.uint8)
-"""Stands for a buffer that an array without content need not have."""
+"""Placeholder for a buffer that an array without content need not have."""
 
 
 def is_joined_as_it_is(sql_type: SqlType) -> bool:
-    """Whether a column need not be made JSON before."""
+    """Whether a column needs no prior conversion to JSON."""
     return sql_type in _KINDS
 
 

@@ -1,8 +1,8 @@
-"""Where the values of flat JSON records lie, found for many records at a time.
+"""Finds the positions of the values of flat JSON records, for many records at a time.
 
-In a record without escapes the quotes tell all places: those of a field name and of a text come in
-pairs, whatever else there is lies between a colon and a comma. What stands between two values, a
-*joint*, is the same in all records of one shape, so that comparing the joints proves the shape.
+In a record without escapes the quotes determine all positions: the quotes of field names and texts
+come in pairs, and every other value is between a colon and a comma. The text between two values, a
+*joint*, is the same in all records of one shape, so comparing the joints proves the shape.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Words = npt.NDArray[np.uint64]
 _QUOTE, _ESCAPE, _BLANK = b'"\\ '
 _WORD = 8
 _MARGIN = 64
-"""So many bytes lie before the first record, for what reads backwards from the end of a value."""
+"""The padding in bytes before the first record, for code that reads backwards from the end of a
+value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,16 @@ class RecordBytes:
     starts: Places
 
     def texts(self, begin: Places, end: Places) -> pa.Array:
-        """What lies between places, which ascend: a text for each pair."""
+        """The texts between ascending positions, one for each pair."""
         offsets = np.empty(2 * len(begin) + 1, np.int32)
         offsets[:-1:2], offsets[1::2], offsets[-1] = begin, end, end[-1] if len(end) else 0
-        # Every second of these is what lies between two of the texts.
+        # Every second one is the gap between two of the texts.
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.content)]
         every = pa.Array.from_buffers(pa.string(), 2 * len(begin), buffers)
         return every.take(pa.array(np.arange(0, 2 * len(begin), 2)))
 
     def words(self, ends: Places, count: int) -> Words:
-        """The bytes before each place as little-endian words, `count` for each place."""
+        """The bytes before each position as little-endian words, `count` for each position."""
         width = count * _WORD
         every: npt.NDArray[np.void] = np.ndarray(
             (len(self.content) - width + 1,), f"V{width}", self.content, 0, (1,)
@@ -65,10 +66,11 @@ def piece_of(text: pa.Array) -> RecordBytes:
 def places_of(
     piece: RecordBytes, fields: Sequence[FlatField]
 ) -> list[tuple[Places, Places]] | None:
-    """Where the value of each field begins and ends, of a text without its quotes.
+    """Where the value of each field begins and ends; for a text, without its quotes.
 
-    None unless every record consists of just these fields, without white space and escapes. What
-    is no text is proved to lie between colon and comma, not to be a value.
+    None unless every record consists of just these fields, without white space and escapes. For
+    other values than texts, this proves that they are between colon and comma, not that they are
+    valid.
     """
     quotes = _quotes(piece, fields)
     if quotes is None:
@@ -94,8 +96,8 @@ def places_of(
 
 
 def _quotes(piece: RecordBytes, fields: Sequence[FlatField]) -> Places | None:
-    """The places of the quotes, a row for each record; None unless all have as many as the fields
-    tell and nothing is escaped."""
+    """The positions of the quotes, a row for each record; None unless all records have the number
+    that the fields imply and nothing is escaped."""
     content = piece.content[_MARGIN:]
     if content.min(initial=_BLANK) < _BLANK or (content == _ESCAPE).any():
         return None
@@ -105,13 +107,13 @@ def _quotes(piece: RecordBytes, fields: Sequence[FlatField]) -> Places | None:
     if len(found) != width * (len(piece.starts) - 1):
         return None
     quotes = found.reshape(-1, width)
-    # The first of a record follows its brace: where it does everywhere, no row is out of step.
+    # The first quote of a record follows its brace; if that holds everywhere, no row is misaligned.
     return quotes if np.array_equal(quotes[:, 0], piece.starts[:-1] + 1) else None
 
 
 def _agree(piece: RecordBytes, ends: Places, joint: bytes) -> bool:
-    """Whether the joint stands before each of the places."""
-    # They ascend, so that the last tells whether they are within the content.
+    """Whether the joint precedes each of the positions."""
+    # They ascend, so checking the last one is enough for bounds.
     if ends[-1] > len(piece.content):
         return False
     count = -(-len(joint) // _WORD)

@@ -1,7 +1,7 @@
-"""Patterns of JSON text that surely fits the type of a column which nobody reads.
+"""Patterns of JSON text that is certainly valid for the type of an unread column.
 
-A record whose text does not fit its columns is bad, whichever of them a query uses. What these
-patterns match fits; what they do not match, the exact reader decides on.
+A record whose text is invalid for its columns is bad, whichever of them a query uses. Text that
+matches these patterns is valid; the exact reader decides on all other text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOUNDS: Mapping[SqlType, tuple[int, int]] = {
     Primitive.TIME: (0, 86_399_999),
     Primitive.TIMESTAMP: (1 - 2**63 // 1000, 2**63 // 1000 - 1),
 }
-"""Whole numbers that surely fit, by type."""
+"""Whole numbers that are certainly valid, by type."""
 
 
 class Pairs(tuple[tuple[str, Any], ...]):
@@ -32,8 +32,8 @@ class Pairs(tuple[tuple[str, Any], ...]):
 
 
 def readers(keys: Sequence[str], columns: Sequence[Column | Field]) -> dict[int, int]:
-    """For each field of a record that belongs to a column, both by their places. NoShapeError
-    where the same names may mean another field in another record."""
+    """For each field of a record that belongs to a column, the indexes of both. Raises NoShapeError
+    if the same names may refer to another field in another record."""
     if len(set(keys)) != len(keys):
         raise NoShapeError
     found: dict[int, int] = {}
@@ -50,7 +50,7 @@ def readers(keys: Sequence[str], columns: Sequence[Column | Field]) -> dict[int,
 
 
 def proof(value: Any, sql_type: SqlType) -> str:
-    """What fits the type, learnt from a sample: names of fields as it has them, in any order."""
+    """A pattern of valid text for the type, learnt from a sample: its field names in any order."""
     match sql_type:
         case Struct(members):
             if value is None:
@@ -73,8 +73,8 @@ def proof(value: Any, sql_type: SqlType) -> str:
 
 
 def scalar_proof(sql_type: SqlType | None, *, quoted: bool) -> str:
-    """What a value that is not nested may be, `null` apart: any if it belongs to no column. Of a
-    text, what lies between its quotes."""
+    """A pattern of a value that is not nested, except `null`: any value if it belongs to no column.
+    For a text, without its quotes."""
     if sql_type is None or sql_type is Primitive.STRING:
         return r'[^"\\\x00-\x1f]*' if quoted else ANY_SCALAR
     match sql_type:
@@ -158,7 +158,7 @@ def map_of(item: str) -> str:
 
 
 def name_token(key: str) -> str:
-    """The name of a field; NoShapeError where it may be spelt in several ways."""
+    """The name of a field; raises NoShapeError if it may be spelt in several ways."""
     if any(char in '"\\' or char < " " for char in key) or not key.isascii():
         raise NoShapeError
     return f'"{re.escape(key)}"'

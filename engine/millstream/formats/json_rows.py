@@ -1,8 +1,8 @@
-"""JSON, one record at a time and exact: the meaning that every faster path must reproduce.
+"""Reads JSON exactly, one record at a time; every faster path must return the same result.
 
-Records are parsed by the standard library with decimals for all fractions, so that no digit is
-lost on the way to a STRING or DECIMAL column. Fields match a column by their exact name or, if
-there is none, by their upper-cased name; of several the last one counts.
+Records are parsed by the standard library with decimals for all fractions, so that a STRING or
+DECIMAL column loses no digit. Fields match a column by their exact name or, if there is none, by
+their upper-cased name; the last of several wins.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EPOCH_DAY = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _CONTEXT = decimal.Context(prec=400, Emax=999_999, Emin=-999_999, traps=[decimal.InvalidOperation])
-"""Numbers beyond the exponents are infinite or 0, as they are for a double."""
+"""Numbers beyond the range of exponents are infinite or 0, as for a double."""
 
 
 def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
-    """Read the wanted columns of each record; see `Read` for the rows that cannot be.
+    """Read the requested columns of each record; see `Read` for invalid rows.
 
-    All columns are read, wanted or not: whether a record is bad does not depend on the query.
+    All columns are read, requested or not: whether a record is bad does not depend on the query.
     """
     columns = layout.picked
     found: list[list[Any]] = [[None] * len(payloads) for _ in columns]
@@ -69,7 +69,7 @@ def read_json_rows(payloads: Sequence[bytes | None], layout: Layout) -> Read:
 
 
 def parse_json(payload: bytes) -> Any:
-    """The first JSON value of a payload, None for the empty one. RecordError when it is
+    """The first JSON value of a payload, None for an empty one. Raises RecordError when it is
     malformed."""
     try:
         return first_value(payload, _DECODER)
@@ -88,7 +88,7 @@ def read_record(record: Any, columns: Sequence[Column], wrapped: bool) -> list[A
 
 
 class _Fields:
-    """Looks fields up by the rule for names; the upper-cased names are made when first needed."""
+    """Looks fields up by the rule for names; the upper-cased names are computed on first use."""
 
     __slots__ = ("_exact", "_upper")
 
@@ -112,7 +112,8 @@ def _at(name: str, value: Any, sql_type: SqlType) -> Any:
 
 
 def coerce(value: Any, sql_type: SqlType) -> Any:
-    """A parsed JSON value as pyarrow takes it for a column of the type; RecordError if it can't."""
+    """A parsed JSON value as pyarrow accepts it for a column of the type; raises RecordError if it
+    is invalid."""
     if value is None:
         return None
     match sql_type:
@@ -164,7 +165,8 @@ def temporal(number: int, sql_type: Primitive) -> Any:
 
 
 def fit_decimal(number: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:
-    """The number with exactly `scale` digits after the point; RecordError if digits get lost."""
+    """The number with exactly `scale` digits after the point; raises RecordError if digits are
+    lost."""
     if not number.is_finite():
         raise RecordError(f"{number} is not a DECIMAL({precision}, {scale})")
     try:
@@ -177,7 +179,7 @@ def fit_decimal(number: decimal.Decimal, precision: int, scale: int) -> decimal.
 
 
 def json_display(value: Any) -> str:
-    """The text a STRING column gets: scalars plainly, objects as JSON, arrays item by item."""
+    """The text of a STRING column: scalars as they are, objects as JSON, arrays item by item."""
     match value:
         case str():
             return _without_surrogates(value)
@@ -189,7 +191,8 @@ def json_display(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A parsed JSON value as compact text, fields in the order they came, numbers as written."""
+    """A parsed JSON value as compact text, with its fields in input order and its numbers as
+    written."""
     match value:
         case None:
             return "null"

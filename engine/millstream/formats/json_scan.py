@@ -1,5 +1,5 @@
-"""Where the values lie in JSON of one shape, found by compiled code (scan.c): what `json_places`
-and `json_digits` find with numpy."""
+"""Finds the positions of values in JSON of one shape by compiled code (scan.c), with the same
+result as `json_places` and `json_digits` with numpy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from millstream.model.types import BOOLEAN, BYTES, DOUBLE, STRING, Decimal
 _SKIPPED, _TEXT, _LOOSE, _NUMBER, _ABSENT, _WITHIN, _DOUBLE, _BOOLEAN, _DECIMAL = range(9)
 """`enum kind` of scan.c."""
 _ODD, _NONE = 1, 2
-"""Of `enum state`."""
+"""Values of `enum state` of scan.c."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The values of one field: where each lies in `content`, of a text without its quotes, and how
-    many bytes they have together; of a field of whole numbers also these. There `odd` are those
-    that are none of up to sixteen digits, `absent` those that are null."""
+    """The values of one field: the position of each in `content` (of a text, without its quotes)
+    and their total bytes; for a field of whole numbers also the numbers. Then `odd` are values that
+    are not numbers of up to sixteen digits, `absent` those that are null."""
 
     content: npt.NDArray[np.uint8]
     begin: npt.NDArray[np.int32]
@@ -46,10 +46,10 @@ class Found:
 def scan(
     library: ctypes.CDLL, text: pa.Array, fields: Sequence[FlatField]
 ) -> list[Found | None] | None:
-    """The values of the fields that somebody reads, None for the others. None for all unless every
-    record consists of just these fields, without white space and escapes, and what nobody reads
-    fits its column. Of what is read, `Found.odd`, and types that are neither texts nor whole
-    numbers, are left to the caller; so are texts that nobody reads in columns of other types."""
+    """The values of the fields that are read, None for the others. None for all unless every record
+    consists of exactly these fields, without white space and escapes, and the unread values are
+    valid for their columns. The caller handles `Found.odd`, types that are neither texts nor whole
+    numbers, and unread texts in columns of other types."""
     rows = len(text)
     _, offsets, data = text.buffers()
     starts = np.frombuffer(offsets, np.int32, rows + 1 + text.offset)[text.offset :]
@@ -125,7 +125,7 @@ def _limits(field: FlatField) -> tuple[int, int]:
 
 
 def _joints(fields: Sequence[FlatField]) -> tuple[list[bytes], bytes]:
-    """What stands before the value of each field, and behind the last one."""
+    """The text before the value of each field, and behind the last one."""
     joints, before = [], b"{"
     for field in fields:
         joints.append(before + b'"' + field.name.encode() + (b'":"' if field.quoted else b'":'))
@@ -147,7 +147,7 @@ def _found(
 
 
 def texts(library: ctypes.CDLL, found: Found) -> pa.Array:
-    """The values of a field as they lie in the text."""
+    """The values of a field as written in the text."""
     rows = len(found.begin)
     starts, content = np.empty(rows + 1, np.int32), np.empty(found.bytes, np.uint8)
     library.ms_gather(

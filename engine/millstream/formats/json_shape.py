@@ -1,9 +1,9 @@
-"""Shapes of JSON records: what lets a whole batch be read at once without looking at each field.
+"""Shapes of JSON records, which allow reading a whole batch at once without examining each field.
 
-DuckDB reads JSON fast but leniently: it rounds 1.7 to 2, takes `true` for 1, and of equal fields
-the first. A *shape* is learnt from a sample record: the order and spelling of its fields, as a
-regular expression in which each field may hold only such text as DuckDB reads exactly. Records
-that match it are read by DuckDB, all others one by one.
+DuckDB reads JSON fast but leniently: it rounds 1.7 to 2, reads `true` as 1, and uses the first of
+equal fields. A *shape* is learnt from a sample record: the order and spelling of its fields, as a
+regular expression in which each field may hold only text that DuckDB reads exactly. Records that
+match it are read by DuckDB, all others one by one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=Pairs)
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which JSON field each column or STRUCT field is read from."""
+    """The JSON field that each column or STRUCT field is read from."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     inner: Mapping[str, Names] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class Names:
 @dataclass(frozen=True, slots=True)
 class FlatField:
     """A field that is neither object nor array: whether a sample has a text there, the column that
-    reads it and its type (None if none does). `pattern` matches what it may hold, of a text what
-    lies between the quotes. `declared`: the type of the column that the field belongs to, which
-    what it holds must fit, wanted or not."""
+    reads it and its type (None if none does). `pattern` matches its valid values (of a text,
+    without the quotes). `declared`: the type of the column that the field belongs to, for which its
+    value must be valid, requested or not."""
 
     name: str
     quoted: bool
@@ -88,7 +88,7 @@ class Shapes:
 
 
 def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
-    """The shapes of sample records, None where none of them can be read fast."""
+    """The shapes of sample records; None if none of them can be read fast."""
     patterns: dict[str, Any] = {}
     names = Names()
     for sample in samples:
@@ -112,7 +112,7 @@ def learn_shapes(samples: Iterable[bytes], layout: Layout) -> Shapes | None:
     fields = _flat_fields(next(iter(patterns.values())), layout, names) if flat else ()
     first = f"{GAP}(?:{'|'.join(patterns)})"
     pattern = f"^{first}{GAP}$"
-    # Names of fields are escaped in a pattern, so that nothing in them is replaced.
+    # Names of fields are escaped in a pattern, so that no placeholder in them is replaced.
     compact = pattern.replace(GAP, "").replace(TEXT, PLAIN_TEXT)
     return Shapes(pattern, compact, f"^(?P<first>{first})", names, fields)
 
@@ -151,7 +151,7 @@ def _is_nested(sql_type: SqlType) -> bool:
 
 
 def carrier(layout: Layout, names: Names) -> str | None:
-    """The structure `from_json_strict` reads the wanted columns with; None if it has none."""
+    """The structure with which `from_json_strict` reads the requested columns; None without any."""
     try:
         if not layout.wrapped:
             return json.dumps(carrier_type(layout.columns[0].type, names))
@@ -166,7 +166,8 @@ def carrier(layout: Layout, names: Names) -> str | None:
 
 
 def carrier_type(sql_type: SqlType, names: Names) -> str:
-    """The DuckDB type a value is read as: fields as they are spelt, times as plain numbers."""
+    """The DuckDB type in which a value is read: fields as they are spelt, times as plain
+    numbers."""
     match sql_type:
         case Decimal(precision, scale):
             return f"DECIMAL({precision}, {scale})"
@@ -180,14 +181,14 @@ def carrier_type(sql_type: SqlType, names: Names) -> str:
 
 
 def _carried_fields(members: Sequence[Field], names: Names) -> Iterable[str]:
-    # A field that no sample had is none of the record's: any name does that is not there.
+    # A field that no sample has is in no record: any unused name will do.
     spelt = [names.fields.get(member.name, f"\x01{index}") for index, member in enumerate(members)]
     for member, name in zip(members, _distinct(spelt), strict=True):
         yield f'"{name}" {carrier_type(member.type, names.inner.get(member.name, Names()))}'
 
 
 def _distinct(spelt: Sequence[str]) -> Sequence[str]:
-    # DuckDB's structs take names that differ only by case for one.
+    # DuckDB's structs treat names that differ only by case as equal.
     if not spelt or physical_names(spelt) != tuple(spelt):
         raise NoShapeError
     return spelt
@@ -247,7 +248,7 @@ def _members(values: Sequence[Any], sql_type: SqlType) -> tuple[str, Names]:
 
 
 def _plain_only(types: Iterable[SqlType]) -> None:
-    # What is carried in another type is converted only where it is a column of its own.
+    # A value with another carrier type is converted only if it is a column of its own.
     if any(sql_type in _CONVERTED for sql_type in types):
         raise NoShapeError
 

@@ -1,4 +1,4 @@
-"""Writing JSON: compiled code joins the records of a whole batch, or one SQL expression does."""
+"""Writes JSON: compiled code or one SQL expression joins the records of a whole batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.model.types import Array, Decimal, Map, Primitive, SqlType, Stru
 def write_json(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: Layout) -> Bytes:
     """The records as compact JSON: names as stored, NULL fields as `null`.
 
-    A single column that is not wrapped is the whole text, and NULL there a NULL payload.
+    A single column that is not wrapped is the whole text, and NULL is a NULL payload.
     """
     if len(columns[0]) <= FEW_ROWS:
         few = write_few(columns, layout)
@@ -30,7 +30,7 @@ def write_json(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: 
 
 
 def write_many(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: Layout) -> Bytes:
-    """`write_json` of whole columns, however few the records are."""
+    """`write_json` of whole columns, for any number of records."""
     library = compiled_formats()
     if layout.wrapped and library is not None:
         names = [column.name for column in layout.columns]
@@ -44,7 +44,7 @@ def write_many(con: duckdb.DuckDBPyConnection, columns: list[pa.Array], layout: 
 def _as_json(
     con: duckdb.DuckDBPyConnection, columns: list[pa.Array], types: list[SqlType]
 ) -> list[pa.Array]:
-    """The columns, those as the text of their JSON that compiled code does not make into that."""
+    """The columns; those that compiled code cannot convert are given as JSON text."""
     others = {
         f"c{index}": sql_type
         for index, sql_type in enumerate(types)

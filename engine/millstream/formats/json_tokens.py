@@ -1,5 +1,5 @@
-"""What scalars look like in JSON text, as regular expressions: only such text as every reader
-takes for the same value."""
+"""Regular expressions of scalars in JSON text: only text that every reader reads as the same
+value."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _TOKENS: Mapping[SqlType, str] = {
 
 
 class NoShapeError(Exception):
-    """A record that only the exact reader can be trusted with."""
+    """A record that only the exact reader can read correctly."""
 
 
 def scalar_token(sql_type: SqlType) -> str:
-    """The values of a type that is not nested, `null` apart; NoShapeError where there are none."""
+    """The values of a type that is not nested, except `null`; raises NoShapeError if there are
+    none."""
     match sql_type:
         case Decimal(precision, scale):
             if precision > MAX_DECIMAL_PRECISION:

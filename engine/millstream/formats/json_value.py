@@ -1,9 +1,9 @@
-"""The JSON value that a payload begins with.
+"""Reads the JSON value at the beginning of a payload.
 
-Jackson's `readTree` reads one value and leaves what lies behind it unread, so a key that the bytes
-of its window follow is that key. Two kinds of value do not end by themselves: behind a number must
-be white space or the end of the payload, behind a word like `true` nothing that could continue it.
-The encoding is found as Jackson does: by a byte order mark, else by the place of zero bytes.
+Jackson's `readTree` reads one value and ignores the bytes behind it, so a key followed by the bytes
+of its window is that key. Two kinds of value are not self-terminating: a number must be followed by
+white space or the end of the payload, a word like `true` by nothing that could continue it. The
+encoding is detected as in Jackson: by a byte order mark, else by the position of zero bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 SPACE = " \t\r\n"
 _SPACES = re.compile(r"[ \t\r\n]*")
 _CLOSED = frozenset('{["')
-"""What begins a value that ends by itself."""
+"""The first characters of self-terminating values."""
 _BEHIND_WORD = frozenset(map(chr, range(ord("0")))) | frozenset(":;<=>?@[\\]^`{|}~")
 """Characters that cannot continue a word."""
 _IN_NAMES = frozenset(["Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc", "Nd", "Mn", "Mc", "Cf"])
 """The categories of Unicode that names of Java may have (`Character.isJavaIdentifierPart`)."""
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _DEPTH_MAX = 500
-"""Deeper values are refused: how deep Python's parser goes depends on who calls it."""
+"""Deeper values are refused: the depth that Python's parser supports depends on its caller."""
 _MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -35,20 +35,21 @@ _MARKS = (
 
 
 def first_value(payload: bytes, decoder: json.JSONDecoder) -> Any:
-    """The first value of a payload, None where there is none. ValueError when it is malformed."""
+    """The first value of a payload, None where there is none. Raises ValueError when it is
+    malformed."""
     return _read(payload, decoder)[0]
 
 
 def text_behind(payload: bytes, decoder: json.JSONDecoder) -> str:
-    """What follows the first value of a payload, without white space. ValueError when the value is
-    malformed."""
+    """The bytes after the first value of a payload, without white space. Raises ValueError when the
+    value is malformed."""
     return _read(payload, decoder)[1].strip(SPACE)
 
 
 def _read(payload: bytes, decoder: json.JSONDecoder) -> tuple[Any, str]:
     encoding, mark = _encoding(payload)
     plain = encoding == "utf-8"
-    # What is no text behind the value is not looked at.
+    # Bytes behind the value that are not text are ignored.
     text = payload[mark:].decode(encoding, "surrogateescape" if plain else "replace")
     begin = _begin(text)
     if begin == len(text):
@@ -64,7 +65,7 @@ def _read(payload: bytes, decoder: json.JSONDecoder) -> tuple[Any, str]:
 
 
 def _encoding(payload: bytes) -> tuple[str, int]:
-    """The encoding, and how many bytes its mark takes."""
+    """The encoding, and the size of its byte order mark."""
     head = payload[:4]
     if len(head) == 4:
         for mark, name in _MARKS:
@@ -95,7 +96,7 @@ def _check_end(first: str, following: str, plain: bool) -> None:
 
 
 def _continues_word(following: str, plain: bool) -> bool:
-    # In UTF-8, Jackson takes every character beyond ASCII for one that does.
+    # In UTF-8, Jackson treats every character beyond ASCII as one that continues a word.
     if following <= "\x7f" or plain:
         return following not in _BEHIND_WORD
     return following <= "\x9f" or unicodedata.category(following) in _IN_NAMES

@@ -27,7 +27,7 @@ _NUMBERS: Mapping[SqlType, tuple[str, str]] = {
 
 
 def read_kafka(payload: Bytes, layout: Layout) -> Read:
-    """Read the single column; a payload of the wrong length or that is no UTF-8 is bad."""
+    """Read the single column; a payload of the wrong length or with invalid UTF-8 is bad."""
     if not layout.columns:
         return nothing_read(layout, len(payload))
     column = layout.columns[0]

@@ -1,4 +1,4 @@
-"""The compiled library of formats (scan.c, join.c) as ctypes sees it, if there is one (ADR 20)."""
+"""The compiled library of formats (scan.c, join.c) through ctypes, if it is available (ADR 20)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 LIBRARY = Path(__file__).with_name("libmillstream_formats.so")
 SWITCH = "MILLSTREAM_FORMATS"
-"""The variable of the environment which, if it is `plain`, switches the library off."""
+"""The environment variable which, if it is `plain`, switches the library off."""
 
 
 class Field(ctypes.Structure):
@@ -50,7 +50,7 @@ class Column(ctypes.Structure):
 
 @cache
 def compiled_formats() -> ctypes.CDLL | None:
-    """The library, if there is one that fits."""
+    """The library, if a compatible one is available."""
     if os.environ.get(SWITCH) == "plain" or not LIBRARY.exists():
         return None
     try:
@@ -65,7 +65,7 @@ def compiled_formats() -> ctypes.CDLL | None:
 
 
 def declared(path: Path) -> ctypes.CDLL:
-    """A library; OSError, AttributeError or ValueError when it does not fit."""
+    """Load a library; raises OSError, AttributeError or ValueError when it is incompatible."""
     library = ctypes.CDLL(str(path))
     at, count = ctypes.c_void_p, ctypes.c_int64
     library.ms_field_size.argtypes, library.ms_field_size.restype = [], count

@@ -1,4 +1,4 @@
-"""NONE: a side of the record without columns; its bytes are never looked at."""
+"""NONE: a side of the record without columns; its bytes are never read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's default partitioner (murmur2 of the key bytes)."""
+"""Computes the partition of a key: Kafka's default partitioner (murmur2 of the key bytes)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Words = npt.NDArray[np.uint32]
 
 
 def partition_of(keys: Bytes, partitions: int) -> npt.NDArray[np.int32]:
-    """The partition of each key, as Java's client chooses it; -1 for a NULL key."""
+    """The partition of each key, as in Java's client; -1 for a NULL key."""
     array = one_array(keys)
     hashes = murmur2(array) & np.uint32(0x7FFFFFFF)
     found = (hashes % np.uint32(partitions)).astype(np.int32)

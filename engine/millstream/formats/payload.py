@@ -1,4 +1,4 @@
-"""What every format works on: one side (key or value) of the records of a batch."""
+"""The input and output of every format: one side (key or value) of the records of a batch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Bytes: TypeAlias = pa.BinaryArray
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns one side of a record consists of, in order.
+    """The columns of one side of a record, in order.
 
-    `wrapped` says whether a single column lies in a record of one field or is the whole payload.
-    `wanted` are the indices of the columns to read; writing takes all of them.
+    `wrapped`: whether a single column is in a record of one field or is the whole payload. `wanted`
+    are the indices of the columns to read; writing uses all of them.
     """
 
     columns: tuple[Column, ...]
@@ -33,7 +33,7 @@ class Layout:
 
     @property
     def picked(self) -> tuple[Column, ...]:
-        """The wanted columns."""
+        """The columns to read."""
         return tuple(self.columns[index] for index in self.wanted)
 
 
@@ -41,8 +41,8 @@ class Layout:
 class Read:
     """Columns in the order of `Layout.wanted`, NULL where the payload is.
 
-    `bad` tells for each row that cannot be read why; its columns mean nothing. `absent` are rows
-    whose payload has bytes but stands for no value at all (the JSON text `null`).
+    `bad` gives the error of each row that cannot be read; its columns are undefined. `absent` are
+    rows whose payload has bytes but no value (the JSON text `null`).
     """
 
     columns: tuple[pa.Array, ...]
@@ -52,7 +52,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The payload of each row, and why rows cannot be written (their payload means nothing)."""
+    """The payload of each row, and the errors of rows that cannot be written (their payload is
+    undefined)."""
 
     payload: Bytes
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -82,7 +83,7 @@ def row_numbers(rows: Sequence[object]) -> pa.Array:
 
 
 def byte_content(array: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Where each value of a binary array starts (and the last ends), and the bytes of all."""
+    """The start of each value of a binary array (and the end of the last), and all bytes."""
     _, offsets, content = array.buffers()
     starts = np.frombuffer(offsets, np.int32, len(array) + 1 + array.offset)[array.offset :]
     filled = np.zeros(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)

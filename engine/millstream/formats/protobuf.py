@@ -1,8 +1,8 @@
 """PROTOBUF_NOSR: messages whose fields are numbered in column order, without a registry.
 
-Scalars are proto3 scalars: NULL is written as their zero value and an absent one reads as that,
-unless the property `nullableRepresentation` is OPTIONAL (absent means NULL) or WRAPPER (scalars
-lie in messages of their own). DECIMAL, DATE, TIME and TIMESTAMP are the messages
+Scalars are proto3 scalars: NULL is written as their zero value and an absent one is read as the
+zero value, unless the property `nullableRepresentation` is OPTIONAL (absent means NULL) or WRAPPER
+(scalars are in messages of their own). DECIMAL, DATE, TIME and TIMESTAMP are the messages
 confluent.type.Decimal, google.type.Date, google.type.TimeOfDay and google.protobuf.Timestamp.
 """
 
@@ -58,7 +58,7 @@ def read_protobuf(payload: Bytes, layout: Layout) -> Read:
             continue
         try:
             fields = read_fields(content)
-            # All are read: whether a message is bad does not depend on the query.
+            # All columns are read: whether a message is bad does not depend on the query.
             every = [
                 _read(fields.get(number), column.type, nulls)
                 for number, column in enumerate(layout.columns, start=1)
@@ -73,7 +73,7 @@ def read_protobuf(payload: Bytes, layout: Layout) -> Read:
 
 
 def write_protobuf(columns: list[pa.Array], layout: Layout) -> Written:
-    """Write each row as a message; NULL inside of an array or map cannot be written."""
+    """Write each row as a message; NULL inside an array or map cannot be written."""
     nulls = _representation(layout)
     types = [column.type for column in layout.columns]
     rows: list[bytes | None] = []
@@ -152,7 +152,7 @@ def _scalar(number: int, value: Any, sql_type: SqlType) -> bytes:
 
 
 def _content(value: Any, sql_type: SqlType, nulls: str) -> bytes:
-    """The content of the message that stands for a value."""
+    """The content of the message that represents a value."""
     match sql_type:
         case Struct(members):
             names = physical_names(member.name for member in members)

@@ -25,7 +25,7 @@ def varint(number: int) -> bytes:
 
 
 def tag(number: int, wire: int) -> bytes:
-    """What stands before a field's value."""
+    """The tag before a field's value."""
     return varint(number << 3 | wire)
 
 
@@ -35,7 +35,8 @@ def delimited(number: int, content: bytes) -> bytes:
 
 
 def signed(number: int, bits: int) -> int:
-    """A varint read as a signed integer of a width, higher bits cut off as the standard says."""
+    """A varint read as a signed integer of `bits` bits; higher bits are dropped as the standard
+    requires."""
     number &= 2**bits - 1
     return number - 2**bits if number >> (bits - 1) else number
 
@@ -52,7 +53,7 @@ def double_bytes(number: float) -> bytes:
 
 
 def read_fields(content: bytes) -> Fields:
-    """The fields of a message by number. RecordError when the bytes are no message."""
+    """The fields of a message by number. Raises RecordError when the bytes are not a message."""
     found: Fields = {}
     at = 0
     while at < len(content):

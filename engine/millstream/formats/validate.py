@@ -1,4 +1,4 @@
-"""What each format can carry: refusing a statement before anything is created."""
+"""Checks that formats support the columns of a statement, before anything is created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_delimiter(value: str, side: Role) -> None:
 
 
 def check_formats(schema: Schema, key_format: Format, value_format: Format) -> None:
-    """Refuse formats that cannot carry the columns of a source or sink, or their settings."""
+    """Refuse formats that do not support the columns of a source or sink, or their settings."""
     for side, format_ in ((Role.KEY, key_format), (Role.VALUE, value_format)):
         name, able = format_.name, CAPABILITIES[format_.name]
         columns = schema.key if side is Role.KEY else schema.value
@@ -44,7 +44,7 @@ def check_formats(schema: Schema, key_format: Format, value_format: Format) -> N
 
 
 def supports_type(name: str, sql_type: SqlType) -> bool:
-    """Whether the format can carry a column of the type."""
+    """Whether the format supports a column of the type."""
     return type_name(sql_type) in CAPABILITIES[name].types
 
 

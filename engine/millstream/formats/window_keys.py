@@ -13,7 +13,7 @@ from millstream.model.schema import WindowedKey, WindowKind
 def split_window(
     keys: Bytes, window: WindowedKey
 ) -> tuple[Bytes, pa.Array, pa.Array, dict[int, str]]:
-    """The bare keys, window starts and ends (ms, BIGINT), and why rows are bad.
+    """The bare keys, window starts and ends (ms, BIGINT), and the errors of bad rows.
 
     All NULL where the key is NULL.
     """
