@@ -34,8 +34,8 @@ def _both(*templates: str, exact: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _wrapped(value: str, bits: int, sql_type: str) -> str:
-    """A HUGEINT as a two's complement number of so many bits. Wrapping once, at the end, gives
-    the same as wrapping after each addition."""
+    """A HUGEINT as a two's complement number of `bits` bits. Wrapping once, at the end, gives the
+    same as wrapping after each addition."""
     half, whole = 2 ** (bits - 1), 2**bits
     return (
         f"CAST((({value} + {half}::HUGEINT) % {whole}::HUGEINT + {whole}::HUGEINT)"
@@ -50,10 +50,10 @@ _COUNT = (
 )
 _SUM = "coalesce({s0}, 0)::HUGEINT + coalesce(sum({x0} * {d}) {over}, 0)"
 _EXACT_SUM = "coalesce({s0}, 0)::HUGEINT + coalesce(sum({x0}::HUGEINT * {d}) {over}, 0)"
-# A sum of more digits than the type has fails the CAST, in the exact program too, and so stops the
-# query. That is ksqlDB's behaviour, which the conformance cases check: the function throws inside
-# the aggregation, where nothing turns an error into NULL as it does for scalar expressions. Left
-# out of the sum, the row would make every later result wrong without a trace.
+# A sum with more digits than the type has fails the CAST, in the exact program too, and so stops
+# the query. That is ksqlDB's behaviour, which the conformance cases check: the function throws
+# inside the aggregation, where errors do not become NULL as in scalar expressions. If the row were
+# left out of the sum instead, every later result would be silently wrong.
 _SUM_DECIMAL = (
     "CAST(coalesce({s0}, CAST(0 AS {t})) + coalesce("
     "sum(CASE WHEN {d} > 0 THEN {x0} WHEN {d} < 0 THEN -{x0} END) {over}, 0) AS {t})"

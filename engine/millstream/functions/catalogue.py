@@ -1,4 +1,4 @@
-"""The built-in functions, put together."""
+"""The catalogue of built-in functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which types turn into which without being asked (reference: types and formats, section 2)."""
+"""Implicit conversions between types (reference: types and formats, section 2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wider_decimal(left: Decimal, right: Decimal) -> Decimal:
 
 
 def converts(source: SqlType, target: SqlType) -> bool:
-    """Whether a value of `source` stands where `target` is wanted without a CAST.
+    """Whether a value of `source` is accepted as `target` without a CAST.
 
     These are the strict rules: columns, function arguments, INSERT … SELECT. Literals in lists
     have laxer ones.
@@ -77,7 +77,7 @@ def converts(source: SqlType, target: SqlType) -> bool:
 
 
 def wider(left: SqlType, right: SqlType) -> SqlType | None:
-    """The type both convert to by widening numbers, at any depth; None where there is none."""
+    """The common type by widening numbers, at any depth; None where there is none."""
     if left == right or right is NULL:
         return left
     if left is NULL:

@@ -1,16 +1,16 @@
-"""Folds: running aggregates whose state SQL windows cannot carry exactly.
+"""Folds: running aggregates whose state SQL windows cannot compute exactly.
 
 A fold is `fold(group, diffs, args, seeds, constants) -> states`:
 
 * `group`: int64, one dense group id per row, ascending; the rows of one group are in `$seq` order;
-* `diffs`: int8, +1 the row enters, -1 it leaves, 0 it leaves the state as it is;
+* `diffs`: int8, +1 for a row to add, -1 for one to remove, 0 for one without effect;
 * `args`: one Arrow array per argument column, a value per row;
 * `seeds`: one Arrow array per state column, a value per *group* (NULL for a new group);
 * `constants`: the literal arguments;
-* `states`: one Arrow array per state column (types of the seeds), a value per row: the state
-  after that row. The last row of a group is what gets stored.
+* `states`: one Arrow array per state column (types of the seeds), a value per row: the state after
+  that row. The state after the last row of a group is stored.
 
-Cutting a batch anywhere and seeding the rest with the last state gives the same states.
+Cutting a batch anywhere and seeding the rest with the last state returns the same states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Fold = Callable[
     tuple[Array, ...],
 ]
 LONG_GROUP = 64
-"""From this many rows on, a group is summed on its own instead of taking part in the rounds."""
+"""From this many rows on, a group is summed separately instead of in the rounds."""
 
 
 def starts_of(group: Ints, groups: int) -> Ints:
@@ -39,7 +39,8 @@ def starts_of(group: Ints, groups: int) -> Ints:
 
 
 def sequential_sum(group: Ints, terms: Floats, seeds: Floats) -> Floats:
-    """Running sums `((seed + t1) + t2) + …` of each group, bit for bit as one addition at a time.
+    """Running sums `((seed + t1) + t2) + …` of each group, bit for bit equal to one addition at a
+    time.
 
     Rounds over the i-th row of every group at once; long groups by `cumsum`, which adds in order.
     """
@@ -143,10 +144,11 @@ def python_fold(
     """A fold by a Python function per row, for states that are collections; linear in the rows.
 
     `initial(constants)` is the working state of a new group; `step(state, diff, values, constants)`
-    returns the next one and may change the old one in place. `thaw` makes a working state of a
-    stored value, `freeze` the reverse, copying. With `shown` there are two state columns, what
-    the result needs and the stored value, the latter only in the last row of each group, so that
-    a large state is not copied for every row. Not for scalar states: use windows or sums.
+    returns the next one and may change the old one in place. `thaw` converts a stored value to a
+    working state, `freeze` does the reverse and copies. With `shown` there are two state columns:
+    the input of the result and the stored value. The latter is set only in the last row of each
+    group, so that a large state is not copied for every row. Not for scalar states: use windows or
+    sums.
     """
 
     def fold(

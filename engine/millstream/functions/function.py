@@ -1,4 +1,4 @@
-"""What a function of the catalogue is, as data.
+"""The data model of the function catalogue.
 
 Signatures are written as text: "ARRAY<T>, T -> BOOLEAN". `T`, `U`, `K`, `V` are type variables;
 `DECIMAL` any decimal, `NUMBER` … see `signatures.parse_signature` for the notation.
@@ -41,7 +41,7 @@ class Variant:
     exact: str | None = None
     python: Callable[..., pa.Array] | None = None
     result: Callable[[Sequence[SqlType]], SqlType] | None = None
-    """Result type where the text cannot say it (decimals)."""
+    """Result type where the signature's text cannot express it (decimals)."""
     deterministic: bool = True
 
 
@@ -57,13 +57,13 @@ class ScalarFunction:
     null_propagates: bool = True
     deterministic: bool = True
     check: Callable[[Sequence[Any]], None] | None = None
-    """Looks at the arguments before any row does (None where one is not a constant) and raises
-    ValueError for a call that could never work."""
+    """Checks the constant arguments at planning time (None for an argument that is not a constant)
+    and raises ValueError for a call that cannot work."""
     kind: ClassVar[str] = "SCALAR"
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """All ways to call it."""
+        """All signatures."""
         return tuple(variant.signature for variant in self.variants)
 
 
@@ -75,15 +75,15 @@ class AggregateVariant:
     use {x0}, {x1}… (argument columns), {s0}… (stored state columns, NULL for a new group), {d} (the
     diff), {w} (the running window: partition by key, order by `$seq`), {c0}… (literal constants).
     `running[i]` gives state column i after each row, `grouped[i]` after all rows of the batch
-    (inside GROUP BY key; `{s}` columns are constant there). `result` makes the value from {s0}….
-    Where SQL cannot say it exactly, `fold` does: (states before, rows of the group in order) ->
-    states after each row; see `functions.fold`. With a fold `running` and `grouped` may be empty
-    (the last row's state of each group stands for `grouped`).
+    (inside GROUP BY key; `{s}` columns are constant there). `result` computes the value from {s0}….
+    Where SQL cannot express it exactly, `fold` computes it: (states before, rows of the group in
+    order) -> states after each row; see `functions.fold`. With a fold `running` and `grouped` may
+    be empty (the state after the last row of each group replaces `grouped`).
 
     State types and all templates may use {t} (DuckDB type of the result) and {t0}, {t1}, … (of the
-    arguments). `{w}` stands after OVER; in `grouped`, {s0}… are constant within a group. The fast
-    templates may raise; then `exact_running` and `exact_grouped`, if given, do not. An error
-    that remains is one of the query, not of a row.
+    arguments). `{w}` comes after OVER; in `grouped`, {s0}… are constant within a group. The fast
+    templates may raise; then `exact_running` and `exact_grouped`, if given, do not. A remaining
+    error fails the query, not a row.
     """
 
     signature: str
@@ -100,10 +100,11 @@ class AggregateVariant:
     undo_fold: Any = None
     """Used instead of everything else when the source is a table."""
     merge: tuple[str, ...] = ()
-    """State columns of two merged sessions: {a0}… of the one that starts earlier, {b0}… of the
-    other. Neither is the state of an empty group."""
+    """State columns of two merged sessions: {a0}… of the earlier one, {b0}… of the other. Neither
+    is the state of an empty group."""
     result_type: Callable[[Sequence[SqlType]], SqlType] | None = None
-    """Type of the value from the types of all arguments, where the text cannot say it."""
+    """Type of the value from the types of all arguments, where the signature's text cannot express
+    it."""
     setting: str = ""
     """A property with an integer that follows the constants: {c<number of constants>}."""
 
@@ -121,7 +122,7 @@ class AggregateFunction:
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """All ways to call it."""
+        """All signatures."""
         return tuple(variant.signature for variant in self.variants)
 
 
@@ -144,7 +145,7 @@ class TableFunction:
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """All ways to call it."""
+        """All signatures."""
         return tuple(text.strip() for text in self.signature.split(";"))
 
 
@@ -153,24 +154,25 @@ Function = ScalarFunction | AggregateFunction | TableFunction
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Every function the engine knows, by upper-case name. Immutable: `with_…` returns a copy."""
+    """All functions, by upper-case name. Immutable: `with_…` returns a copy."""
 
     scalar: dict[str, ScalarFunction]
     aggregate: dict[str, AggregateFunction]
     table: dict[str, TableFunction]
 
     def named(self) -> dict[str, Function]:
-        """All of them, of whatever kind."""
+        """All functions of every kind."""
         return {**self.scalar, **self.aggregate, **self.table}
 
     def find(self, name: str) -> Function | None:
-        """The function of a name in any case, of whatever kind."""
+        """The function with a name (in any case), of any kind."""
         upper = name.upper()
         return self.scalar.get(upper) or self.aggregate.get(upper) or self.table.get(upper)
 
     def with_functions(self, functions: Sequence[Function]) -> Catalogue:
-        """A copy with these functions. Those of one name are one function with more signatures;
-        ValueError for a name that is taken by a function of another kind or a built-in one."""
+        """A copy with these functions added. Those of one name become one function with several
+        signatures; raises ValueError for the name of a function of another kind or a built-in
+        one."""
         scalar, aggregate, table = dict(self.scalar), dict(self.aggregate), dict(self.table)
         own: set[str] = set()
         for function in functions:

@@ -1,4 +1,4 @@
-"""Aggregates that keep input values: COLLECT_LIST, COLLECT_SET, EARLIEST_ and LATEST_BY_OFFSET."""
+"""Aggregates that store input values: COLLECT_LIST, COLLECT_SET, EARLIEST_ and LATEST_BY_OFFSET."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millstream.functions.lists import (
 def _append_or_remove(
     state: list[Any], diff: int, values: tuple[Any, ...], constants: Sequence[Any]
 ) -> list[Any]:
-    """Appends the value while there is room, or removes its last occurrence."""
+    """Appends the value up to the size limit, or removes its last occurrence."""
     if diff > 0:
         if not 0 <= room(constants) <= len(state):
             state.append(values[0])

@@ -1,8 +1,7 @@
 """Folds whose state is a list of input values: COLLECT_LIST, COLLECT_SET, EARLIEST, LATEST.
 
-All of them show, after each row, a range of one sequence per group: what the group had stored,
-followed by the values it accepted. So the states are built by index arithmetic, without a Python
-statement per row.
+After each row, all of them return a range of one sequence per group: the stored elements, followed
+by the accepted values. So index arithmetic builds the states, without a Python statement per row.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ def list_fold(accept: Accept, cut: Cut) -> Fold:
     """A fold over one list column.
 
     `accept(group, values, constants)`: which candidates of the sequences (stored elements first)
-    join, as booleans. `cut(first, last, constants)`: which range of its sequence each row shows,
-    given the range of all elements accepted so far.
+    are accepted, as booleans. `cut(first, last, constants)`: the range of its sequence that each
+    row returns, given the range of all elements accepted so far.
     """
 
     def fold(
@@ -91,7 +90,7 @@ def unless_told(group: Ints, values: Array, constants: Sequence[Any]) -> np.ndar
 
 
 def first_occurrences(group: Ints, values: Array, constants: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Accepts a value (or NULL) the first time its group sees it."""
+    """Accepts a value (or NULL) the first time it occurs in its group."""
     accepted = np.zeros(len(values), bool)
     if len(values) == 0:
         return accepted
@@ -102,7 +101,7 @@ def first_occurrences(group: Ints, values: Array, constants: Sequence[Any]) -> n
 
 
 def _codes(values: Array) -> Ints:
-    """A number per distinct value; nested values are told apart by their printed form."""
+    """A number per distinct value; nested values are distinguished by their printed form."""
     if pa.types.is_nested(values.type):
         printed = [repr(_unordered(value, values.type)) for value in values.to_pylist()]
         values = pa.array(printed, pa.string())
@@ -111,7 +110,7 @@ def _codes(values: Array) -> Ints:
 
 
 def _unordered(value: Any, kind: Any) -> Any:
-    """The value with the entries of maps sorted: their order does not tell maps apart."""
+    """The value with the entries of maps sorted: their order does not distinguish maps."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -125,12 +124,12 @@ def _unordered(value: Any, kind: Any) -> Any:
 
 
 def room(constants: Sequence[Any]) -> int:
-    """How many elements a collection may have; negative for any number."""
+    """How many elements a collection may have; negative for no limit."""
     return int(constants[-1]) if constants else -1
 
 
 def limited(first: Ints, last: Ints, constants: Sequence[Any]) -> tuple[Ints, Ints]:
-    """All elements so far, as far as there is room."""
+    """All elements so far, up to the size limit."""
     most = room(constants)
     return first, last if most < 0 else np.minimum(last, first + most)
 

@@ -1,4 +1,4 @@
-"""Which signature a call of a function means."""
+"""Resolves a call to one signature of a function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millstream.model.types import NULL, Array, Decimal, Map, Primitive, SqlType
 
 @dataclass(frozen=True, slots=True)
 class LambdaArity:
-    """Stands for a lambda argument, whose type is known only after the others are."""
+    """Placeholder for a lambda argument, whose type is determined after the others."""
 
     parameters: int
 
@@ -37,8 +37,8 @@ Bodies = Callable[[int, tuple[SqlType, ...]], SqlType]
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a call means: the chosen signature, the type each argument is converted to (Lambda
-    for lambdas), which arguments must be literals, and the type of the result."""
+    """A resolved call: the signature, the type that each argument is converted to (Lambda for
+    lambdas), which arguments must be literals, and the type of the result."""
 
     variant: int
     parameters: tuple[SqlType, ...]
@@ -54,12 +54,12 @@ def resolve(
     bodies: Bodies | None = None,
     results: Sequence[Callable[[Sequence[SqlType]], SqlType] | None] = (),
 ) -> Resolution:
-    """The signature that a call with these arguments means.
+    """Resolve a call with these arguments.
 
-    One that fits exactly goes before one that needs conversions; then one with a fixed number of
-    parameters, then the less generic, then the longer, then the one listed first; two equally
-    good ones that take any number of arguments are ambiguous. `results[i]` overrides the result
-    type of signature i. Raises StatementError, quoting `name` as given.
+    An exact match is preferred to one with conversions; then a fixed number of parameters, then the
+    less generic, then the longer, then the one listed first. Two equally good variadic ones are
+    ambiguous. `results[i]` overrides the result type of signature i. Raises StatementError, quoting
+    `name` as given.
     """
     parsed = [parse_signature(signature) for signature in signatures]
     for casts in (False, True):
@@ -114,7 +114,7 @@ def _fit(
 
 
 def _accepts(pattern: Pattern, given: Argument, bound: dict[str, SqlType], casts: bool) -> bool:
-    """Whether an argument fits; fills in `bound`."""
+    """Whether an argument matches; fills in `bound`."""
     if isinstance(given, LambdaArity) or pattern.head == "LAMBDA":
         arity = len(pattern.parts) - 1
         return pattern.head == "LAMBDA" and given == LambdaArity(arity)
@@ -181,8 +181,8 @@ def _finish(
 def _bind_body(
     name: str, place: int, pattern: Pattern, bound: dict[str, SqlType], bodies: Bodies
 ) -> None:
-    """Types a lambda's body. A state narrower than the body (REDUCE) widens, and so the body is
-    typed again; a second round is always the last, numbers having nowhere further to go."""
+    """Types a lambda's body. A state narrower than the body (REDUCE) is widened, and the body is
+    typed again; two rounds always suffice, because numeric types widen only once."""
     *parameters, result = pattern.parts
     for _ in range(4):
         before = dict(bound)

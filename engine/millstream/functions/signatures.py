@@ -8,8 +8,8 @@ type       = BOOLEAN | INTEGER | BIGINT | DOUBLE | STRING | BYTES | DATE | TIME 
            | ARRAY<type> | MAP<type, type> | STRUCT<name type, …>
            | LAMBDA(type, …)->type | variable     variable = a capital and digits: T, U, K2
 ```
-A variable stands for one type throughout the signature, `DECIMAL` for one decimal type that holds
-all decimal arguments. An optional argument is a signature of its own.
+A variable denotes one type throughout the signature, `DECIMAL` one decimal type that holds all
+decimal arguments. An optional argument is a signature of its own.
 """
 
 from __future__ import annotations
@@ -89,16 +89,16 @@ class Signature:
 
     @property
     def variadic(self) -> bool:
-        """Whether it takes any number of arguments."""
+        """Whether it is variadic."""
         return any(parameter.variadic for parameter in self.parameters)
 
     @property
     def variables(self) -> int:
-        """How generic it is; of two signatures that fit the less generic one is meant."""
+        """How generic it is; of two matching signatures the less generic one is used."""
         return sum(parameter.type.variables for parameter in self.parameters)
 
     def spread(self, count: int) -> tuple[Parameter, ...] | None:
-        """The parameter of each of `count` arguments; None where the number does not fit."""
+        """The parameter of each of `count` arguments; None for a wrong number."""
         for place, parameter in enumerate(self.parameters):
             if parameter.variadic:
                 repeat = count - (len(self.parameters) - 1)
@@ -137,7 +137,8 @@ def parse_signature(text: str) -> Signature:
 
 
 def type_of(text: str) -> SqlType:
-    """The type that a text of the notation names; ValueError where it is open or no type."""
+    """The type that a text of the notation denotes; raises ValueError if it is not a type or has
+    variables."""
     pattern, rest = _type(tuple(_TOKEN.findall(text)), text)
     if rest or pattern.variables or pattern.head in ("ANY", "LAMBDA"):
         raise ValueError(f"{text!r} is not a definite type")
@@ -189,7 +190,7 @@ def _struct(tokens: tuple[str, ...], text: str) -> tuple[Pattern, tuple[str, ...
 
 
 def substitute(pattern: Pattern, bound: dict[str, SqlType]) -> SqlType:
-    """The type that a pattern means with its variables bound; NULL for one that is not."""
+    """The type of a pattern with its variables bound; NULL for an unbound one."""
     parts = [substitute(part, bound) for part in pattern.parts]
     match pattern.head:
         case "ARRAY":

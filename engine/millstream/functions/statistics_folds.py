@@ -43,8 +43,8 @@ def variance_fold(
 ) -> tuple[Array, ...]:
     """State (count, sum, sum of squared deviations), updated as by Youngs and Cramer (1971).
 
-    For a value that leaves, ksqlDB adds it to count and sum a second time and takes the difference,
-    which rounds otherwise than the difference itself.
+    To remove a value, ksqlDB adds it to count and sum a second time and subtracts, which rounds
+    differently from a direct subtraction.
     """
     weight, values = present(diffs, args[0]), numbers(args[0])
     count_seeds, sum_seeds = integers(seeds[0]), numbers(seeds[1])
@@ -153,7 +153,7 @@ histogram_fold = python_fold(lambda _: {}, _histogram_step, dict, lambda state: 
 
 
 def _insert(ranked: list[Any], key: Any, entry: Any, keys: list[Any], size: int) -> list[Any]:
-    """Puts an entry behind those that are not smaller, and keeps the first `size`."""
+    """Inserts an entry behind those that are not smaller, and keeps the first `size`."""
     place = next((i for i, other in enumerate(keys) if other < key), len(keys))
     return [*ranked[:place], entry, *ranked[place:]][:size]
 

@@ -43,4 +43,4 @@ TABLES: tuple[TableFunction, ...] = (
         ),
     ),
 )
-"""Every table function. The examples give the rows as one array."""
+"""Every table function. The examples show the rows as one array."""

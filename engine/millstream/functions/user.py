@@ -1,10 +1,10 @@
-"""Functions in Python: `udf`, `udaf` and `udtf` make entries for the catalogue from a signature
-and plain Python callables.
+"""User functions in Python: `udf`, `udaf` and `udtf` create entries of the catalogue from a
+signature and plain Python callables.
 
-Values are Python's: int, float, str, bytes, bool, Decimal, date, time, datetime; ARRAY is a list,
-MAP and STRUCT are dicts, NULL is None. An exception is a failing row: it goes to the processing
-log, and the value is NULL (a table function then gives no rows). Functions are called once or
-more often for a row and must give the same value each time.
+Values are Python objects: int, float, str, bytes, bool, Decimal, date, time, datetime; ARRAY is a
+list, MAP and STRUCT are dicts, NULL is None. An exception is a failing row: it goes to the
+processing log, and the value is NULL (a table function then returns no rows). Functions may be
+called several times for a row and must return the same value each time.
 """
 
 from __future__ import annotations
@@ -69,12 +69,13 @@ def udf(
     """A function of one row, e.g. `udf("INITIALS", "STRING -> STRING", initials)`; without the
     function it is a decorator for one.
 
-    `nulls`: it is called where an argument is NULL, too; otherwise the result is NULL there.
+    `nulls`: it is also called where an argument is NULL; otherwise the result is NULL there.
     `arrow`: it takes a `pyarrow.Array` for each argument and returns one, for many rows at once;
-    one without parameters takes the number of rows. `deterministic`: equal arguments give equal
-    results. One that is not is called once for each row; where it fails, once more row by row, and
-    its own value is NULL then, not that of the expression around it. The type of the result may not
-    depend on the arguments. Raises StatementError for a signature that cannot be read.
+    one without parameters takes the number of rows. `deterministic`: equal arguments return equal
+    results. A function that is not deterministic is called once for each row. If it fails for a
+    batch, it is called again row by row, and then its own value is NULL, not that of the enclosing
+    expression. The type of the result must not depend on the arguments. Raises StatementError for a
+    signature that cannot be read.
     """
     if function is None:
         return lambda given: udf(
@@ -125,7 +126,7 @@ def udtf(
     description: str = "",
 ) -> TableFunction | Callable[[Callable[..., Any]], TableFunction]:
     """A function from one row to many: `function` returns an iterable of values, one for each row.
-    `signature` gives the type of one of them. Without the function it is a decorator for one.
+    `signature` has the type of one of them. Without the function it is a decorator for one.
 
     `arrow`: it takes a `pyarrow.Array` for each argument and returns an array of lists.
     """
@@ -185,9 +186,9 @@ def udaf(
 ) -> AggregateFunction | Callable[[Callable[..., Any]], AggregateFunction]:
     """A function of many rows; without `add` it is a decorator for that function.
 
-    `initial(*constants)` is the state of an empty group, the constants being the arguments that
-    the signature marks LITERAL; `add(state, *values)` returns the state with one more row,
-    `remove` with one less: without it the function is refused on tables. `result(state)` is the
+    `initial(*constants)` is the state of an empty group, the constants being the arguments that the
+    signature marks LITERAL; `add(state, *values)` returns the state with one more row, `remove` the
+    state with one less; without `remove` the function is refused on tables. `result(state)` is the
     value, `state` the SQL type of the state; without them the state is the value. Not for session
     windows, whose states have to be merged.
     """

@@ -1,4 +1,4 @@
-"""Functions of users over the values they know: lists and dicts, not physical columns."""
+"""Adapts user functions from physical columns to plain Python values: lists and dicts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def by_row(
 def by_batch(
     function: Callable[..., Any], parameters: int, result: SqlType
 ) -> Callable[..., pa.Array]:
-    """An Arrow function checked: as many values of the type as there are rows."""
+    """An Arrow function whose result is checked: one value of the type for each row."""
 
     def run(*columns: Any) -> pa.Array:
         rows = len(columns[0])
@@ -49,7 +49,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def seen_by_user(value: Any, kind: Any) -> Any:
-    """A value of an Arrow type as a user sees it."""
+    """A value of an Arrow type as user functions get it."""
     if value is None or not pa.types.is_nested(kind):
         return value
     if pa.types.is_map(kind):
@@ -61,7 +61,7 @@ def seen_by_user(value: Any, kind: Any) -> Any:
 
 
 def kept_by_arrow(value: Any, kind: SqlType) -> Any:
-    """A user's value as Arrow takes it."""
+    """A user's value as Arrow accepts it."""
     if value is None:
         return None
     match kind:

@@ -17,7 +17,7 @@ _PRIMITIVES = _COMPARABLE
 
 
 def _distinct(array: str) -> str:
-    """The first of each value, in order; DuckDB's list_distinct loses order and NULL."""
+    """The first of each value, in order; DuckDB's list_distinct drops order and NULL."""
     return let("_a", array, "list_filter(_a, lambda _x, _i: list_position(_a, _x) = _i)")
 
 

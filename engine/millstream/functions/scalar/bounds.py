@@ -1,8 +1,9 @@
-"""How large the values may get that functions make of small ones.
+"""Bounds the size of values that functions build from small ones.
 
-DuckDB's memory limit does not count what a function makes while it runs, and an interrupt waits for
-it: a function that could make gigabytes out of a short statement looks at the size before. Beyond
-it the row fails like any other: it goes to the processing log, a pull query has NULL.
+DuckDB's memory limit does not count a function's intermediate results, and an interrupt waits for
+the function. A function that could build gigabytes from a short statement therefore checks the size
+first. A row beyond the bound fails like any other: it goes to the processing log, and a pull query
+returns NULL.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def too_large(function: str, most: int) -> str:
 
 
 def bounded_texts(function: str, arguments: str, body: str, size: str = TEXTS_SIZE) -> str:
-    """SQL of `body` over the list `_l` of texts, which fails where `size` is more than a text may
-    have. Each argument stands in the SQL once, whatever `body` does with it."""
+    """SQL of `body` over the list `_l` of texts, which fails where `size` exceeds the limit of a
+    text. Each argument occurs once in the SQL, however often `body` uses it."""
     failing = f"CAST({too_large(function, TEXT_BYTES_MAX)} AS VARCHAR)"
     checked = f"CASE WHEN {size} > {TEXT_BYTES_MAX} THEN {failing} ELSE {body} END"
     return let("_l", f"[{arguments}]::VARCHAR[]", checked)
@@ -34,9 +35,9 @@ REPLACED_SIZE = (
     "strlen(_l[1]) + (CASE WHEN _l[2] = '' THEN length(_l[1]) + 1 ELSE"
     " (strlen(_l[1]) - strlen(replace(_l[1], _l[2], ''))) // strlen(_l[2]) END) * strlen(_l[3])"
 )
-"""What replacing `_l[2]` in `_l[1]` by `_l[3]` makes, at most."""
+"""The largest size of replacing `_l[2]` in `_l[1]` by `_l[3]`."""
 _GIVEN = "list_filter(_l[2:], lambda _x: _x IS NOT NULL)"
 CONCAT_WS = f"CASE WHEN _l[1] IS NOT NULL THEN {joined(_GIVEN, '_l[1]')} END"
-"""The texts of `_l` after the first with the first between them."""
+"""The texts of `_l` after the first, joined by the first."""
 SEPARATED_SIZE = TEXTS_SIZE + " + len(_l) * strlen(_l[1])"
-"""What CONCAT_WS makes, at most."""
+"""The largest size of CONCAT_WS."""

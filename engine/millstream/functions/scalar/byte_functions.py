@@ -17,7 +17,7 @@ CATEGORY = "CONVERSIONS"
 
 
 def from_base64(text: str) -> str:
-    """SQL of the bytes of base64 text, which need not be padded."""
+    """SQL of the bytes of base64 text, with or without padding."""
     return f"from_base64({text} || repeat('=', -length({text}) & 3))"
 
 

@@ -1,6 +1,6 @@
 """Shorthand for the tables of this folder.
 
-Conventions of the templates: no braces but placeholders; lambda parameters start with an
+Conventions of the templates: no braces except placeholders; lambda parameters start with an
 underscore and no template puts an argument inside a lambda body that it could capture; a failing
 row raises through a cast of its message to a number, since DuckDB's `error()` cannot stand inside
 TRY.
@@ -47,7 +47,7 @@ def let(name: str, value: str, body: str) -> str:
 
 
 def joined(texts: str, delimiter: str) -> str:
-    """SQL of a list of texts as one; the delimiter need not be a constant."""
+    """SQL of a list of texts joined into one; the delimiter need not be a constant."""
     whole = "list_reduce(_t, lambda _a, _b: _a || _s || _b)"
     some = let("_t", texts, f"CASE WHEN len(_t) = 0 THEN '' ELSE {whole} END")
     return let("_s", delimiter, some)
@@ -61,7 +61,7 @@ def rowwise(
     given: Callable[[Any], Any] | None = None,
     made: Callable[[Any], Any] | None = None,
 ) -> Callable[..., Any]:
-    """An Arrow function from a Python one, for what neither SQL nor Arrow can say.
+    """An Arrow function from a Python one, for what neither SQL nor Arrow can express.
 
     A row for which `compute` raises fails. The result is NULL where an argument is NULL, unless
     `nulls`. Equal rows are computed once per call. `result` is the Arrow type; None: that of the

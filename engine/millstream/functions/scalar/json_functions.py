@@ -23,7 +23,7 @@ from millstream.functions.scalar.json_values import (
 )
 
 CATEGORY = "JSON"
-# DuckDB reads more than JSON: a comma before the end of a list, infinity and NaN.
+# DuckDB accepts more than JSON: a comma before the end of a list, infinity and NaN.
 _ODD = '(?i),\\s*[\\x5d\\x7d]|(^|[^a-z"])(nan|inf)'
 _FAILS = f"WHEN regexp_matches({{0}}, '{_ODD}') THEN CAST('perhaps no JSON' AS INTEGER)"
 

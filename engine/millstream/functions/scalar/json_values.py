@@ -1,4 +1,4 @@
-"""JSON text taken apart and put together in Python, keeping numbers as they were written.
+"""Parses and prints JSON text in Python, keeping numbers as written.
 
 Jackson, whose behaviour the dialect shows, reads the first value of a text and ignores the rest,
 and prints objects without blanks. Text of blanks alone has no value, which is NULL and no failure;
@@ -21,20 +21,19 @@ from millstream.model.java_number import java_double
 
 
 class Number(float):
-    """A JSON number that prints as Java does what it reads: with all digits, an exponent as
-    BigDecimal writes it."""
+    """A JSON number that prints as in Java: with all digits, and an exponent as in BigDecimal."""
 
     text: str
 
     def __new__(cls, text: str) -> Number:
-        """Keeps the text; the value is there for type checks only."""
+        """Keeps the text; the value is only for type checks."""
         self = super().__new__(cls, 0.0)
         # Python's decimals and Java's follow the same rules for when to write an exponent.
         try:
             written = text if text.lstrip("-").isdigit() else str(decimal.Decimal(text))
         except ArithmeticError:
             raise ValueError(f"{text} is too large") from None
-        # It has no zero with a sign.
+        # It has no signed zero.
         self.text = written if set(written) & set("123456789") else written.lstrip("-")
         return self
 
@@ -55,12 +54,12 @@ _STEP = re.compile(r"\.([^.\[\]*]+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 
 def read(text: str) -> Any:
-    """The first JSON value of a text. ValueError where there is none."""
+    """The first JSON value of a text. Raises ValueError where there is none."""
     return _nested(lambda: _DECODER.raw_decode(text.lstrip(_BLANKS))[0])
 
 
 def read_all(text: str, decoder: json.JSONDecoder = _DECODER) -> Any:
-    """The JSON value that the whole text is. ValueError where it is none."""
+    """The JSON value of a whole text. Raises ValueError where it is not one."""
     return _nested(lambda: decoder.decode(text))
 
 
@@ -99,19 +98,19 @@ def write(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A JSON string; its control characters in upper-case digits, as Jackson writes them."""
+    """A JSON string; its control characters in upper-case digits, as in Jackson."""
     made = json.dumps(plain(text), ensure_ascii=False)
     return _CONTROL.sub(lambda found: found[0][:2] + found[0][2:].upper(), made)
 
 
 def plain(text: str) -> str:
-    """Text that UTF-8 can say: Java writes half a surrogate pair as a question mark."""
+    """Text that UTF-8 can represent: Java writes half a surrogate pair as a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 @lru_cache(maxsize=256)
 def steps(path: str) -> tuple[str | int, ...]:
-    """The keys and positions of a path `$.a.b[0]`. ValueError where it is not of this form."""
+    """The keys and positions of a path `$.a.b[0]`. Raises ValueError for any other form."""
     found: list[str | int] = []
     if not path.startswith("$"):
         raise ValueError(f"JSON path {path!r} does not start with $")
@@ -131,7 +130,7 @@ def extract(text: str, path: str) -> str | None:
     value = None if _blank(text) else read(text)
     for step in steps(path):
         match value:
-            # Java takes a step for what fits: `$.0` finds an element, `$[0]` a key.
+            # Java interprets a step by the value: `$.0` finds an element, `$[0]` a key.
             case dict() if (key := str(step)) in value:
                 value = value[key]
             case list() if _POSITION.fullmatch(str(step)) and int(step) < len(value):
@@ -200,7 +199,7 @@ def concatenate(*texts: str | None) -> str | None:
 
 
 def contains(text: str | None, wanted: Any) -> bool:
-    """Whether a JSON array has an element of the wanted type and value."""
+    """Whether a JSON array has an element of the given type and value."""
     if text is None:
         return False
     try:
@@ -247,13 +246,13 @@ def of_value(value: Any, arrow: Any) -> str:
 
 
 def _of_double(value: float) -> str:
-    """As Java prints doubles; JSON has no numbers for NaN and Infinity."""
+    """In Java's notation of doubles; JSON has no numbers for NaN and Infinity."""
     text = java_double(value)
     return text if isfinite(value) else f'"{text}"'
 
 
 def _of_key(value: Any) -> str:
-    """A map's key as Java's toString has it."""
+    """A map's key as in Java's toString."""
     match value:
         case bool():
             return "true" if value else "false"

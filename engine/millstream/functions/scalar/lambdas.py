@@ -10,7 +10,7 @@ CATEGORY = "LAMBDA"
 
 def _over_entry(lambda_at: int, first: int = 0) -> str:
     """The body of a (key, value) lambda for an entry `_e`. DuckDB would bind the second parameter
-    to the position, so each is bound by a lambda of its own."""
+    to the position, so each parameter is bound by its own lambda."""
     key, value = f"{{p{lambda_at}_{first}}}", f"{{p{lambda_at}_{first + 1}}}"
     inner = f"list_transform([_e.value], lambda {value}: {{b{lambda_at}}})[1]"
     return f"list_transform([_e.key], lambda {key}: {inner})[1]"

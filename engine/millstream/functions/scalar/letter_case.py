@@ -1,4 +1,4 @@
-"""Upper and lower case as Java's String has them: by Unicode's SpecialCasing, without a locale.
+"""Upper and lower case as in Java's String: by Unicode's SpecialCasing, without a locale.
 
 DuckDB maps one character to one. Where SpecialCasing maps one to several (ß, İ, ligatures) or
 depends on the letters around it (Σ at the end of a word), the text goes to Python, which has the
@@ -37,7 +37,7 @@ def _unless(special: str, sql: str) -> str:
 
 
 def _capitalised(text: str) -> str:
-    """The first letter and the rest of each word are changed each on its own."""
+    """The first letter and the rest of each word are converted separately."""
     return "".join(word[:1].upper() + word[1:].lower() for word in _WORDS.findall(text))
 
 

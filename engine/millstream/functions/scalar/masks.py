@@ -19,7 +19,7 @@ _FAILS = "CAST(CAST('%s' AS INTEGER) AS VARCHAR)"
 def _mask(where: str, first: int | None) -> str:
     """Masks the characters at positions `where`; the four masks start at argument `first`.
 
-    Fails for texts beyond ASCII, whose letters and digits Python tells as Java does.
+    Fails for texts beyond ASCII, whose letters and digits Python classifies as Java does.
     """
     defaults = ("'X'", "'x'", "'n'", "'-'")
     given = [f"{{{first + i}}}" for i in range(4)] if first is not None else []

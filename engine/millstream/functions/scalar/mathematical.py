@@ -28,7 +28,7 @@ _SERIES_2 = (
     " WHEN {1} < {0} THEN -1 ELSE 1 END) AS {t})"
 )
 
-# In this order, as Java 8 did it: the last digit depends on it.
+# In the order of Java 8: the last digit depends on it.
 _RADIANS = "/ 180e0 * pi()"
 
 
@@ -69,7 +69,7 @@ MATHEMATICAL: tuple[ScalarFunction, ...] = (
         [
             Variant(
                 "INTEGER -> INTEGER",
-                # DuckDB takes the constant -2147483648 for a BIGINT.
+                # DuckDB types the constant -2147483648 as BIGINT.
                 "abs(CAST({0} AS INTEGER))",
                 "CASE WHEN {0} > -2147483648 THEN abs({0}) ELSE {0} END",
             ),

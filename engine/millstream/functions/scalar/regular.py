@@ -1,8 +1,8 @@
 """Regular expressions (reference: functions, section 4).
 
-DuckDB's (RE2) are fast but refuse look-around and back-references; what they refuse, and groups by
-number, runs in Python, by the library `regex`: its dialect is near to Java's, and unlike the `re`
-of Python it can be told to give up. An expression that backtracks for ever would hold all threads.
+DuckDB's (RE2) are fast but refuse look-around and back-references; these, and groups by number, run
+in Python with the library `regex`. Its dialect is close to Java's, and unlike Python's `re` it has
+a timeout: an expression that backtracks for ever would block all threads.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _group(found: regex.Match[str], group: int) -> str | None:
 
 
 def _matches(left: float, compiled: regex.Pattern[str], text: str) -> Iterator[regex.Match[str]]:
-    """One match behind the other, as Java finds them: behind one of nothing it goes on at the next
-    character, where Python tries for something at the same place first."""
+    """Consecutive matches as in Java: after an empty match it continues at the next character,
+    whereas Python first tries a non-empty match at the same position."""
     deadline = time.perf_counter() + left
     at = 0
     while at <= len(text):
@@ -171,10 +171,10 @@ def _replace(left: float, text: str, pattern: str, replacement: str) -> str:
 
 
 def _split(left: float, text: str, pattern: str) -> list[str]:
-    """A match of nothing at either end splits nothing off.
+    """An empty match at either end splits nothing off.
 
-    An expression that matches nothing at all splits as `Pattern.split` of Java, which leaves out
-    empty parts at the end; others keep them.
+    An expression without any match splits as Java's `Pattern.split`, which drops empty parts at the
+    end; others keep them.
     """
     edges = [0]
     compiled = _compiled(pattern)
@@ -189,7 +189,7 @@ def _split(left: float, text: str, pattern: str) -> list[str]:
     return parts
 
 
-# DuckDB splits otherwise than Java where a match may be empty.
+# DuckDB splits differently from Java where a match may be empty.
 _SPLIT = (
     "CASE WHEN {1} IS NULL THEN NULL WHEN {0} = '' THEN [''] WHEN {1} = ''"
     " THEN regexp_split_to_array({0}, {1})"
@@ -203,8 +203,8 @@ _REPLACEMENT = "regexp_replace(replace({2}, '\\', '\\\\'), '\\$(\\d)', '\\\\\\1'
 # Escapes, names of groups and a lone $, which is an error; groups of two digits.
 _ODD_REPLACEMENT = r"\\|\$([^0-9]|$|[0-9][0-9])"
 
-# Where a match may be of nothing, Java finds one behind each other match, too, and RE2 does not.
-# What may come out too long is left to Python, which sees how long it is.
+# Where a match may be empty, Java also finds one behind each other match, and RE2 does not. Results
+# that may be too long are computed in Python, which checks their length.
 _REPLACED = (
     f"CASE WHEN (strlen({{0}}) + 1) * strlen({{2}}) > {TEXT_BYTES_MAX} THEN CAST(CAST("
     "'REGEXP_REPLACE may make too much' AS BIGINT) AS VARCHAR)"

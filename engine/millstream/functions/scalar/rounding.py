@@ -38,16 +38,16 @@ def _per_type(double: str, of_decimal: str) -> list[Variant | tuple[str, str]]:
 
 
 def _power(digit: str, place: str, kind: str) -> str:
-    """A digit at a place behind the point, or before it where that is negative; NULL where the type
-    has no such place before it."""
+    """A digit at a position behind the point, or before it if the position is negative; NULL where
+    the type has no such position before it."""
     behind, before = f"'0.' || lpad('{digit}', {place}, '0')", f"rpad('{digit}', 1 - {place}, '0')"
     return f"TRY_CAST(CASE WHEN {place} > 0 THEN {behind} ELSE {before} END AS {kind})"
 
 
 def _at_scale(value: str, kind: str, keep_half: bool) -> str:
-    """A decimal at the scale {1}: up from the half on, or cut.
+    """A decimal at the scale {1}, rounded half up or truncated.
 
-    Neither a step of this scale nor its half need fit the type: nothing is as large then.
+    Neither a step of this scale nor its half need fit the type; no value is as large then.
     """
     digits = "greatest(-39, least(39, {1}))"
     step, half = _power("1", digits, kind), _power("5", f"({digits} + 1)", kind)
@@ -67,7 +67,7 @@ def _at_scale(value: str, kind: str, keep_half: bool) -> str:
 
 
 def _double_at_scale(rounding: str) -> Callable[..., pa.Array]:
-    """The same of a DOUBLE of any size, which is the decimal that it prints as."""
+    """The same for a DOUBLE of any size, taken as the decimal that it prints as."""
 
     def compute(value: float, digits: int) -> float:
         if not math.isfinite(value):
@@ -97,7 +97,7 @@ def _scaled(keep_half: bool) -> list[Variant | tuple[str, str]]:
     return [
         Variant(
             "DOUBLE, INTEGER -> DOUBLE",
-            # Where all 17 digits of the number are among those of the decimal.
+            # Whether the decimal has all 17 digits of the number.
             f"CASE WHEN {_FAR} THEN CAST(CAST('out of range' AS BIGINT) AS DOUBLE)"
             f" ELSE CAST(CAST({of_double} AS VARCHAR) AS DOUBLE) END",
             python=_double_at_scale(decimal.ROUND_HALF_UP if keep_half else decimal.ROUND_DOWN),
@@ -120,7 +120,7 @@ _ROUND_DECIMAL = let(
         ),
     ),
 )
-"""Half a unit of a type without a fraction is a whole one, which no fraction reaches."""
+"""For a type without a fraction, half a unit is a whole one, which no fraction reaches."""
 
 ROUNDING: tuple[ScalarFunction, ...] = (
     function(

@@ -72,7 +72,7 @@ def _unescaped(text: str) -> str | None:
         return None  # half of a pair
 
 
-# An empty text is found before, between and after all characters.
+# An empty text matches before, between and after all characters.
 _REPLACE = bounded_texts(
     "REPLACE",
     "{args}",

@@ -12,7 +12,7 @@ CATEGORY = "STRING"
 
 
 def _start(length: str) -> str:
-    """The 1-based start that a position means: 0 is 1, negative counts from the end."""
+    """The 1-based start of a position: 0 is 1, negative counts from the end."""
     return (
         f"CASE WHEN {{1}} > 0 THEN {{1}} WHEN {{1}} = 0 OR -({{1}}) > {length} THEN 1"
         f" ELSE {length} + {{1}} + 1 END"
@@ -105,7 +105,7 @@ SUBSTRINGS: tuple[ScalarFunction, ...] = (
             ),
             (
                 "BYTES, BYTES -> ARRAY<BYTES>",
-                # What is split is text of hexadecimal digit pairs, each followed by a blank.
+                # The input is text of hexadecimal digit pairs, each followed by a blank.
                 "CASE WHEN {1} IS NULL THEN NULL WHEN octet_length({0}) = 0 THEN [from_hex('')]"
                 " WHEN octet_length({1}) = 0 AND {0} IS NOT NULL THEN list_transform("
                 "regexp_extract_all(hex({0}), '..'), lambda _x: from_hex(_x))"

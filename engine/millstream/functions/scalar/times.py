@@ -40,7 +40,7 @@ def _number(column: Any) -> Any:
 
 
 def _temporal(compute: Callable[..., Any], result: Any) -> Callable[..., Any]:
-    """`rowwise` in which times are numbers: ms for TIMESTAMP, days for DATE, ns for TIME."""
+    """`rowwise` with times as numbers: ms for TIMESTAMP, days for DATE, ns for TIME."""
     plain = pa.int32() if result == pa.date32() else pa.int64()
     is_time = pa.types.is_temporal(result)
 

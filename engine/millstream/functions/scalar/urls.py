@@ -11,7 +11,7 @@ _BAD_ESCAPE = "%([^0-9A-Fa-f]|$|[0-9A-Fa-f]([^0-9A-Fa-f]|$))"
 _ILLEGAL = f'[\\x00-\\x20<>"\\\\\\x7b\\x7d|^`]|{_BAD_ESCAPE}'
 _BEFORE_FRAGMENT = "split_part({0}, '#', 1)"
 _AUTHORITY = f"regexp_extract({_BEFORE_FRAGMENT}, '^(?:[^:/?]+:)?//([^/?]*)', 1)"
-# Such as mailto:a@b, which has neither path nor query.
+# For example mailto:a@b, which has neither path nor query.
 _OPAQUE = "regexp_matches({0}, '^[a-zA-Z][a-zA-Z0-9+.-]*:[^/]')"
 _QUERY = (
     f"CASE WHEN contains({_BEFORE_FRAGMENT}, '?') AND NOT {_OPAQUE}"

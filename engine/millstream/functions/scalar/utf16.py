@@ -1,7 +1,7 @@
-"""Texts as Java sees them: sequences of UTF-16 units, two for a character beyond U+FFFF.
+"""Texts as in Java: sequences of UTF-16 units, two for a character beyond U+FFFF.
 
 DuckDB counts characters. The templates of functions that count fail where a text has such a
-character (`unless_astral`), and the functions of this file compute the batch.
+character (`unless_astral`), and the functions in this file then compute the batch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 ASTRAL = "[\U00010000-\U0010ffff]"
-"""A regular expression of what is two units."""
+"""A regular expression of characters of two units."""
 
 
 def unless_astral(sql: str, *arguments: int, kind: str = "VARCHAR") -> str:
@@ -63,7 +63,7 @@ def instr(text: str | None, wanted: str | None, *where: int | None) -> int:
 
 
 def padding(*, left: bool, most: int) -> Callable[[str, int, str], str | None]:
-    """LPAD or RPAD; ValueError where the result would have more than `most` units."""
+    """LPAD or RPAD; raises ValueError where the result would have more than `most` units."""
 
     def pad(text: str, length: int, fill: str) -> str | None:
         if length < 0 or not fill:
