@@ -1,1 +1,1 @@
-"""Queries over what was logged: the streaming runtime, run from one offset to another."""
+"""Historical queries: the streaming runtime, run from one offset to another."""

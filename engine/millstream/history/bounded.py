@@ -1,4 +1,5 @@
-"""A log that ends: what one task of a bounded run reads, as the streaming runtime wants it."""
+"""A `Log` with an end, from which the streaming runtime reads the input of one task of a bounded
+run."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import StatementError
 
 READ_BYTES = 16 << 20
-"""About as much is given at a time, however few records that is."""
+"""The approximate bytes of one read, however few records that is."""
 
 
 class SplitBuffer:
-    """The records of one partition as they come, kept for as long as they may be asked for."""
+    """The records of one partition in order, kept for as long as they may be requested."""
 
     def __init__(self, pieces: Iterator[ReadChunk]) -> None:
         self._pieces = pieces
@@ -36,8 +37,8 @@ class SplitBuffer:
         self._ended = False
 
     def read(self, offset: int, max_records: int) -> tuple[pa.Table, int, bool]:
-        """Records from `offset` on, the offset to go on at, and whether there are no more. What
-        lies before `offset` is not asked for again."""
+        """Records from `offset` on, the next offset, and whether there are no more. Records before
+        `offset` must not be requested again."""
         while self._kept and self._kept[0][1] <= offset:
             self._kept.popleft()
         taken, count, size, at = [], 0, 0, offset
@@ -60,7 +61,7 @@ class SplitBuffer:
         return batch, at, last and not self._reaches(index)
 
     def _reaches(self, index: int) -> bool:
-        """Whether there is a piece of this number, which is waited for."""
+        """Whether a piece with this number exists; blocks until that is known."""
         while len(self._kept) <= index and not self._ended:
             piece = next(self._pieces, None)
             if piece is None:
@@ -76,7 +77,7 @@ def _from(records: pa.Table, offset: int) -> pa.Table:
 
 
 def _fitting(records: pa.Table, size: int) -> int:
-    """How many have about so many bytes; one at least."""
+    """The number of records with about this many bytes; at least one."""
     return max(1, int(records.num_rows * size / max(records.nbytes, 1)))
 
 
@@ -86,12 +87,12 @@ class BoundedLog:
     def __init__(
         self, feeds: Mapping[TopicPartition, SplitBuffer], splits: Mapping[TopicPartition, Split]
     ) -> None:
-        """`splits`: what feeds hold, where that is known before."""
+        """`splits`: the contents of the feeds, where known beforehand."""
         self._feeds = feeds
         self._splits = splits
 
     def read(self, topic: str, partition: int, offset: int, max_records: int) -> Fetched[pa.Table]:
-        """See `Log`; waits for records that are to come."""
+        """See `Log`; blocks until records have arrived."""
         batch, following, end = self._feeds[topic, partition].read(offset, max_records)
         return Fetched(topic, partition, batch, batch.num_rows, following, end, batch.nbytes)
 
@@ -104,20 +105,20 @@ class BoundedLog:
         refuse()
 
     def start_offset(self, topic: str, partition: int) -> int:
-        """See `Log`; 0 where nobody says where to begin."""
+        """See `Log`; 0 without a start."""
         place = (topic, partition)
         return self._splits[place].start if place in self._splits else 0
 
     def end_offset(self, topic: str, partition: int) -> int:
-        """Known when it is reached."""
+        """Known once it is reached."""
         refuse()
 
     def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """None can be told."""
+        """None is known."""
         return {}
 
     def written_end(self, topic: str, partition: int) -> int:
-        """See `Log`; of a changelog, which ends where its state is to go on."""
+        """See `Log`; for a changelog, the position from which its state continues."""
         return self._splits[topic, partition].end
 
     def written_ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -125,7 +126,7 @@ class BoundedLog:
         return {place: self.written_end(*place) for place in places}
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        """Nothing is kept that was read."""
+        """Records that were read are not kept."""
 
     def positions(
         self, group: str, places: Collection[TopicPartition] = ()
@@ -134,14 +135,14 @@ class BoundedLog:
         return {}
 
     def vacant(self, group: str) -> bool:
-        """Nobody joins."""
+        """There is no group."""
         return True
 
     def forget_group(self, group: str) -> None:
         """Nothing is committed."""
 
     def topic(self, name: str) -> Topic | None:
-        """A bounded run looks at no topics."""
+        """A bounded run does not check topics."""
         return None
 
     def topics(self) -> tuple[Topic, ...]:
@@ -169,5 +170,5 @@ class BoundedLog:
 
 
 def refuse() -> NoReturn:
-    """The run asked for something that a bounded log does not do."""
+    """The run called an operation that a bounded log does not support."""
     raise StatementError("A bounded run only reads")

@@ -1,10 +1,10 @@
-"""Streams and tables as a data source of PySpark, for those who go on in Spark SQL.
+"""Streams and tables as a data source of PySpark, for use in Spark SQL.
 
     spark.read.format("millstream").option("path", "shop.db").option("stream", "orders").load()
     shop = spark.read.format("millstream").options(kafka="broker:9092", service_id="shop")
     shop.option("table", "spending").load()
 
-Spark makes a task of each sealed segment, or of each million of Kafka's records; of a table, of
+Spark creates a task for each sealed segment, or for each million Kafka records; for a table, for
 each partition. Its Python worker decodes the records to Arrow.
 """
 
@@ -31,9 +31,9 @@ from millstream.model.schema import SourceKind
 
 NAME = "millstream"
 FAIL, DROP = "FAILFAST", "DROPMALFORMED"
-"""Spark's words for what is to become of records that cannot be used."""
+"""Spark's modes for invalid records."""
 KAFKA = "kafka."
-"""Before the name of a setting of the Kafka client."""
+"""The prefix of settings of the Kafka client."""
 BOUNDS = dict.fromkeys(WINDOW_BOUNDS, pa.int64())
 PSEUDO = {"ROWTIME": pa.int64(), "ROWPARTITION": pa.int32(), "ROWOFFSET": pa.int64()}
 
@@ -46,7 +46,7 @@ class MillstreamSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name to pass to `format`."""
         return NAME
 
     def schema(self) -> StructType:
@@ -54,7 +54,7 @@ class MillstreamSource(DataSource):
         return from_arrow_schema(arrow_schema(self._shared().source))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads all of them."""
+        """The reader of all rows."""
         mode = self.options.get("mode", DROP).upper()
         if mode not in (FAIL, DROP):
             raise StatementError(f"'{mode}' is no mode.", hint=f"There are {DROP} and {FAIL}.")
@@ -100,11 +100,11 @@ class SourceReader(DataSourceReader):
         self.fail = fail
 
     def partitions(self) -> list[InputPartition]:
-        """The splits."""
+        """The splits, as Spark's input partitions."""
         return [InputPartition(split) for split in self.source.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split. RecordError for a record that is no use, if these are to fail."""
+        """The rows of a split. Raises RecordError for an invalid record in FAILFAST mode."""
         split: Split = partition.value
         schema = arrow_schema(self.source.source)
         pieces = self._pieces(split)
@@ -114,7 +114,7 @@ class SourceReader(DataSourceReader):
             yield from rows.select(schema.names).cast(schema).combine_chunks().to_batches()
 
     def _pieces(self, split: Split) -> Iterator[pa.Table]:
-        """Rows as they are decoded, with the keys of their records."""
+        """Decoded rows with the keys of their records."""
         source = self.source.source
         spec = decode_spec(source, _columns(source))
         with decoder(spec, split.topic) as decoded:
@@ -127,7 +127,7 @@ class SourceReader(DataSourceReader):
 
 
 def pseudo_columns(source: Source) -> Mapping[str, pa.DataType]:
-    """What there is beside a source's own columns."""
+    """The columns besides a source's own."""
     return PSEUDO if source.window is None else {**BOUNDS, **PSEUDO}
 
 

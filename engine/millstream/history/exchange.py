@@ -1,9 +1,9 @@
-"""Rows on their way from the tasks of one sub-topology to those of another one.
+"""The exchange of rows between the tasks of two sub-topologies in a bounded run.
 
-They travel as cells: what one run of a task sends to one other task, with `$m`, how far event time
-had come in the sending task. A task gets its cells by (first `$m`, sender, number), and merges
-them as they come into the order in which the streaming engine would have written the topic:
-a row is given when the next cell begins later.
+Rows are sent as cells: the rows that one run of a task sends to another task, with `$m`, the
+running maximum of event time in the sending task. A task receives its cells ordered by (first `$m`,
+sender, number) and merges them into the order in which the streaming engine would have written the
+topic: a row is emitted once the next cell begins later.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from millstream.model.batch import MOMENT, SEQ, raw_batch
 from millstream.model.event_time import NEVER
 
 MERGE_ROWS = 50_000
-"""Rows to give at a time, where there are so many."""
+"""Rows to return at a time, if there are as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An Arrow IPC batch for task `partition` of whoever reads `topic`, rising by `$m` from
-    `moment` on; the `number`th of the task `sender`."""
+    """An Arrow IPC batch for task `partition` of the sub-topology that reads `topic`, ascending by
+    `$m` from `moment` on; the `number`th of the task `sender`."""
 
     topic: str
     partition: int
@@ -39,12 +39,12 @@ class Cell:
 
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:
-    """Cells as a task gets them."""
+    """Cells in the order in which a task receives them."""
     return sorted(cells, key=lambda cell: (cell.moment, cell.sender, cell.number))
 
 
 class Exchange:
-    """The cells of one task, of all the topics it reads."""
+    """The cells of one task, of all topics that it reads."""
 
     def __init__(self, cells: Iterator[Cell], topics: Iterable[str]) -> None:
         """`cells`: `in_order`."""
@@ -53,8 +53,8 @@ class Exchange:
         self._ended = False
 
     def pieces(self, topic: str, offset: int = 0) -> Iterator[ReadChunk]:
-        """The records of a repartition topic, from `offset` on: batches as the streaming engine
-        writes them."""
+        """The records of a repartition topic, from `offset` on: batches in the streaming engine's
+        format."""
         merge = self._merges[topic]
         while True:
             while not self._ended and merge.ready < MERGE_ROWS:
@@ -80,22 +80,22 @@ class Exchange:
 
 
 class _Merge:
-    """The rows of one topic that have come, and which of them may go."""
+    """The received rows of one topic, and which of them may be emitted."""
 
     def __init__(self) -> None:
         self._rows: deque[pa.Table] = deque()
         self._senders: deque[int] = deque()
         self.ready = 0
-        """How many rows may go."""
+        """How many rows may be emitted."""
         self._passed: int | None = NEVER
 
     def add(self, cell: Cell) -> None:
-        """Take a cell that came next."""
+        """Add the next cell."""
         self._rows.append(unpack(cell.content))
         self._senders.append(cell.sender)
 
     def pass_to(self, moment: int | None) -> None:
-        """Nothing comes any more that is earlier than this (None: nothing at all)."""
+        """Note that no earlier rows will arrive (None: no rows at all)."""
         if moment is not None and moment == self._passed:
             return
         self._passed = moment
@@ -107,7 +107,7 @@ class _Merge:
         return int(np.searchsorted(rows[MOMENT].to_numpy(), self._passed))
 
     def take(self) -> pa.Table | None:
-        """The rows that may go, in their order; None when there are none left."""
+        """The rows that may be emitted, in order; None when none are left."""
         pieces, senders, kept, kept_senders = [], [], deque[pa.Table](), deque[int]()
         for rows, sender in zip(self._rows, self._senders, strict=True):
             count = self._allowed(rows)
@@ -122,7 +122,7 @@ class _Merge:
 
 
 def _merged(pieces: list[pa.Table], senders: list[int]) -> pa.Table:
-    """Rows by (`$m`, sender), those of a sender as they came."""
+    """Rows by (`$m`, sender), those of one sender in the order of arrival."""
     rows = pa.concat_tables(pieces, promote_options="default")
     if len(pieces) == 1:
         return rows
@@ -137,7 +137,7 @@ def _merged(pieces: list[pa.Table], senders: list[int]) -> pa.Table:
 
 
 def _renumbered(rows: pa.Table, piece: Any, order: Any) -> pa.Table:
-    """Rows in `order`; those that shared a number share one again, and no others."""
+    """Rows in `order`, renumbered: rows share a number if and only if they shared one before."""
     seq = rows[SEQ].to_numpy()[order]
     piece = piece[order]
     first = np.concatenate([[True], (seq[1:] != seq[:-1]) | (piece[1:] != piece[:-1])])

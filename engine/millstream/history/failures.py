@@ -1,4 +1,4 @@
-"""What Spark's errors mean to the user of a query."""
+"""Translates Spark's errors for the user of a query."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from millstream.model.errors import MillstreamError, UnavailableError
 _LOST = frozenset(
     {"Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError", "EOFError"}
 )
-"""What asking a JVM raises that has ended meanwhile."""
+"""The errors of a call to a JVM that has ended meanwhile."""
 _CANCELLED = ("SPARK_JOB_CANCELLED", "cancelled part of cancelled job group")
 _PYTHON = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)(?:: .+)?$", re.MULTILINE)
-"""The last line of what Python tells of an error, which Java writes at the begin of a line too."""
+"""The last line of a Python error, which Java also writes at the beginning of a line."""
 _TASK = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.]+: )?(.+)")
 _JAVA = re.compile(r"^(?:: |Caused by: )[\w.$]+(?:Error|Exception): (.+)", re.MULTILINE)
 _SAYS_NOTHING = "Exception thrown in awaitResult"
 
 
 def translated(error: Exception, query_id: str) -> MillstreamError:
-    """An error of a job as one of ours; those of ours as they are."""
+    """A job's error as one of ours; our own errors unchanged."""
     if isinstance(error, MillstreamError):
         return error
     text = str(error)
@@ -38,7 +38,7 @@ def translated(error: Exception, query_id: str) -> MillstreamError:
 
 
 def telling(error: BaseException) -> str:
-    """The one line of an error that says what has happened: most are traces of Java's."""
+    """The line of an error that states the cause; most others are Java's stack trace."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line for line in lines if "millstream.model.errors." in line]

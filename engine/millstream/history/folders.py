@@ -1,8 +1,9 @@
-"""Folders for what is of use to one process, and gone with it: what a process that was killed has
-left is removed when the next one makes a folder of the kind.
+"""Folders that live as long as one process. The next process that creates a folder of the kind
+removes those of killed processes.
 
-A lock that the executor takes from whoever ends tells the living from the dead. The lock is held
-before it goes by its name, so nobody finds one that is free while its owner is about to take it.
+A file lock, which the operating system releases when a process ends, distinguishes running from
+ended processes. The lock file gets its final name only after it is locked, so no other process
+finds it unlocked while its owner is about to lock it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _OWNER = "owner"
 
 
 class OwnFolder:
-    """An empty folder among the temporary ones, until it is removed or this process ends."""
+    """An empty temporary folder, which exists until it is removed or this process ends."""
 
     def __init__(self, kind: str, beneath: Path | None = None) -> None:
-        """`kind`: a word that its name begins with, behind ours; `beneath`: a folder to make it
-        in, instead of the one for temporary files."""
+        """`kind`: a word after the prefix of its name; `beneath`: the parent folder, instead of the
+        one for temporary files."""
         prefix = f"millstream-{kind}-"
         parent = beneath or Path(tempfile.gettempdir())
         _sweep(parent, prefix)
@@ -32,7 +33,7 @@ class OwnFolder:
         unlocked.rename(self.path / _OWNER)
 
     def remove(self) -> None:
-        """Remove it with all that is in it; to be called once."""
+        """Remove it with its contents; call this once."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
@@ -44,7 +45,7 @@ def _sweep(parent: Path, prefix: str) -> None:
 
 
 def _living(owner: Path) -> bool:
-    """Whether the process is there that a folder belongs to, or a folder is not ours to judge."""
+    """Whether the process that a folder belongs to is running, or the folder is not one of ours."""
     try:
         if owner.parent.is_symlink() or owner.parent.stat().st_uid != os.geteuid():
             return True

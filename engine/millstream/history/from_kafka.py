@@ -1,4 +1,4 @@
-"""Splits of Kafka topics, read by our own reader in whatever process runs the task."""
+"""Splits of Kafka topics, read by our own reader in the process that runs the task."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from millstream.history.splits import Split
 
 @dataclass(frozen=True, slots=True)
 class FromKafka:
-    """Reads committed records, and stops by position: the last offsets of a split may be markers
-    of transactions. Implements `reading.Source`."""
+    """Reads committed records, and stops by position: the last offsets of a split may be
+    transaction markers. Implements `reading.Source`."""
 
     servers: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Further ones of the client, as `security.protocol`."""
+    """More settings of the client, such as `security.protocol`."""
 
     def pieces(self, split: Split) -> Iterator[ReadChunk]:
-        """See `Source`. UnavailableError when the cluster does not answer."""
-        # Not everybody who runs tasks has the client.
+        """See `Source`. Raises UnavailableError when the cluster does not respond."""
+        # Not every process that runs tasks has the client.
         from millstream.log.kafka.log import KafkaLog
 
         log = KafkaLog(self.servers, settings=self.settings)

@@ -1,4 +1,4 @@
-"""Records that travel with the work, where they are few: no file is written for them."""
+"""Sends small numbers of records along with the tasks, without writing a file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from millstream.history.splits import Split
 from millstream.log.log import Log, TopicPartition
 
 INLINE_BYTES = 4 << 20
-"""Of all the records that travel with a job, as they lie in memory."""
+"""The most bytes in memory of all records sent with a job."""
 INLINE_RECORDS = 50_000
-"""Of one partition."""
+"""The same for one partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitTail:
-    """The last records of a split, from offset `first` on, as an Arrow IPC batch; none where there
-    are offsets and no records."""
+    """The last records of a split, from offset `first` on, as an Arrow IPC batch; none if its
+    offsets have no records."""
 
     first: int
     content: bytes
@@ -32,7 +32,7 @@ class SplitTail:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Reads the tails of splits from memory and what is before them from elsewhere. Implements
+    """Reads the tails of splits from memory and earlier records from another source. Implements
     `reading.Source`."""
 
     tails: Mapping[TopicPartition, SplitTail]
@@ -52,9 +52,9 @@ class Inline:
 
 
 def prepared(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> tuple[Source, bool]:
-    """What reads splits of a log that workers cannot open: what is sealed in the folder already
-    from there, of the rest what is little from memory; what is much is sealed now. The flag says
-    whether nothing was."""
+    """A source for splits of a log that workers cannot open. Sealed segments are read from the
+    folder; of the remaining records, few are sent in memory and many are sealed now. The flag:
+    whether nothing was sealed."""
     splits = tuple(splits)
     known = sealed(log, splits, folder)
     tails, large = _tails(log, (_unsealed(split, known) for split in splits))
@@ -66,8 +66,9 @@ def prepared(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> tuple
 def beside(
     log: Log[pa.Table], splits: Iterable[Split], reading: Source, states: Collection[str]
 ) -> tuple[Source, bool]:
-    """What reads splits of a log that workers can read themselves (`reading`): what is little from
-    memory. The flag says whether all is but `states`, topics from which nothing moves on."""
+    """A source for splits of a log that workers can read themselves (`reading`); few records are
+    sent in memory. The flag: whether all of them are, except `states`, topics whose rows move on to
+    no other topic."""
     tails, large = _tails(log, splits)
     return Inline(tails, reading), all(split.topic in states for split in large)
 
@@ -88,7 +89,7 @@ def _tails(
 
 
 def _unsealed(split: Split, known: FromSegments) -> Split:
-    """What of a split is in no segment."""
+    """The part of a split that is in no segment."""
     listed = known.segments.get(_place(split), ())
     return replace(split, start=max(split.start, listed[-1].end)) if listed else split
 

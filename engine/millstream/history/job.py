@@ -1,8 +1,8 @@
-"""A bounded run as a Spark job.
+"""Runs a bounded run as a Spark job.
 
-Spark plans tasks, moves cells, sorts, spills and retries; what a task does is ours, in its Python
-workers. A repartition topic is `repartitionById` by the number of the task that gets a cell, and
-`sortWithinPartitions` into the order in which it wants them.
+Spark plans tasks, moves cells, sorts, spills and retries; our code runs in the tasks, in Spark's
+Python workers. A repartition topic is a `repartitionById` by the number of the receiving task,
+followed by `sortWithinPartitions` into the order that the task needs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = (
     "content binary"
 )
 PART_BYTES = 64 << 20
-"""Of results, as packed cells, so many are fetched at once, and prepared meanwhile."""
+"""The number of results, as packed cells, that are fetched ahead at once."""
 _START_COLUMNS = (
     f"'{START}' AS topic",
     "CAST(id AS int) AS partition",
@@ -45,7 +45,7 @@ _START_COLUMNS = (
     "CAST(NULL AS binary) AS content",
 )
 ORDER = ("sender", "number")
-"""What tells in which order the last stage's rows were made, task by task."""
+"""The columns that order the last stage's rows, task by task."""
 
 
 def run_on_spark(
@@ -57,11 +57,11 @@ def run_on_spark(
     group: str | None = None,
     lazily: bool = False,
 ) -> Iterator[Produced]:
-    """What the sink or the client gets, partition by partition.
+    """The rows for the sink or the client, partition by partition.
 
-    `group`: under which the job can be cancelled (`SparkContext.cancelJobGroup`) and watched.
-    `lazily`: tasks of the last stage run when their rows are asked for, few at a time; otherwise
-    all at once, their rows waiting on disk. Closing the iterator ends the job.
+    `group`: the job group, for cancelling (`SparkContext.cancelJobGroup`) and watching the job.
+    `lazily`: tasks of the last stage run when their rows are requested, few at a time; otherwise
+    all at once, with their rows buffered on disk. Closing the iterator ends the job.
     """
     name = group or new_group()
     context = spark.sparkContext
@@ -89,8 +89,8 @@ def run_on_spark(
 
 
 def in_parts(outputs: DataFrame, size: int = PART_BYTES) -> DataFrame:
-    """The same rows in the same order, in partitions of about `size` bytes where they are larger:
-    the driver takes one at a time into its memory. Measuring them computes all."""
+    """The same rows in the same order, in partitions of at most about `size` bytes, because the
+    driver loads one at a time into its memory. Measuring the partitions computes all of them."""
     found = outputs.agg(f.sum(f.length("content"))).first()
     parts = math.ceil((found[0] if found and found[0] else 0) / size)
     if parts <= 1:
@@ -99,7 +99,7 @@ def in_parts(outputs: DataFrame, size: int = PART_BYTES) -> DataFrame:
 
 
 def planned(run: Run, source: Source, functions: Catalogue, spark: SparkSession) -> DataFrame:
-    """The rows that the last stage of a run makes (`worker.SCHEMA`)."""
+    """The rows of the last stage of a run (`worker.SCHEMA`)."""
     own = own_functions(functions)
     made: dict[int, DataFrame] = {}
     senders: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""What a table holds, from all of its changes."""
+"""The contents of a table, from all of its changes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RAW_KEY = "$key"
 
 
 def last_rows(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Of rows in the order of their offsets: the last one of each key, unless it is a deletion.
-    About twice as many are in memory as there are keys."""
+    """The last row of each key, unless it is a deletion, from rows in offset order. Holds about
+    twice as many rows in memory as there are keys."""
     kept: list[pa.Table] = []
     waiting: list[pa.Table] = []
     for rows in pieces:

@@ -14,7 +14,7 @@ from millstream.model.errors import CorruptionError, StatementError
 from millstream.model.schema import SourceKind
 
 LISTING = "listing"
-"""Behind a service's prefix: the topic whose last record lists its streams and tables."""
+"""The suffix after a service's prefix: the topic whose last record lists its streams and tables."""
 
 
 def packed(text: str) -> bytes:
@@ -25,12 +25,12 @@ def packed(text: str) -> bytes:
 def shared_on_kafka(
     servers: str, service_id: str, settings: Mapping[str, str], kind: SourceKind, name: str
 ) -> Shared:
-    """A source of a service as it was last listed, with all records that are committed now.
+    """A source of a service as it was last listed, with all currently committed records.
 
-    StatementError where nothing is listed, no source of this kind and name, or its topic is not
-    there; UnavailableError when the cluster does not answer.
+    Raises StatementError where no listing, no source of this kind and name, or no topic exists;
+    UnavailableError when the cluster does not respond.
     """
-    # Not everybody who reads files has the client.
+    # Not every process that reads files has the client.
     from millstream.log.kafka.log import KafkaLog
     from millstream.log.kafka.naming import namespace_of
 

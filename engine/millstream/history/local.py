@@ -1,4 +1,4 @@
-"""A bounded run in this process, its tasks one after another."""
+"""Runs a bounded run in this process, one task after another."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from millstream.log.log import Appended
 
 
 def run_local(run: Run, source: Source, functions: Catalogue) -> Iterator[Produced]:
-    """What the sink or the client gets, in the order in which it is made.
+    """The rows for the sink or the client, in the order in which they are produced.
 
-    Rows between sub-topologies wait in memory, compressed. Raises what stops a query.
+    Rows between sub-topologies are buffered in memory, compressed. Raises the error that stops the
+    query.
     """
     spools: dict[tuple[int, int], list[Cell]] = defaultdict(list)
     with closing(Workspace(functions, run.memory_limit)) as workspace:
@@ -37,7 +38,7 @@ def _kept(
     partition: int,
     spools: dict[tuple[int, int], list[Cell]],
 ) -> Iterator[Produced]:
-    """What goes out; the rest is spooled for the sub-topology that reads it."""
+    """Return the output; the rest is spooled for the sub-topology that reads it."""
     number = 0
     for item in made:
         if isinstance(item, Appended) and item.topic in run.inner:

@@ -1,4 +1,4 @@
-"""Where Spark's cluster is, judged by its address as Spark writes it."""
+"""The location of Spark's cluster, derived from its master URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def retrying(master: str) -> str:
-    """Spark in a process tries a task once unless told otherwise."""
+    """By default Spark in local mode attempts a task only once."""
     found = re.fullmatch(r"local\[([0-9*]+)\]", master)
     return f"local[{found[1]},4]" if found else master
 
@@ -27,15 +27,15 @@ def in_process(master: str) -> bool:
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether nobody elsewhere has to reach this process."""
+    """Whether no other machine must connect to this process."""
     hosts = [host for host, _ in _addresses(master)]
     near = bool(hosts) and all(host.startswith(_LOOPBACK) for host in hosts)
     return near or master.split("[")[0] in ("local", "local-cluster")
 
 
 def check_master(master: str) -> None:
-    """UnavailableError where a standalone cluster does not answer, which Spark itself takes minutes
-    to find out; others are not asked."""
+    """Raise UnavailableError if a standalone cluster does not respond, which Spark itself detects
+    only after minutes; other kinds are not checked."""
     addresses = tuple(_addresses(master))
     failed = ""
     for host, port in addresses:

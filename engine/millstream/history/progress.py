@@ -1,4 +1,4 @@
-"""How far a bounded run is."""
+"""The progress of a bounded run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_group() -> str:
 
 def spark_stages(context: SparkContext, group: str) -> tuple[StageProgress, ...]:
     """How many tasks of each stage of the jobs of a group are done; none where the JVM has ended,
-    which whoever waits for its rows hears."""
+    for which the reader of its rows gets an error."""
     try:
         return tuple(_stages(context.statusTracker(), group))
     except Exception:

@@ -1,4 +1,4 @@
-"""What a range of a source's history means: offsets to read between, and bounds of event time."""
+"""Translates a range of a source's history into offsets and bounds of event time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from millstream.plan.instants import epoch_millis
 from millstream_parser.history import AsOf, Moment, OffsetRange, Range, TimeRange
 
 GONE = "E-HISTORY-GONE"
-"""The range begins before the first record that is still there."""
+"""The range begins before the first retained record."""
 AHEAD = "E-HISTORY-AHEAD"
-"""The range reaches beyond now."""
+"""The range ends in the future."""
 
 FirstTime = Callable[[Split], int | None]
 """The event time of the first usable record of a split; None where there is none."""
@@ -29,13 +29,13 @@ class Bounds:
 
     @property
     def open(self) -> bool:
-        """Whether every record lies within."""
+        """Whether every record is within the bounds."""
         return self.begin is None and self.end is None
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The records of a topic that a query looks at."""
+    """The records of a topic that a query reads."""
 
     splits: Mapping[TopicPartition, Split]
     bounds: Bounds
@@ -51,8 +51,9 @@ class Ranged:
 
 
 def extent(ranged: Ranged, log: Log[object], now: int, first_time: FirstTime) -> Extent:
-    """What a range means at this moment. StatementError where it reaches before the first record
-    that is retained (E-HISTORY-GONE) or beyond `now` (E-HISTORY-AHEAD): never silently less."""
+    """Resolve a range at this moment. Raises StatementError where it begins before the first
+    retained record (E-HISTORY-GONE) or ends after `now` (E-HISTORY-AHEAD): it never silently
+    returns less."""
     topic = ranged.topic
     everything = whole(log, ((topic.name, number) for number in range(topic.partitions)))
     match ranged.range:
@@ -96,7 +97,7 @@ def _refuse_ahead(moment: int, now: int, ranged: Ranged) -> None:
 def _refuse_gone(
     whole: Mapping[TopicPartition, Split], ranged: Ranged, first_time: FirstTime, begin: int | None
 ) -> None:
-    """`begin`: where event time begins to matter; None: at the first record there ever was."""
+    """`begin`: the lower bound of event time; None: from the first record that was ever written."""
     for split in whole.values():
         if split.start == 0:
             continue

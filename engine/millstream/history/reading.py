@@ -1,4 +1,4 @@
-"""Where the records of splits come from."""
+"""The sources that read the records of splits."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ PIECE_RECORDS = 50_000
 
 ReadChunk = tuple[pa.Table, int]
 """Records of one partition (`RAW_SCHEMA` or `NUMBERED_SCHEMA` of `model.batch`) in order, and the
-offset to go on at."""
+next offset."""
 
 
 class Source(Protocol):
-    """Reads splits. It travels to who reads, so it is plain data until it is asked."""
+    """Reads splits. It is sent to the reading process, so it is plain data until it is used."""
 
     def pieces(self, split: Split) -> Iterator[ReadChunk]:
-        """The records of a split, in order; waits for them where they are on their way."""
+        """The records of a split, in order; blocks until they have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromLog:
-    """Reads a log that is open in this process."""
+    """Reads from a log that is open in this process."""
 
     log: Log[pa.Table]
 
@@ -41,7 +41,7 @@ class FromLog:
 def read_through(
     read: Callable[[str, int, int, int], Fetched[pa.Table]], split: Split
 ) -> Iterator[ReadChunk]:
-    """A split by as many reads as it takes, each of which waits for what is to come."""
+    """Read a split completely, with blocking reads."""
     at = split.start
     while at < split.end:
         count = min(PIECE_RECORDS, split.end - at)
@@ -64,5 +64,5 @@ def before(records: pa.Table, end: int) -> pa.Table:
 
 
 def pieces_of(source: Source, split: Split | None) -> Iterator[ReadChunk]:
-    """The records of a split that may not be there."""
+    """The records of a split that may not exist."""
     return iter(()) if split is None else source.pieces(split)

@@ -1,7 +1,7 @@
-"""A bounded run over little input: stage by stage, each as a round of those tasks that have any.
+"""A bounded run over little input: stage by stage, each as a round of the tasks that have input.
 
-What moves between stages comes back to whoever runs them, so nothing has to be planned, and tasks
-without input are never started. For much input, `job` lets Spark move the rows.
+Rows between stages return to the driver, so nothing must be planned, and tasks without input are
+never started. For large input, `job` lets Spark move the rows.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Round = Callable[[Work, Sequence[bytes]], Iterable[bytes]]
-"""Runs tasks, each of which is told by the rows it gets (`worker.SCHEMA`, as an Arrow IPC batch);
-what they make, as such batches."""
+"""Runs tasks. Each is described by the rows that it gets (`worker.SCHEMA`, as an Arrow IPC batch);
+returns their output as such batches."""
 
 
 def run_in_rounds(run: Run, source: Source, functions: Catalogue, round_: Round) -> Iterator[Any]:
-    """What the sink gets, and the changelogs. Raises what stops a query."""
+    """The rows for the sink, and the changelogs. Raises the error that stops the query."""
     own = own_functions(functions)
     waiting: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
     for stage in stages(run):
@@ -64,11 +64,11 @@ def in_round(work: Work, tasks: Iterable[bytes]) -> Iterator[bytes]:
 def run_little_on_spark(
     run: Run, source: Source, functions: Catalogue, spark: SparkSession
 ) -> list[Produced]:
-    """Run it with a Spark job for each stage."""
+    """Run it as one Spark job for each stage."""
     context = spark.sparkContext
 
     def round_(work: Work, tasks: Sequence[bytes]) -> list[bytes]:
-        # More tasks of Spark's than run at once would only cost more.
+        # More Spark tasks than can run at once would only add cost.
         slices = min(len(tasks), context.defaultParallelism)
         each = context.parallelize(tasks, slices).mapPartitions(partial(in_round, work))
         return list(each.collect())

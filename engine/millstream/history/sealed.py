@@ -1,9 +1,10 @@
-"""Sealed segments: what lies in an embedded log as Parquet files, for those who cannot open it.
+"""Sealed segments: the records of an embedded log as Parquet files, for processes that cannot open
+the log.
 
-A DuckDB file that is in use cannot be opened by another process, so before a job the part that is
-not sealed yet is. Files are `<topic id>/<partition>/<first>-<end>.parquet`, their columns those of
-the batches of its topic, by offset; a file appears whole or not at all. Parquet's footers have the
-largest event time of each.
+A DuckDB file that is in use cannot be opened by another process, so the unsealed part is sealed
+before a job. Files are `<topic id>/<partition>/<first>-<end>.parquet`, their columns those of the
+batches of its topic, by offset; a file appears completely or not at all. The Parquet footers have
+the largest event time of each file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FORMAT: dict[str, Any] = {
     "write_statistics": ["offset", "timestamp"],
 }
 _RISING = ("offset", "timestamp", ARRIVAL)
-"""Columns of numbers that mostly rise."""
+"""Columns of mostly ascending numbers."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,7 +53,7 @@ class FromSegments:
     segments: Mapping[TopicPartition, tuple[Segment, ...]]
 
     def pieces(self, split: Split) -> Iterator[ReadChunk]:
-        """See `Source`. CorruptionError when records are missing."""
+        """See `Source`. Raises CorruptionError when records are missing."""
         at = split.start
         for segment in self.segments.get((split.topic, split.partition), ()):
             if segment.first <= at < min(segment.end, split.end):
@@ -87,7 +88,7 @@ def _read(segment: Segment, at: int) -> Iterator[pa.Table]:
 
 
 def sealed(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegments:
-    """What reads what is in the folder already of these partitions."""
+    """A source for the segments of these partitions that are in the folder already."""
     found = {}
     for split in splits:
         topic = log.topic(split.topic)
@@ -99,10 +100,10 @@ def sealed(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSeg
 
 
 def seal(log: Log[pa.Table], splits: Iterable[Split], folder: Path) -> FromSegments:
-    """Write what is not in the folder yet of these splits; what reads them.
+    """Seal the missing part of these splits; returns a source for them.
 
     Segments of topics that are gone, and those of records that are no longer retained, are removed.
-    One process seals a folder at a time. StatementError for a topic that is not there.
+    One process seals a folder at a time. Raises StatementError for a missing topic.
     """
     folder.mkdir(parents=True, exist_ok=True)
     sweep(log, folder)
@@ -153,8 +154,8 @@ def _written(log: Log[pa.Table], split: Split, place: Path, schema: pa.Schema) -
 
 
 def claim(folder: Path, log_id: str) -> None:
-    """Make a folder of segments that of a log. What is there of another one, whose file was here
-    before, is removed: its topics may have the same ids."""
+    """Bind a folder of segments to a log. Segments of another log, whose file was here before, are
+    removed: its topics may have the same ids."""
     owner = folder / _OWNER
     if owner.exists() and owner.read_text(encoding="utf-8") == log_id:
         return
@@ -164,7 +165,7 @@ def claim(folder: Path, log_id: str) -> None:
 
 
 def sweep(log: Log[pa.Table], folder: Path) -> None:
-    """Remove the segments of topics that are gone."""
+    """Remove the segments of deleted topics."""
     known = {topic.id for topic in log.topics()}
     for place in folder.iterdir():
         if place.is_dir() and place.name not in known:

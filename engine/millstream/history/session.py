@@ -1,6 +1,6 @@
-"""The Spark session of a process: made when it is first needed, stopped when it has long not been.
+"""The Spark session of a process: created on first use, stopped after a long idle time.
 
-PySpark and Java are optional. What is missing is said with what to install.
+PySpark and Java are optional. The error for a missing one says what to install.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ JAVA_MIN = 17
 _END_SECONDS = 30.0
 _LOOPBACK = "127.0.0.1"
 _OWNER = "spark.millstream.folder"
-"""The option that tells whose session it is."""
+"""The option that identifies the session's owner."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 """Java 8 and older ones begin with 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Where jobs run. `master`: as Spark names it; `local[N]` runs in this process's own JVM.
-    `options`: further ones of Spark, over ours. Whoever has not used the session for
-    `idle_seconds` has neither session nor JVM any more."""
+    """Where jobs run. `master`: Spark's master URL; `local[N]` runs in this process's own JVM.
+    `options`: more Spark options, which override ours. The session and its JVM are stopped after
+    `idle_seconds` without use."""
 
     master: str = "local[*]"
     driver_memory: str = "1g"
@@ -46,10 +46,10 @@ class SparkSettings:
 
 
 class Spark:
-    """One lazy session; `using` lends it. Calls may come from any thread.
+    """One lazy session, used through `using`. Thread-safe.
 
-    A process has one at a time: where somebody else has made it, it is used as it is, and stopped
-    by whoever made it.
+    A process has one session at a time: one that other code has created is used as it is and
+    stopped by that code.
     """
 
     def __init__(self, settings: SparkSettings | None = None) -> None:
@@ -59,20 +59,21 @@ class Spark:
         self._users = 0
         self._idle: threading.Timer | None = None
         self._folder: OwnFolder | None = None
-        """Of the session, where it is our own."""
+        """The folder of our own session."""
 
     @contextmanager
     def using(self) -> Iterator[SparkSession]:
-        """The session, started if need be, and kept for as long as it is used.
+        """The session, started if necessary, and kept while it is in use.
 
-        UnavailableError when PySpark or a new enough Java is missing, or the cluster is away.
+        Raises UnavailableError when PySpark or a recent enough Java is missing, or the cluster is
+        unreachable.
         """
         with self._lock:
             self._cancel_idle()
             if self._session is not None and _ended():
                 self._session = None
             if self._session is None or self._folder is None:
-                # Another one's may have been stopped meanwhile.
+                # A session of other code may have been stopped meanwhile.
                 self._session = self._start()
             self._users += 1
             session = self._session
@@ -88,7 +89,7 @@ class Spark:
 
     @property
     def started(self) -> bool:
-        """Whether there is a session now."""
+        """Whether a session is running."""
         return self._session is not None
 
     def close(self) -> None:
@@ -121,7 +122,8 @@ class Spark:
             folder.remove()
 
     def _start(self) -> SparkSession:
-        """Make the session in a thread of its own: in the main one, Spark would take Ctrl-C."""
+        """Create the session in a thread of its own: in the main thread, Spark would handle
+        Ctrl-C."""
         check_java()
         check_master(self.settings.master)
         self._remove_folder()
@@ -150,14 +152,14 @@ class Spark:
 
 
 def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
-    """All options of a session; `folder` is for what Spark writes on the way.
+    """All options of a session; `folder` is for Spark's temporary files.
 
-    Only for a cluster on other machines Spark's driver listens where others reach it, as Spark's
-    own configuration says. Within one process it makes a secret of its own, so that no other user
-    of the machine can talk to its ports; of a cluster, all have to be told theirs.
+    Spark's driver listens on an external address only for a cluster on other machines, as Spark's
+    own configuration says. Within one process a generated secret keeps other users of the machine
+    from its ports; for a cluster, all processes must be configured with one.
 
-    What the JVM of the driver does for us, it does for seconds, and most of it once: compiling that
-    twice, as Java does by itself, costs more than it gains. Users' own options of it stay.
+    The driver's JVM works for seconds, and runs most code once: compiling it twice, which is Java's
+    default, costs more than it gains. Users' own JVM options are kept.
     """
     ours = {
         "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -171,7 +173,7 @@ def options_of(settings: SparkSettings, folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
-        # A row is a batch of ours: few of them are much.
+        # A row is one of our batches: few of them are large.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     }
     if on_this_machine(settings.master):
@@ -194,7 +196,7 @@ def _session(settings: SparkSettings, folder: Path) -> SparkSession:
 
 
 def _ended() -> bool:
-    """Whether the JVM that this process has started for Spark is gone: killed, or out of memory."""
+    """Whether the JVM that this process started for Spark has died: killed, or out of memory."""
     from pyspark import SparkContext
 
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
@@ -202,7 +204,7 @@ def _ended() -> bool:
 
 
 def _forget() -> None:
-    """Have PySpark start another JVM: it would go on asking the one that is gone."""
+    """Make PySpark start another JVM: it would continue to call the dead one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -212,7 +214,7 @@ def _forget() -> None:
 
 
 def _end_jvm() -> None:
-    """End the JVM that this process has started for Spark; it would keep its memory."""
+    """End the JVM that this process started for Spark, which would keep its memory."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -221,7 +223,7 @@ def _end_jvm() -> None:
         return
     with suppress(Exception):
         gateway.shutdown()
-    # It ends with its standard input.
+    # It ends when its standard input is closed.
     with suppress(OSError):
         process.stdin.close()
     try:
@@ -233,7 +235,7 @@ def _end_jvm() -> None:
 
 
 def check_java() -> None:
-    """UnavailableError unless PySpark is here, with a Java that it runs on."""
+    """Raise UnavailableError unless PySpark and a suitable Java are installed."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
@@ -258,7 +260,7 @@ def check_java() -> None:
 
 
 def available() -> bool:
-    """Whether PySpark and a Java that it runs on are here."""
+    """Whether PySpark and a suitable Java are installed."""
     try:
         check_java()
     except UnavailableError:

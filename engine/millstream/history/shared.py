@@ -1,7 +1,7 @@
-"""Streams and tables that others may read without the engine: a listing says what they are.
+"""Streams and tables that other programs may read without the engine, described by a listing.
 
-It has, by their names, all that is needed for that: columns, formats, topic. Of an embedded log it
-is `streams.json` in the folder of sealed segments, and has how far each partition was sealed.
+The listing has everything needed for that by name: columns, formats, topic. For an embedded log it
+is `streams.json` in the folder of sealed segments, and also has how far each partition was sealed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.plan.types import sql_type
 from millstream_parser import parse_type
 
 SEALED = ".sealed"
-"""Behind the name of a database file: the folder of its log as Parquet."""
+"""The suffix after the name of a database file: the folder of its log as Parquet."""
 MANIFEST = "streams.json"
 VERSION = 2
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -33,8 +33,8 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A stream or table, what its records are read by, and in which pieces that can be done: those
-    of a table are whole partitions."""
+    """A stream or table, the source of its records, and the splits to read; those of a table are
+    whole partitions."""
 
     source: Source
     reader: Reader
@@ -42,7 +42,7 @@ class Shared:
 
 
 def share(folder: Path, sources: Collection[Source], sealed: FromSegments) -> None:
-    """Write down that these streams and tables are in a folder of sealed segments."""
+    """Write the listing of these streams and tables into a folder of sealed segments."""
     listed = {
         source.name: {
             str(partition): [
@@ -60,7 +60,7 @@ def share(folder: Path, sources: Collection[Source], sealed: FromSegments) -> No
 
 
 def listing(sources: Iterable[Source], segments: Mapping[str, Any] = NOTHING) -> str:
-    """All that is needed to read sources, as JSON; `segments` by name, where they lie in some."""
+    """Everything needed to read sources, as JSON; `segments` by name, if they are in segments."""
     fields = {
         source.name: _fields(source) | {"segments": segments.get(source.name, {})}
         for source in sources
@@ -69,8 +69,8 @@ def listing(sources: Iterable[Source], segments: Mapping[str, Any] = NOTHING) ->
 
 
 def listed(text: str, where: str, kind: SourceKind, name: str) -> tuple[Source, dict[str, Any]]:
-    """A source of a listing, and its segments. StatementError where there is none of this kind and
-    name, CorruptionError where the listing cannot be read; `where` says whose it is."""
+    """A source of a listing, and its segments. Raises StatementError if there is none of this kind
+    and name, CorruptionError if the listing cannot be read; `where` describes its owner."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -98,7 +98,7 @@ def listed(text: str, where: str, kind: SourceKind, name: str) -> tuple[Source, 
 def shared(path: str, kind: SourceKind, name: str) -> Shared:
     """A source of a database file (or of its folder of segments) as it was last sealed.
 
-    StatementError where nothing is sealed there, or no source of this kind and name.
+    Raises StatementError if nothing is sealed there, or no source of this kind and name exists.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path + SEALED)
     try:

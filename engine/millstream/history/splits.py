@@ -1,4 +1,4 @@
-"""What a bounded run reads and runs, fixed before it starts."""
+"""The input and topology of a bounded run, fixed before it starts."""
 
 from __future__ import annotations
 
@@ -32,20 +32,23 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A topology over splits: everything the result depends on.
+    """A topology over splits: everything that determines the result.
 
-    * `splits`: by (topic, partition) of its sources; a partition without one has no records. Of a
-      run that goes on from committed positions also what its repartition topics hold, which comes
-      before what is sent on the way, and its changelogs: tasks begin with the state that is there.
-    * `widths`: partitions of the topics that it writes to, its own repartition topics included.
-    * `cached`: of a table, only the last rows of each key count: most others are left out.
-    * `by_arrival`: records are taken in the order in which they arrived at the log.
+    * `splits`: by (topic, partition) of its sources; a partition without one has no records. For a
+      run that continues from committed positions, they also hold the contents of its repartition
+      topics, which come before newly sent rows, and its changelogs: tasks begin with the existing
+      state.
+    * `widths`: the partition counts of the topics that it writes to, including its own repartition
+      topics.
+    * `cached`: for a table, only the last row of each key matters; most others are left out.
+    * `by_arrival`: records are processed in the order of their arrival at the log.
     * `fatal`: kinds of problems in the input that end the run instead of being reported.
-    * `changes`: tasks also hand out what they would append to their changelogs.
-    * `pace`: when those who begin with a state add a snapshot of it.
-    * `memory_limit`: what DuckDB may use in each process that runs tasks, before it spills to disk.
-    * `limit`: so many rows of a stream are wanted of what goes out; each task of the last
-      sub-topology ends when it has made them, and reads no further.
+    * `changes`: tasks also return what they would append to their changelogs.
+    * `pace`: when tasks that begin with a state add a snapshot of it.
+    * `memory_limit`: the memory that DuckDB may use in each process that runs tasks, before it
+      spills to disk.
+    * `limit`: the number of output rows to return of a stream; each task of the last sub-topology
+      ends when it has produced them, and reads no further.
     """
 
     topology: Topology
@@ -61,11 +64,11 @@ class Run:
 
     @property
     def records(self) -> int:
-        """How many are read at most."""
+        """The most records to read."""
         return sum(split.end - split.start for split in self.splits.values())
 
     def widths_of(self, sub: SubTopology) -> int:
-        """The partitions of what a sub-topology writes to."""
+        """The partition count of a sub-topology's output topic."""
         return 1 if sub.output is None else self.widths[sub.output]
 
     @property
@@ -92,15 +95,15 @@ def places(topology: Topology) -> Iterator[TopicPartition]:
 
 
 def everything(log: Log[Any], topology: Topology) -> dict[TopicPartition, Split]:
-    """All that the sources of a topology hold now."""
+    """Everything that the sources of a topology hold now."""
     return whole(log, places(topology))
 
 
 def since(
     log: Log[Any], topology: Topology, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Split]:
-    """All that has come behind committed positions, and the changelogs as they are now.
-    CorruptionError (code E-TRUNCATED) where a partition ends before a position."""
+    """Everything behind the committed positions, and the current changelogs. Raises CorruptionError
+    (code E-TRUNCATED) where a partition ends before a position."""
     found = whole(log, (*inputs(topology), *changelogs(topology)), committed)
     for (topic, partition), split in found.items():
         check_offset(topic, partition, split.start, 0, split.end)
@@ -108,7 +111,7 @@ def since(
 
 
 def inputs(topology: Topology) -> Iterator[TopicPartition]:
-    """The partitions that a topology reads, those between its sub-topologies included."""
+    """The partitions that a topology reads, including those between its sub-topologies."""
     for sub in topology.subtopologies:
         for task in range(sub.partitions):
             yield from read_by(sub, task)
@@ -132,7 +135,8 @@ def whole(
     wanted: Iterable[TopicPartition],
     starts: Mapping[TopicPartition, int] = _FROM_THE_FIRST,
 ) -> dict[TopicPartition, Split]:
-    """All that partitions hold now, from `starts` on, else from the first record that there is."""
+    """Everything that partitions hold now, from `starts` on, else from the first retained
+    record."""
     wanted = tuple(wanted)
     ends = log.end_offsets(wanted)
     return {
@@ -146,7 +150,8 @@ def whole(
 
 
 def widths_of(topology: Topology, log: Log[Any]) -> dict[str, int]:
-    """The partitions of all topics that a topology writes to; a sink that is not there has one."""
+    """The partitions of all topics that a topology writes to; a sink that does not exist has
+    one."""
     widths = {item.name: item.tasks for item in topology.internal_topics}
     for sub in topology.subtopologies:
         if sub.output is not None and sub.output not in widths:

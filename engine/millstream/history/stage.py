@@ -1,4 +1,4 @@
-"""One sub-topology of a bounded run, whoever runs its tasks."""
+"""One sub-topology of a bounded run, independent of where its tasks run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from millstream.topology.topology import SourceInput, with_one_more_lane
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The tasks of a sub-topology: plain data that travels to who runs them."""
+    """The tasks of a sub-topology: plain data that is sent to the processes that run them."""
 
     kind: TaskKind
     splits: Mapping[TopicPartition, Split]
-    """Those of its own inputs and changelog."""
+    """The splits of its own inputs and changelog."""
 
     def run(
         self, partition: int, cells: Iterator[Cell], source: Source, workspace: Workspace
     ) -> Iterator[Produced]:
-        """Run one task. `cells`: what the stages before it have sent to it, in order."""
+        """Run one task. `cells`: its input from earlier stages, in order."""
         first = next(cells, None)
         if first is None and self.idle(partition):
             return iter(())
@@ -41,7 +41,7 @@ class Stage:
         return run_task(self.kind, partition, pieces, splits, workspace)
 
     def idle(self, partition: int) -> bool:
-        """Whether a task has nothing to read but what others send to it."""
+        """Whether a task reads only what other tasks send to it."""
         places = read_by(self.kind.sub, partition)
         read = (self.splits[place] for place in places if place in self.splits)
         return all(split.start >= split.end for split in read)
@@ -53,8 +53,8 @@ class Stage:
         splits: Mapping[TopicPartition, Split],
         source: Source,
     ) -> dict[TopicPartition, Iterator[ReadChunk]]:
-        """What a task reads. Cells are in one order already. Where instances have lanes they come
-        in one of their own: what was sent before is still in the others."""
+        """The input of a task. Cells are ordered already. Where instances use exchange channels,
+        cells come in a channel of their own: earlier rows are still in the others."""
         sub = self.kind.sub
         moved = [item.topic for item in sub.inputs if not isinstance(item, SourceInput)]
         pieces = {place: pieces_of(source, splits.get(place)) for place in read_by(sub, partition)}
@@ -70,7 +70,7 @@ class Stage:
 
 
 def stages(run: Run) -> tuple[Stage, ...]:
-    """The stages of a run, each behind those that send to it."""
+    """The stages of a run, each after those that send to it."""
     return tuple(
         Stage(
             TaskKind(
@@ -95,7 +95,7 @@ def stages(run: Run) -> tuple[Stage, ...]:
 
 
 def cell_of(appended: Appended[pa.Table], sender: int, number: int) -> Cell:
-    """What a task has sent to another one."""
+    """The cells that a task has sent to another one."""
     (content,) = appended.batch["value"].to_pylist()
     (moment,) = appended.batch["timestamp"].to_pylist()
     return Cell(appended.topic, appended.partition, moment, sender, number, content)

@@ -1,4 +1,4 @@
-"""One task of a bounded run: the streaming runtime over a log that ends.
+"""One task of a bounded run: the streaming runtime over a log with an end.
 
 Runs wherever the package is installed, without a server, a Kafka client or Spark.
 """
@@ -32,17 +32,17 @@ from millstream.state.store import Store
 from millstream.topology.topology import SubTopology, lanes_of
 
 COMMIT_RECORDS = 1_000_000
-"""So many records are processed before what they changed is folded into the state."""
+"""The number of records after which their changes are merged into the state."""
 _SETTINGS = RuntimeSettings(commit_interval_ms=1 << 60, max_pending_bytes=1 << 60)
 _FEW = replace(_SETTINGS, max_batch_records=PIECE_RECORDS)
-"""Of a task that ends when it has made enough."""
+"""The same for a task that ends after a number of rows."""
 _NO_SNAPSHOTS = Pace(fewest=1 << 60)
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """A snapshot of a task's state follows on its changelog: what lay there before the run, and the
-    first `records` that the run adds, is not needed any more."""
+    """A snapshot of a task's state follows on its changelog: the records from before the run, and
+    the first `records` that the run adds, are obsolete."""
 
     topic: str
     partition: int
@@ -50,14 +50,14 @@ class Superseded:
 
 
 Produced = Appended[pa.Table] | Problem | Superseded
-"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, a row that was no use, or word of
-a snapshot."""
+"""Records (`RAW_SCHEMA`; typed rows of a Deliver root) in order, an invalid row, or the start of a
+snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """What all tasks of a sub-topology have in common; `width`: partitions of its output. For the
-    rest see `splits.Run`."""
+    """The common part of all tasks of a sub-topology; `width`: the partition count of its output.
+    For the rest see `splits.Run`."""
 
     query_id: str
     sub: SubTopology
@@ -79,10 +79,10 @@ def run_task(
 ) -> Iterator[Produced]:
     """Run the task of a partition over all of its input, from where `splits` begin.
 
-    What it makes comes as it is made; where rows move to other tasks they carry `$m`. Where the
-    sub-topology has a changelog, what changes in the state comes too; where that is among the
-    `splits` it is replayed first. Raises what stops a query; StatementError (code E-HISTORY-MEMORY)
-    where its memory does not suffice, as that mends by itself no more than too large a result.
+    Output is returned as it is produced; rows that move to other tasks carry `$m`. If the
+    sub-topology has a changelog, state changes are returned too; if the changelog is among the
+    `splits` it is replayed first. Raises the error that stops the query; StatementError (code
+    E-HISTORY-MEMORY) if memory is insufficient, because a retry would fail again.
     """
     made: list[Produced] = []
     failed: list[Exception] = []
@@ -107,7 +107,7 @@ def run_task(
 
 @contextmanager
 def _within_memory(kind: TaskKind, partition: int) -> Iterator[None]:
-    """Say of a task whose memory does not suffice that this is so."""
+    """Report insufficient memory as the error of a task."""
     try:
         yield
     except Exception as error:
@@ -125,7 +125,7 @@ def _within_memory(kind: TaskKind, partition: int) -> Iterator[None]:
 
 
 class _Outputs:
-    """Takes what a task makes, and sees when that begins a snapshot."""
+    """Collects the output of a task and detects the start of a snapshot."""
 
     def __init__(
         self, executor: DuckDBExecutor, changelog: str | None, partition: int, made: list[Produced]
@@ -136,10 +136,10 @@ class _Outputs:
         self._made = made
         self._changes = 0
         self.rows = 0
-        """Those of a Deliver root so far."""
+        """The rows of a Deliver root so far."""
 
     def take(self, outputs: Sequence[Appended[pa.Table]]) -> None:
-        """Outputs of a run, or of a flush, which alone writes to the changelog."""
+        """Outputs of a run, or of a flush; only a flush writes to the changelog."""
         changes = sum(output.count for output in outputs if output.topic == self._changelog)
         if changes and self._kernel.snapshots().complete:
             self._made.append(Superseded(str(self._changelog), self._partition, self._changes))
@@ -149,7 +149,7 @@ class _Outputs:
 
 
 def _rows(batch: pa.Table) -> int:
-    """How many rows come to be by it, where it says so."""
+    """The number of rows that it produces, if known."""
     return int(pc.sum(pc.equal(batch[DIFF], 1)).as_py() or 0) if DIFF in batch.schema.names else 0
 
 

@@ -1,4 +1,4 @@
-"""Records of a source that lie within bounds of event time."""
+"""Filters the records of a source by bounds of event time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from millstream.model.batch import ROWTIME
 from millstream.model.errors import StatementError
 
 COMPACTED = "E-HISTORY-COMPACTED"
-"""Records of the range may have made way for later ones of the same keys."""
+"""Compaction may have removed records of the range in favour of later ones of the same keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The bounds of a topic, and how to learn its records' event time where that is a column.
+    """The bounds of a topic, and how to read its records' event time from a column.
 
-    `compacted`: of records with the same key the log may have forgotten all but the last. What a
-    table was is known nevertheless where none is missing, or none lies beyond the range; `cut`
-    says that some do.
+    `compacted`: the log may have deleted all records of a key except the last. The contents of a
+    table are complete nevertheless if no record is missing, or none is beyond the range; `cut`:
+    some are.
     """
 
     bounds: Bounds
@@ -38,8 +38,8 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Implements `Source`: leaves out the records of `topics` that lie out of their bounds, as if
-    the log had never had them."""
+    """Implements `Source`: leaves out the records of `topics` outside their bounds, as if the log
+    never had them."""
 
     source: Source
     topics: Mapping[str, Timed]
@@ -70,7 +70,7 @@ def _within(pieces: Iterator[ReadChunk], split: Split, timed: Timed) -> Iterator
 def _chosen(
     records: pa.Table, partition: int, bounds: Bounds, decoded: Decoder | None
 ) -> tuple[pa.Table, bool]:
-    """The records that lie within the bounds, and whether any lies beyond them."""
+    """The records within the bounds, and whether any is beyond them."""
     if decoded is None:
         times = records["timestamp"]
         kept = records.filter(_inside(times, bounds))

@@ -1,7 +1,7 @@
-"""A task in a worker of somebody else's: rows of a table in, rows of a table out.
+"""Runs a task in a foreign worker process: table rows in, table rows out.
 
-What comes in is the cells for one task behind a row that says which it is; what goes out is cells
-for others, outputs, problems, and, at the end of a task that failed, its error.
+The input is a row that identifies the task, followed by its cells. The output is cells for other
+tasks, outputs, problems, and, at the end of a failed task, its error.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ SCHEMA = pa.schema(
     ]
 )
 START, PROBLEM, FAILURE, SUPERSEDED = "", "$problem", "$failure", "$superseded"
-"""In the place of a topic: the first row of a task (before all others when rows are sorted), a row
-that was no use, what ended a task, word of a snapshot."""
+"""Values instead of a topic: the first row of a task (which sorts before all others), an invalid
+row, the error that ended a task, the start of a snapshot."""
 IN_ORDER = ("moment", "topic", "sender", "number")
-"""By these the rows of a task are sorted."""
+"""The sort columns of a task's rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker is told: a stage, where its input lies, which topics go on to other stages,
-    and users' functions."""
+    """The description of a worker's task: a stage, the source of its input, which topics go to
+    other stages, and user functions."""
 
     stage: Stage
     source: Source
     inner: frozenset[str]
     functions: Catalogue
-    """Those that are not built in."""
+    """The user functions."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the task whose rows these are (`SCHEMA`), in order. A fault that trying again might
-        mend is raised, any other one is a row."""
+        """Run the task of these rows (`SCHEMA`), in order. A fault that a retry might fix is
+        raised, any other one is returned as a row."""
         rows = _rows(batches)
         first = next(rows)
         partition = int(first["partition"])
@@ -101,7 +101,7 @@ class Work:
     def _cells(
         self, rows: Iterator[dict[str, Any]], passed: list[pa.RecordBatch]
     ) -> Iterator[Cell]:
-        """The cells among rows; what else earlier stages have made is put into `passed`."""
+        """The cells among rows; other output of earlier stages is put into `passed`."""
         for row in rows:
             if row["topic"] in self.inner:
                 row.pop("count")
@@ -125,15 +125,15 @@ class Work:
 
 @cache
 def _make_lasting() -> None:
-    """Count what is loaded by now as never garbage: after each task of a worker, PySpark has all of
-    its objects searched."""
+    """Exclude everything loaded by now from garbage collection: after each task of a worker,
+    PySpark runs a full collection."""
     gc.collect()
     gc.freeze()
 
 
 def _forget_archives() -> None:
-    """Leave no archive of modules open: before each task, PySpark has Python read those again that
-    are, its own among them. What is imported from one opens it again."""
+    """Close all archives of modules: before each task, PySpark makes Python read open ones again,
+    its own among them. An import from one opens it again."""
     for path, finder in tuple(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]
@@ -145,7 +145,7 @@ def starting(partition: int) -> dict[str, Any]:
 
 
 def own_functions(functions: Catalogue) -> Catalogue:
-    """Those of a catalogue that are not built in."""
+    """The user functions of a catalogue."""
     builtin = builtin_catalogue()
     return Catalogue(
         {name: f for name, f in functions.scalar.items() if builtin.scalar.get(name) is not f},
@@ -186,14 +186,14 @@ def failure_text(error: MillstreamError) -> str:
 
 
 def failure(text: bytes) -> MillstreamError:
-    """The error that a text of `failure_text` is of, of its own kind: who must act on it."""
+    """The error of a text of `failure_text`, with its original class."""
     said = json.loads(text)
     kinds = {kind.__name__: kind for kind in KINDS}
     return kinds.get(said.pop("kind"), MillstreamError)(**said)
 
 
 def produced(topic: str, partition: int, count: int, content: bytes) -> Produced:
-    """What a row that went out says; raises what ended the task that made it."""
+    """The content of an output row; raises the error that ended its task."""
     if topic == FAILURE:
         raise failure(content)
     if topic == PROBLEM:

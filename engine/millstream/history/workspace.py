@@ -1,4 +1,4 @@
-"""Where tasks of bounded runs work: a DuckDB instance, in which each gets a state of its own."""
+"""A DuckDB instance for tasks of bounded runs, in which each gets its own state."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.state.store import Store
 
 _LOCAL_DIRS = "SPARK_LOCAL_DIRS"
-"""Where a worker of Spark is told which folders its executor has for temporary files."""
+"""The environment variable with the temporary folders of a Spark worker's executor."""
 
 
 class Workspace:
-    """An instance in memory with functions that tasks may call. Opening one takes longer than a
-    small task, so many share it, one after another.
+    """An in-memory instance with the functions that tasks may call. Opening one takes longer than a
+    small task, so many tasks share it, one after another.
 
-    It has one thread: whoever runs tasks beside each other has an instance for each. States that
-    have no room in its memory go to files, which are gone with it.
+    It has one thread: concurrent tasks need an instance each. States beyond its memory are spilled
+    to files, which are removed with it.
     """
 
     def __init__(
@@ -35,8 +35,9 @@ class Workspace:
         memory_limit: str = MEMORY_LIMIT,
         beneath: Path | None = None,
     ) -> None:
-        """`memory_limit`: what DuckDB may use, as "1GB"; `beneath`: where its files are made,
-        instead of among the temporary ones. StatementError where that is no size."""
+        """`memory_limit`: the memory that DuckDB may use, such as "1GB"; `beneath`: the parent
+        folder of its files, instead of the one for temporary files. Raises StatementError for an
+        invalid size."""
         self.functions = functions
         self._folder = OwnFolder("tasks", beneath)
         try:
@@ -55,7 +56,7 @@ class Workspace:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """An empty state, gone at the end."""
+        """An empty state, removed at the end."""
         name = f"state{next(self._numbers)}"
         self._memory.attach_state(":memory:", name)
         try:
@@ -63,7 +64,7 @@ class Workspace:
             store.functions = self._known
             yield store
         finally:
-            # Who reads no further may let a task go after the workspace.
+            # A reader that stops early may release a task after the workspace.
             if not self._closed:
                 self._memory.detach_state(name)
 
@@ -77,7 +78,7 @@ class Workspace:
 
 @cache
 def lasting(memory_limit: str) -> Workspace:
-    """The one that a worker of Spark keeps for all of its tasks, without users' functions: the next
+    """The instance that a Spark worker keeps for all of its tasks, without user functions: the next
     job may have others of the same names."""
     made = Workspace(builtin_catalogue(), memory_limit, of_spark())
     atexit.register(made.close)
@@ -85,7 +86,7 @@ def lasting(memory_limit: str) -> Workspace:
 
 
 def of_spark() -> Path | None:
-    """A folder that the executor of this worker has for temporary files, and removes when it ends:
-    workers are killed without notice. None where this is no worker."""
+    """A temporary folder of this worker's executor, which removes it when it ends: workers are
+    killed without notice. None outside of a worker."""
     folders = map(Path, filter(None, os.environ.get(_LOCAL_DIRS, "").split(",")))
     return next((folder for folder in folders if folder.is_dir()), None)
