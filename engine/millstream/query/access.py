@@ -1,7 +1,7 @@
-"""What a pull query on a table looks at: the rows of given keys, of a range of keys, or all.
+"""The rows that a pull query on a table reads: those of given keys, of a range of keys, or all.
 
-Looking at all rows may be switched off, and so may ranges: then the WHERE clause must say which
-keys are meant, in each of the alternatives that it is made of.
+Full scans may be disabled, and so may ranges: then the WHERE clause must determine the keys, in
+each of its alternatives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_TEXT = (BOOLEAN, INTEGER, BIGINT, DOUBLE)
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the session lets a pull query look at."""
+    """The access that the session allows a pull query."""
 
     scans: bool = True
     ranges: bool = True
@@ -36,9 +36,9 @@ class Allowed:
 def check_access(
     where: exp.Expr | None, key: Sequence[Column], *, windowed: bool, allowed: Allowed
 ) -> None:
-    """StatementError where the clause makes the query look at more than is allowed, or compares a
-    key with what none can be, or looks up windows by bounds that exclude each other. The clause
-    has been typed."""
+    """Raise StatementError if the clause makes the query read more than is allowed, compares a key
+    with an impossible value, or looks up windows by contradictory bounds. The clause must be typed
+    already."""
     disjuncts = list(_disjuncts(where)) if where is not None else []
     for conjunction in disjuncts:
         for condition in conjunction:
@@ -58,7 +58,7 @@ def check_access(
 def _refuse_scan(
     disjuncts: Sequence[Sequence[exp.Expr]], key: Sequence[Column], *, ranges: bool
 ) -> None:
-    """Refuse what is no look-up of keys and no range of one."""
+    """Refuse clauses that are neither a key lookup nor a key range."""
     if not disjuncts:
         raise wordings.WHERE_MISSING(hint="A table scan needs ksql.query.pull.table.scan.enabled.")
     if len(disjuncts) > DISJUNCTS_MAX:
@@ -72,7 +72,7 @@ def _refuse_scan(
 
 
 def _check_bounds(bound: str, conjunction: Sequence[exp.Expr]) -> None:
-    """Refuse all but one lower and one upper bound, or an equality alone."""
+    """Refuse everything except one lower and one upper bound, or a single equality."""
     found: dict[str, list[exp.Expr]] = {}
     for condition in conjunction:
         direction = _direction(bound, condition)
@@ -100,7 +100,7 @@ def _check_bounds(bound: str, conjunction: Sequence[exp.Expr]) -> None:
 
 
 def _direction(bound: str, condition: exp.Expr) -> str | None:
-    """How a condition limits a window bound; None where it is about something else."""
+    """How a condition limits a window bound; None for any other condition."""
     if not isinstance(condition, _COMPARED):
         return None
     left, right = condition.left, condition.right
@@ -170,7 +170,7 @@ def _negated(tree: exp.Expr) -> Iterator[tuple[exp.Expr, ...]]:
 
 
 def _sides(tree: exp.Expr, key: Sequence[Column]) -> tuple[Column, exp.Expr] | None:
-    """The key column that a condition compares and what it is compared with."""
+    """The key column that a condition compares, and the other operand."""
     if not isinstance(tree, _COMPARED):
         return None
     for side, other in ((tree.left, tree.right), (tree.right, tree.left)):
@@ -198,7 +198,7 @@ def _refuse_impossible(tree: exp.Expr, key: Sequence[Column]) -> None:
 
 
 def _is_range(conjunction: Sequence[exp.Expr], key: Sequence[Column]) -> bool:
-    """Whether an alternative means a range of keys; False for single ones."""
+    """Whether an alternative selects a range of keys; False for single keys."""
     found: dict[str, list[exp.Expr]] = {}
     for condition in conjunction:
         compared = _sides(condition, key)

@@ -1,4 +1,4 @@
-"""What a pull query beyond the dialect may be made of: nodes, and functions by their names."""
+"""The allow-list of pull queries beyond the dialect: nodes, and functions by name."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ NODES: tuple[type[exp.Expr], ...] = (
     *(exp.Exists, exp.Array, exp.Struct, exp.PropertyEQ, exp.Bracket, exp.Slice, exp.AtTimeZone),
     *(exp.Aliases, exp.Lambda, exp.Kwarg),
 )
-"""What is on no list is refused, functions by the list above."""
+"""Anything on no list is refused; functions by the list above."""

@@ -1,4 +1,5 @@
-"""The parts of a WHERE clause that are simple enough to be tested where the rows lie."""
+"""The parts of a WHERE clause that are simple enough for predicate push-down to the instance with
+the rows."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ OPERATORS = frozenset({"=", "<", "<=", ">", ">="})
 KEYS_MAX = 1_000
 Value = int | str
 _TYPES = (INTEGER, BIGINT, STRING)
-"""Whose values compare and travel the same everywhere."""
+"""Types whose values compare and serialise alike everywhere."""
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -28,7 +29,8 @@ class Condition:
 
 
 def conditions(predicate: Expression | None) -> tuple[Condition, ...]:
-    """Conditions that every row of the answer meets. Not all of the clause: it is tested again."""
+    """Conditions that every row of the result satisfies. They are not the whole clause, which is
+    evaluated again."""
     return tuple(_conditions(predicate))
 
 
@@ -64,8 +66,8 @@ def condition_sql(condition: Condition, physical: Mapping[str, str]) -> str:
 def pinned(
     found: Iterable[Condition], columns: Sequence[str]
 ) -> tuple[tuple[int | str, ...], ...] | None:
-    """All the values that the columns together can have under the conditions; None where these
-    do not say it, or there are very many."""
+    """All combinations of values that the columns can have under the conditions; None if unbounded
+    or too many."""
     choices = {c.column: c.values for c in found if c.operator == "="}
     if not columns or not choices.keys() >= set(columns):
         return None

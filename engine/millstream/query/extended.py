@@ -1,7 +1,7 @@
 """Pull queries beyond the dialect: joins, GROUP BY, subqueries, … over the committed tables.
 
-The text is parsed to a tree, the tree is checked against lists of what is allowed, and the query
-that runs is printed from the tree: what a user types never reaches DuckDB as text.
+The text is parsed to a tree, the tree is checked against allow-lists, and the query that runs is
+printed from the tree: a user's text never reaches DuckDB.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from millstream_parser.lexemes import LexemeKind, lexemes
 from millstream_parser.statements import AliasedSource, Query, SelectStatement, Span
 
 UNREADABLE = "E-SYNTAX"
-"""The code of the error for a text that is no SQL."""
+"""The error code for a text that is not SQL."""
 _MARK = "FOR VERSION AS OF"
-"""What stands for a range where sqlglot reads a table."""
+"""The placeholder for a range where sqlglot reads a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a query whose ranges of history and whose parameters are replaced by marks, and
-    what these stand for."""
+    """The text of a query whose ranges of history and whose parameters are replaced by
+    placeholders, and the replaced values."""
 
     text: str
     ranges: tuple[Range, ...] = ()
@@ -37,7 +37,7 @@ class Written:
 
     @staticmethod
     def of(statement: SelectStatement, text: str) -> Written:
-        """`text` is the statement's own, as it stands in its script."""
+        """`text` is the statement's own text from its script."""
         begins = statement.span.start if statement.span is not None else 0
         query, ranges = statement.query, list(statement.ranges)
         if query is not None:
@@ -67,7 +67,7 @@ def _within(span: Span, other: Span) -> bool:
 
 
 def sources_in(query: Query) -> tuple[AliasedSource, ...]:
-    """What stands in FROM and JOIN of a query of the dialect."""
+    """The sources in FROM and JOIN of a query of the dialect."""
     return (query.source, *(join.source for join in query.joins))
 
 
@@ -75,8 +75,8 @@ def extended_sql(written: Written, relation: Callable[[str, Range | None], str])
     """The DuckDB query of a pull query beyond the dialect.
 
     `relation` gives the subquery (without parentheses) of a stream or table by its name and the
-    range of its history, or raises StatementError. Raises StatementError for whatever is not on
-    the lists.
+    range of its history, or raises StatementError. Raises StatementError for everything that is not
+    on the lists.
     """
     tree = _with_values(_parsed(written.text), written.bound)
     ranges = _ranges(tree, written.ranges)
@@ -100,12 +100,12 @@ def extended_sql(written: Written, relation: Callable[[str, Range | None], str])
 
 def sources_of(written: Written) -> tuple[str, ...]:
     """The streams and tables that a pull query beyond the dialect reads; raises StatementError as
-    `extended_sql` does for a text that is none."""
+    `extended_sql` does for an invalid text."""
     return tuple(name for _, name in _tables(_parsed(written.text)))
 
 
 def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
-    """The places where streams and tables stand, and their names."""
+    """The positions of streams and tables, and their names."""
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
             raise wordings.NOT_QUERIED(sql=table.sql())
@@ -114,8 +114,8 @@ def _tables(tree: exp.Expr) -> Iterator[tuple[exp.Table, str]]:
 
 
 def mentioned(written: Written) -> frozenset[str] | None:
-    """The names in a query, in upper case and as they are, its columns among them; None where it
-    may mean all columns of a source."""
+    """The names in a query, including columns, in upper case and as written; None if it may refer
+    to all columns of a source."""
     tree = _parsed(written.text)
     stars = (star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
     if next(stars, None) is not None:
@@ -125,7 +125,7 @@ def mentioned(written: Written) -> frozenset[str] | None:
 
 
 def _ranges(tree: exp.Expr, given: Sequence[Range]) -> dict[int, Range]:
-    """The ranges by the tables they stand behind; their marks are taken out of the tree."""
+    """The ranges by their tables; their placeholders are removed from the tree."""
     found: dict[int, Range] = {}
     for table in tree.find_all(exp.Table):
         mark = table.args.get("version")
@@ -140,15 +140,15 @@ def _ranges(tree: exp.Expr, given: Sequence[Range]) -> dict[int, Range]:
 
 
 def _common(table: exp.Expr) -> Iterator[str]:
-    """The names that WITH clauses give to relations where the table stands. A definition sees the
-    ones before it only: a name that is not in scope must never reach DuckDB as a table."""
+    """The names of WITH relations that are in scope at the table. A definition can use only the
+    ones before it: a name that is not in scope must never reach DuckDB as a table."""
     node: exp.Expr = table
     while node.parent is not None:
         below, node = node, node.parent
         if isinstance(node, exp.With):
             before = node.expressions[: node.expressions.index(below)]
             yield from (cte.alias_or_name.upper() for cte in before)
-            # The clause of the query itself is done with; go on above that query.
+            # The clause of the query itself is done; continue above that query.
             node = node.parent or node
         elif (clause := node.args.get("with_")) is not None:
             yield from (cte.alias_or_name.upper() for cte in clause.expressions)

@@ -1,4 +1,5 @@
-"""Pull queries beyond the dialect may nest: what doubles a text forty times must fail early."""
+"""Bounds the growth of texts in pull queries beyond the dialect, which may nest: an expression that
+doubles a text forty times must fail early."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _REPLACED = "replace(_l[1], _l[2], _l[3])"
 
 
 def bounded_growth(tree: exp.Expr) -> exp.Expr:
-    """The query with the calls that could make much of little replaced by ones that look at the
-    size before. Their arguments are read as texts."""
+    """The query with calls that could build large values replaced by ones that check the size
+    first. Their arguments are read as texts."""
     for select in tree.find_all(exp.Select):
         for item in list(select.expressions):
             if not isinstance(item, exp.Alias) and item.find(*_GROWING):
@@ -57,7 +58,7 @@ def _bounded(node: exp.Expr) -> exp.Expr:
 
 
 def _chain(node: exp.Expr) -> list[exp.Expr]:
-    """What `a || b || …` joins, however long it is."""
+    """The operands of `a || b || …`, for any length."""
     parts = []
     while isinstance(node, exp.DPipe):
         parts.append(node.right)

@@ -1,5 +1,5 @@
-"""Pull queries that ask the rows of one key: what of their text is the key, and whether the rest
-means the same whatever the key is."""
+"""Pull queries for the rows of one key: finds the key in their text, and checks that the rest is
+independent of the key."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ TEXT_MAX = 10_000
 _ONE_KEY = re.compile(
     r"""([^'"`\-/$;]*=\s*)(?:'((?:[^'\\$\ud800-\udfff]|'')*)'|([0-9]{1,9}))\s*;?\s*"""
 )
-"""A text whose only constant with quotes, or last number, ends it and is compared with something.
-Nothing before it can begin a comment, a quoted name or a variable, so it is read the same way
-whatever comes behind it; the number is an INTEGER."""
+"""A text that ends in its only quoted constant, or in its last number, as an operand of a
+comparison. Nothing before the constant can begin a comment, a quoted name or a variable, so it is
+parsed the same way whatever follows; the number is an INTEGER."""
 
 _ONE_PARAMETER = re.compile(r"""([^'"`\-/$;?:]*=\s*)(?:\?|\$1)\s*;?\s*""")
-"""The same with a parameter in the place of the constant."""
+"""The same with a parameter instead of the constant."""
 _NUMBER_END = 10**9
 
 
 def key_asked(text: str, parameters: Values = ()) -> tuple[str, Value] | None:
-    """The text up to the key, and the key; None where the text is of another form. Texts with the
-    same beginning and the same type of key differ in nothing else, whether the key is in the text
-    or the value of its one parameter."""
+    """The text up to the key, and the key; None for any other form. Texts with the same beginning
+    and the same type of key differ in nothing else, whether the key is in the text or the value of
+    its one parameter."""
     if parameters:
         return _parameter_asked(text, parameters)
     found = _ONE_KEY.fullmatch(text) if len(text) <= TEXT_MAX else None
@@ -61,8 +61,8 @@ def _parameter_asked(text: str, parameters: Values) -> tuple[str, Value] | None:
 
 
 def key_column(query: Query, plan: Pull, key: Schema) -> str | None:
-    """The column of the key that the query compares with the constant at its end, if it asks for
-    nothing but columns of the rows where they are equal."""
+    """The key column that the query compares with the constant at its end, if the query only
+    selects columns of the rows where they are equal."""
     *items, _ = plan.expressions or (None,)
     if (
         not isinstance(query.where, exp.EQ)
@@ -79,7 +79,7 @@ def key_column(query: Query, plan: Pull, key: Schema) -> str | None:
 
 def keys_sql(plan: Pull, view: View, schema: Schema, column: str) -> str:
     """The query for many keys at once, up to the first of them: `with_keys` ends it. Its rows have
-    its columns, then the key that is asked for. `view` has the physical columns of `schema`."""
+    its columns, then the requested key. `view` has the physical columns of `schema`."""
     physical = dict(zip(schema.names, quoted(physical_names(schema.names)), strict=True))
     physical.setdefault("ROWTIME", identifier(ROWTIME))
     chosen = [physical[e.name] for e in plan.expressions[:-1] if isinstance(e, ColumnRef)]

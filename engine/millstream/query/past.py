@@ -1,4 +1,4 @@
-"""Queries without EMIT as push queries: those that make the rows of the answer."""
+"""Plans queries without EMIT as push queries that produce the rows of the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = "$KEY_"
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """Columns of the answer to sort by and whether descending; `items` are selected for that."""
+    """Columns of the result to sort by and whether descending; `items` are selected for that."""
 
     columns: tuple[tuple[str, bool], ...]
     items: tuple[SelectItem, ...]
@@ -29,14 +29,14 @@ def whole(name: str, ranged: Range | None, columns: tuple[str, ...]) -> Query:
 
 
 def running(query: Query) -> Query:
-    """The push query: what comes last, and the ranges, are left to those who run it."""
+    """The push query; the caller applies ORDER BY, LIMIT and the ranges."""
     joins = tuple(replace(j, source=replace(j.source, range=None)) for j in query.joins)
     source = replace(query.source, range=None)
     return replace(query, source=source, joins=joins, emit="CHANGES", order_by=(), limit=None)
 
 
 def key_items(query: Query, kind: SourceKind) -> tuple[SelectItem, ...]:
-    """What is selected besides, to tell the rows of an aggregation apart (`is_key`)."""
+    """Extra selected columns, which distinguish the rows of an aggregation (`is_key`)."""
     if kind is SourceKind.STREAM:
         return ()
     trees = list(query.group_by)
@@ -46,12 +46,12 @@ def key_items(query: Query, kind: SourceKind) -> tuple[SelectItem, ...]:
 
 
 def is_key(column: str) -> bool:
-    """Whether a column tells the rows of an aggregation apart."""
+    """Whether a column distinguishes the rows of an aggregation."""
     return column.startswith(_KEY) or column in WINDOW_BOUNDS
 
 
 def sorting(query: Query, visible: tuple[str, ...]) -> Sorting:
-    """What to sort an answer with the columns `visible` by."""
+    """The sort columns of a result with the columns `visible`."""
     columns, items = [], []
     for number, (tree, descending) in enumerate(query.order_by):
         name = f"$ORDER_{number}"

@@ -1,4 +1,4 @@
-"""Pull queries of the dialect: a SELECT over rows that are there now, as one DuckDB query."""
+"""Pull queries of the dialect: a SELECT over the current rows, as one DuckDB query."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ REFUSED = ("ROWPARTITION", "ROWOFFSET")
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """A query over `relation` (an SQL name or subquery with the physical columns of the source
-    and `"$rowtime"`). `order` and `limit` are separate, for sources that are read in pieces;
-    `conditions` is what of its WHERE clause can be tested where the rows lie."""
+    """A query over `relation` (an SQL name or subquery with the physical columns of the source and
+    `"$rowtime"`). `order` and `limit` are separate, for sources that are read in pieces;
+    `conditions` is the part of its WHERE clause that can be pushed down."""
 
     schema: Schema
     expressions: tuple[Expression, ...]
@@ -111,7 +111,7 @@ def plan_pull(
 
 def steady(plan: Pull, schema: Schema, before: Sequence[str]) -> Pull:
     """With LIMIT and without ORDER BY: the first rows of a table with `schema` by the columns
-    `before` and by key, each time the same."""
+    `before` and by key, deterministically."""
     if plan.limit is None or plan.order:
         return plan
     names = zip(physical_names(schema.names), schema.columns, strict=True)
@@ -120,8 +120,8 @@ def steady(plan: Pull, schema: Schema, before: Sequence[str]) -> Pull:
 
 
 def _of_where(tree: exp.Expression, error: StatementError) -> StatementError:
-    """The error of a condition, with all of the condition."""
-    # A second line of the reason comes before the condition.
+    """The error of a condition, with the whole condition."""
+    # The second line of the reason precedes the condition.
     said = (error.message, error.detail)
     return wordings.WHERE_OF_PULL_QUERY(
         message="\n".join(line for line in said if line),
@@ -180,7 +180,7 @@ def _selected(tree: exp.Expression, name: str, scope: Scope) -> Expression:
 
 
 def _check_columns(tree: exp.Expression, scope: Scope) -> None:
-    """A column that is not there is refused by itself, without the expression around it."""
+    """An unknown column is refused by itself, without the enclosing expression."""
     for column in columns_in(tree):
         type_expression(column, scope)
 
@@ -202,7 +202,7 @@ def _items(item: SelectItem, schema: Schema, alias: str, scope: Scope) -> Iterat
 
 
 def _star(schema: Schema, alias: str) -> Iterator[Item]:
-    """All columns; those of headers behind the value."""
+    """All columns, with headers after the value."""
     for column in sorted(schema.columns, key=lambda column: column.role is Role.HEADERS):
         name = exp.to_identifier(column.name, quoted=True)
         table = exp.to_identifier(alias, quoted=True)
