@@ -1,1 +1,1 @@
-"""What users and we need to test queries: drawn batches and a simulated log."""
+"""Tools for testing queries, for users too: drawn batches and a simulated log."""

@@ -1,4 +1,4 @@
-"""Batches drawn as text, for tests: one record or row a line.
+"""Batches drawn as text, for tests: one record or row per line.
 
 ```
 + a 1 @10        key a, value 1, event time 10
