@@ -1,4 +1,5 @@
-"""Where Spark looks for the data source: in packages whose names begin like this one's."""
+"""Spark's entry point of the data source: Spark searches packages whose names begin like this
+one's."""
 
 from millstream.history.data_source import MillstreamSource as DefaultSource
 
