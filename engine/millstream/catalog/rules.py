@@ -214,7 +214,8 @@ class Drop:
 def drop_source(
     catalog: Catalog, kind: SourceKind, name: str, *, if_exists: bool, delete_topic: bool
 ) -> Drop:
-    """Drop a stream or table. Its own query ends with it; any other user of it prevents the drop."""
+    """Drop a stream or table. Its own query ends with it; any other user of it prevents the
+    drop."""
     source = catalog.sources.get(name)
     if source is None and name in catalog.system:
         raise wordings.DROPPED_OWN(name=name)

@@ -296,4 +296,5 @@ class WatchedLog(Log[Batch], Protocol[Batch]):
         unsubscribes."""
 
     def maintain(self) -> bool:
-        """Do the upkeep that is due, between transactions; returns whether anything large was done."""
+        """Do the upkeep that is due, between transactions; returns whether anything large was
+        done."""

@@ -187,7 +187,8 @@ class Followed(Generic[Batch]):
         return any(partition < spec.partitions for spec in self.specs)
 
     def grant(self, partitions: frozenset[int]) -> bool:
-        """Give the query runner those of them that are not followed; returns whether there are any."""
+        """Give the query runner those of them that are not followed; returns whether there are
+        any."""
         free = partitions - self.ownership.following
         self.ownership = self.ownership.taken(free)
         self.starting -= free

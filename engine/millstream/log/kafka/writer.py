@@ -177,7 +177,8 @@ class KafkaWriter:
         group: str | None,
         positions: Mapping[Place, int],
     ) -> bool:
-        """Write records and positions together; returns whether this writer may move the positions."""
+        """Write records and positions together; returns whether this writer may move the
+        positions."""
         seconds = self._patience.commit_seconds
         try:
             self._outlet.hand(appended)
