@@ -1,1 +1,1 @@
-"""The vocabulary every other room speaks: types, schemas, typed expressions, batches, errors."""
+"""The shared vocabulary of all rooms: types, schemas, typed expressions, batches, errors."""

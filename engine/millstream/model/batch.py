@@ -1,6 +1,6 @@
-"""Names and shapes of the Arrow batches that travel between the rooms.
+"""Names and shapes of the Arrow batches that are passed between the rooms.
 
-A *raw* batch holds records as they lie on a log. A *typed* batch holds the columns of a schema
+A *raw* batch holds records in their form on the log. A *typed* batch holds the columns of a schema
 under their physical names, followed by the bookkeeping columns named here.
 """
 
@@ -15,12 +15,12 @@ SEQ = "$seq"
 ROWTIME = "$rowtime"
 """INT64: event time, ms since the epoch, UTC."""
 DIFF = "$diff"
-"""INT8: +1 the row enters, -1 it leaves, 0 a record without a value: for a stream one whose value
-is NULL, for a table the deletion of a key that was not there. All rows of a stream are +1 or 0.
-A table update is -1 old, +1 new, with one `$seq`."""
+"""INT8: +1 for an insertion, -1 for a deletion, 0 for a record without a value: in a stream one
+whose value is NULL, in a table the deletion of an absent key. All rows of a stream are +1 or 0. A
+table update is -1 old, +1 new, with one `$seq`."""
 MOMENT = "$m"
-"""INT64: the place of the record that caused the row in the order between partitions: its arrival
-number, or how far event time had come in its partition; see `kernel.order`."""
+"""INT64: orders the row's causing record between partitions: its arrival number, or the running
+maximum of event time in its partition; see `executor.order`."""
 HEADERS = "$headers"
 """LIST<STRUCT<key, value>>: headers of the record that caused the row; NULL means none."""
 
@@ -37,13 +37,13 @@ RAW_SCHEMA = pa.schema(
 )
 """One partition's records, ascending by offset. `offset` is ignored when appending."""
 NO_RECORDS = RAW_SCHEMA.empty_table()
-"""What most reads of many partitions find; making it takes longer than the read."""
+"""The most common result of reading many partitions; building it takes longer than the read."""
 ARRIVAL = "arrival"
-"""INT64: the record's number in the order in which a log received all of its records. What a query
-writes has the number of the record that caused it."""
+"""INT64: the record's number in the order in which a log received all of its records. A record that
+a query writes has the number of the record that caused it."""
 NUMBERED_SCHEMA = RAW_SCHEMA.append(pa.field(ARRIVAL, pa.int64()))
-"""Raw batches of topics whose records are numbered as they arrive (`Topic.numbered`). In a batch to
-append the number may be missing: the log gives the next one."""
+"""The schema of raw batches of topics with arrival numbers (`Topic.numbered`). In a batch to append
+the number may be missing: the log assigns the next one."""
 NO_NUMBERED_RECORDS = NUMBERED_SCHEMA.empty_table()
 
 

@@ -1,4 +1,4 @@
-"""Every error the engine raises, named by who must act on it.
+"""Every error the engine raises, classified by the party that must act on it.
 
 ```
 MillstreamError
@@ -10,7 +10,7 @@ MillstreamError
 ├── FencedError        the runtime: somebody newer owns this identity
 └── CorruptionError    the runtime: durable bytes are not what was written
 ```
-Library exceptions are translated once, in the library's home room.
+The one room that uses a library translates its exceptions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where in the text: 1-based line and column, and the 0-based half-open character range."""
+    """A position in a text: 1-based line and column, and the 0-based half-open character range."""
 
     line: int
     column: int
@@ -30,8 +30,8 @@ class Span:
 
 
 class MillstreamError(Exception):
-    """What was attempted and failed. `code` is stable API; `hint` says what to do about it;
-    `parameters` are those of the template that words it."""
+    """An error. The message says what was attempted and why it failed. `code` is stable API; `hint`
+    says what to do about it; `parameters` are those of its template."""
 
     code = "E-BUG"
 
@@ -64,7 +64,7 @@ class StatementError(MillstreamError):
 
 
 def prefixed(start: str, error: StatementError) -> StatementError:
-    """The same error, its message behind words that tell where it arose."""
+    """The same error with a prefix that tells where it arose."""
     made = StatementError(
         start + error.message, detail=error.detail, hint=error.hint, span=error.span
     )
@@ -73,7 +73,7 @@ def prefixed(start: str, error: StatementError) -> StatementError:
 
 
 class ConflictError(MillstreamError):
-    """The object exists already, or changed since it was looked at."""
+    """The object exists already, or changed since it was read."""
 
     code = "E-CONFLICT"
 
@@ -97,7 +97,7 @@ class FencedError(MillstreamError):
 
 
 class CorruptionError(MillstreamError):
-    """Bytes of ours that cannot be read back."""
+    """Stored bytes of ours that are corrupt."""
 
     code = "E-INTERNAL-CORRUPT"
 
@@ -110,4 +110,4 @@ KINDS = (
     FencedError,
     CorruptionError,
 )
-"""Those that a process can tell another one of by name."""
+"""The errors that processes exchange by name."""

@@ -7,4 +7,5 @@ NEVER = -(1 << 63)
 END = (1 << 63) - 1
 """After every row."""
 LATEST = 1 << 62
-"""The latest time of a row. A length of time may be added to it: lengths are shorter, too."""
+"""The latest time of a row. Adding a duration to it does not overflow, because durations are
+smaller."""

@@ -1,9 +1,9 @@
-"""Typed expressions: what `bind` makes of the parser's trees and every later phase works on.
+"""Typed expressions: the result of binding the parser's trees, and the input of every later phase.
 
-Invariants, so that nobody has to check them again:
+Invariants, which later phases need not check again:
 * a `ColumnRef` names a column of the relation the expression is evaluated over;
-* the operands of `Compare`, `Between`, `In`, `Like` and the items of constructors have one
-  type each, implicit conversions having become `Cast` nodes with `implicit=True`;
+* the operands of `Compare`, `Between`, `In`, `Like` and the items of constructors have one type
+  each: implicit conversions are `Cast` nodes with `implicit=True`;
 * `Arithmetic` holds its result type; its operands are numbers (or two strings for `+`).
 """
 
@@ -101,7 +101,7 @@ class LambdaExpression:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A conversion, written by the user or (`implicit`) put in by `bind`."""
+    """A conversion, written by the user or (`implicit`) inserted by `bind`."""
 
     operand: Expression
     type: SqlType
@@ -284,7 +284,7 @@ Expression = (
 
 
 def children(expression: Expression) -> Iterator[Expression]:
-    """The direct operands of an expression, in the order they are written."""
+    """The direct operands of an expression, in written order."""
     for name in expression.__slots__:
         yield from _expressions_in(getattr(expression, name))
 

@@ -1,7 +1,7 @@
-"""Dates and times as ISO 8601 writes them, in every year that a TIMESTAMP or DATE can hold.
+"""Dates and times in ISO 8601, in every year that a TIMESTAMP or DATE can hold.
 
-Beyond the years 1 to 9999 Python has no dates. Their text is that of `java.time`, as ksqlDB's is:
-a year has four digits at least, with a sign from 10000 on and below 0 (year 0 is that before 1).
+Python has no dates outside the years 1 to 9999. Their text follows `java.time`, as in ksqlDB: a
+year has at least four digits, with a sign from 10000 on and below 0 (year 0 is the one before 1).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def iso_timestamp(micros: int) -> str:
 
 
 def iso_of_duckdb(text: str) -> str:
-    """The same of the text that DuckDB gives where Python has no value."""
+    """The same for the text that DuckDB returns where Python has no value."""
     found = _DUCKDB.fullmatch(text)
     assert found is not None, text
     year, rest, before_christ, clock, millis = found.groups()

@@ -1,8 +1,8 @@
-"""Dates that text shows by the patterns of Java's older `SimpleDateFormat`, in its lenient way.
+"""Parses dates by the patterns of Java's older `SimpleDateFormat`, as leniently as that.
 
-Numbers count on beyond their range, more text may follow, names of months may be short or long,
-two digits are the year within the last eighty and next twenty, and days before 15 October 1582
-are those of the Julian calendar.
+Numbers overflow beyond their range, more text may follow, names of months may be short or long, two
+digits are the year within the last eighty and next twenty, and days before 15 October 1582 are
+those of the Julian calendar.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _pieces(text: str) -> _Pieces:
 
 
 def parse_lenient_date(pattern: str, text: str) -> int:
-    """Days since the epoch. RecordError where the text does not match or shows another time of day
-    than midnight."""
+    """Days since the epoch. Raises RecordError where the text does not match or has another time of
+    day than midnight."""
     pieces = _pieces(pattern)
     fields: _Fields = {}
     at = 0
@@ -82,7 +82,7 @@ def parse_lenient_date(pattern: str, text: str) -> int:
 
 
 def _read(letter: str, count: int, is_abutting: bool, text: str, at: int, fields: _Fields) -> int:
-    """Read a field; the index behind it, or -1."""
+    """Read a field; returns the index behind it, or -1."""
     while text[at : at + 1] in (" ", "\t") and at < len(text):
         at += 1
     if at == len(text):
@@ -155,7 +155,7 @@ def _zone(letter: str, count: int, text: str, at: int, fields: _Fields) -> int:
 
 
 def _millis(fields: _Fields) -> int:
-    """Milliseconds of the day; of an hour of the day and one of its half the later read counts."""
+    """Milliseconds of the day; of a 24-hour and a 12-hour field the one read later wins."""
     order = list(fields)
     half = [order.index(letter) for letter in "Ka" if letter in fields]
     if "H" in fields and not (len(half) == 2 and max(half) > order.index("H")):
@@ -168,7 +168,7 @@ def _millis(fields: _Fields) -> int:
 
 
 def _days(fields: _Fields) -> int:
-    """The date: of several ways to tell it, the one whose field was read last."""
+    """The date; of several representations, the one whose field was read last wins."""
     stamp = {letter: at for at, letter in enumerate(fields, 1)}
     weekday = stamp.get("E", 0)
 

@@ -42,7 +42,7 @@ def week_year_start(year: int) -> int:
 
 def date_fields(days: int) -> dict[str, int]:
     """The fields of a date. Weeks are those of the US, from Sunday on, where the first one of a
-    year or a month holds its first day."""
+    year or a month contains its first day."""
     year, month, day = civil_from_days(days)
     of_week = weekday_from_sunday(days)
     sunday = days - of_week

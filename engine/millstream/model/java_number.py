@@ -1,19 +1,20 @@
-"""Numbers as the text Java makes of them."""
+"""Numbers in Java's notation."""
 
 from __future__ import annotations
 
 import decimal
 
 JAVA_DOUBLE = "ms_java_double"
-"""The name by which SQL calls `java_double`."""
+"""The SQL name of `java_double`."""
 
 PLAIN_NUMBER = "ms_plain_number"
-"""The name by which SQL calls `plain_number`."""
+"""The SQL name of `plain_number`."""
 _MOST_DIGITS = 400
 
 
 def plain_number(text: str) -> str:
-    """A number without its exponent; a text that is none, or is far too large, as it is."""
+    """A number without exponent; returns a text that is not a number, or is far too large,
+    unchanged."""
     try:
         value = decimal.Decimal(text)
     except decimal.InvalidOperation:
@@ -26,7 +27,7 @@ def plain_number(text: str) -> str:
 
 
 def java_double(value: float) -> str:
-    """A DOUBLE as Java's Double.toString writes it: `1.0`, `1.0E10`, `Infinity`."""
+    """A DOUBLE as in Java's Double.toString: `1.0`, `1.0E10`, `Infinity`."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -40,7 +41,7 @@ def java_double(value: float) -> str:
     minus = "-" if sign else ""
     if not 1e-3 <= abs(value) < 1e7:
         if len(figures) == 1:
-            # Java writes two digits at least, the nearest two: 4.9E-324.
+            # Java writes at least two digits, the nearest two: 4.9E-324.
             nearest, _, tens = f"{abs(value):.1e}".partition("e")
             return f"{minus}{nearest}E{int(tens)}"
         return f"{minus}{figures[0]}.{figures[1:]}E{power}"
@@ -49,6 +50,6 @@ def java_double(value: float) -> str:
 
 
 def decimal_text(text: str) -> str:
-    """SQL for the text of a DECIMAL, from DuckDB's: that has no 0 before the point, where the type
-    has no digits there."""
+    """SQL for the text of a DECIMAL. DuckDB's own text has no 0 before the point if the type has no
+    digits there."""
     return f"regexp_replace({text}, '^(-?)[.]', '\\10.')"

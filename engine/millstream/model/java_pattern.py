@@ -18,7 +18,7 @@ _WIDEST = 19
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Text that stands for itself."""
+    """Literal text."""
 
     text: str
 
@@ -27,8 +27,8 @@ class Literal:
 class Number:
     """A number of `low` to `high` digits.
 
-    `sign` is "normal" (a minus may come), "exceeds" (a plus where there are more than `low` digits)
-    or "never". `follow` digits belong to numbers that follow with nothing between. `is_reduced`
+    `sign` is "normal" (a minus is allowed), "exceeds" (a plus where there are more than `low`
+    digits) or "never". `follow` digits belong to directly adjacent numbers behind it. `is_reduced`
     numbers are years from 2000 on in two digits.
     """
 
@@ -41,7 +41,7 @@ class Number:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the number has always the same width, and so can follow another one."""
+        """Whether the number has a fixed width, and so may follow another one directly."""
         return self.low == self.high and self.sign == "never"
 
 
@@ -62,7 +62,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """An offset such as +01:30; `zero` stands for none.
+    """An offset such as +01:30; `zero` is the text of no offset.
 
     Seconds may follow the minutes where it `has_seconds`.
     """
@@ -95,7 +95,7 @@ class ZoneName:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A part that spaces fill up to a width."""
+    """A part that is padded with spaces to a width."""
 
     width: int
     part: Part
@@ -103,7 +103,7 @@ class Padded:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Parts in brackets, which may be missing."""
+    """Optional parts, in brackets."""
 
     parts: tuple[Part, ...]
 
@@ -122,14 +122,14 @@ class TimePattern:
 
 
 class _Parts:
-    """The parts of one level, in which numbers side by side share their digits."""
+    """The parts of one level, in which adjacent numbers share their digits."""
 
     def __init__(self) -> None:
         self.found: list[Part] = []
         self._number = -1
 
     def add(self, part: Part, pad: int = 0) -> None:
-        """Add a part, padded to a width unless that is 0."""
+        """Add a part, padded to a width unless the width is 0."""
         number, self._number = -1 if pad else self._number, -1
         if not isinstance(part, Number | Fraction):
             self.found.append(Padded(pad, part) if pad else part)
@@ -147,13 +147,13 @@ class _Parts:
         self.found.append(Padded(pad, part) if pad else part)
 
     def end_number(self) -> None:
-        """What comes next does not follow a number."""
+        """Note that the next part does not follow a number."""
         self._number = -1
 
 
 @functools.lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> TimePattern:
-    """Compile a pattern; StatementError says what is wrong with it."""
+    """Compile a pattern; raises StatementError for an invalid one."""
     try:
         return TimePattern(text, _compile(text))
     except ValueError as error:
@@ -195,7 +195,7 @@ def _close(levels: list[_Parts]) -> None:
 
 
 def _letters(text: str, at: int, parts: _Parts) -> int:
-    """Add the letter of a pattern that begins at an index; the index behind it."""
+    """Add the letter field that begins at an index of a pattern; returns the index behind it."""
     letter, end = _run(text, at)
     pad = 0
     if letter == "p":

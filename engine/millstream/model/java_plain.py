@@ -1,8 +1,8 @@
-"""Timestamps in the usual patterns, read at once: `yyyy-MM-dd'T'HH:mm:ss.SSSX` and the like.
+"""Reads timestamps in common patterns in one step: `yyyy-MM-dd'T'HH:mm:ss.SSSX` and the like.
 
-The general reader goes from part to part, which takes six times as long. This one reads what has a
-whole date and a whole time of day in numbers of fixed width, and nothing unusual in it; for all
-else it says that it does not know, and the general reader decides.
+The general reader goes part by part, which takes six times as long. This one reads patterns with a
+complete date and time of day in numbers of fixed width; for everything else it returns None, and
+the general reader decides.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from millstream.model.java_pattern import Fraction, Literal, Number, Offset, Par
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _HOURS_MAX = 17
-"""Of an offset: those of 18 hours are for the general reader to judge."""
+"""The range of an offset; the general reader handles those of 18 hours."""
 _DATE = ("M", "d")
 _CLOCK = ("H", "m", "s")
 
 
 @dataclass(frozen=True, slots=True)
 class PlainTimestamp:
-    """What clocks show, in ms since 1970-01-01T00:00, and the offset in seconds if there is one."""
+    """The local time, in ms since 1970-01-01T00:00, and the offset in seconds if there is one."""
 
     local: int
     offset: int | None
@@ -36,8 +36,8 @@ Reader = Callable[[str], PlainTimestamp | None]
 
 @functools.lru_cache(256)
 def plain_reader(pattern: str) -> Reader | None:
-    """What reads the usual texts of a pattern, and gives None for others; None where the pattern is
-    not a usual one. RecordError for one that is none at all."""
+    """A reader of the common texts of a pattern, which returns None for others; None where the
+    pattern is not a common one. Raises RecordError for an invalid date or time."""
     parts = compile_pattern(pattern).parts
     pieces = [_piece(part) for part in parts]
     names = [part.field for part in parts if isinstance(part, Number)]
@@ -85,7 +85,7 @@ def _piece(part: Part) -> str | None:
 
 
 def _local(digits: Sequence[str | Any], fraction: str | Any) -> int | None:
-    """None where there is no such day or time of day."""
+    """None where no such day or time of day exists."""
     year, month, day, hour, minute, second = map(int, digits)
     if hour > 23 or minute > 59 or second > 59:
         return None
@@ -98,7 +98,7 @@ def _local(digits: Sequence[str | Any], fraction: str | Any) -> int | None:
 
 
 def _ahead(sign: str | None, hours: str | None, minutes: str | None) -> int | None:
-    """Seconds; none of the parts are there where the text has the sign for no offset."""
+    """Seconds; no part is present if the text has the sign for no offset."""
     if sign is None or hours is None or minutes is None:
         return 0
     if int(hours) > _HOURS_MAX or int(minutes) > 59:

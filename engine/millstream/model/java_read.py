@@ -1,4 +1,4 @@
-"""Text read by a compiled date-time pattern: the values of its fields, as Java's formatter does.
+"""Parses text by a compiled date-time pattern into field values, as Java's formatter does.
 
 Reading ignores case. A part that does not match ends the reading, or its section in brackets.
 """
@@ -36,19 +36,19 @@ _DIGITS = "0123456789"
 
 @dataclass(slots=True)
 class Found:
-    """What a text holds. `period` is the index of a period of the day."""
+    """The values in a text. `period` is the index of a period of the day."""
 
     fields: Fields = field(default_factory=dict)
     zone: datetime.tzinfo | None = None
     period: int | None = None
 
     def put(self, letter: str, value: int, end: int) -> int:
-        """Keep a value and tell `end`; no match where the field has another value already."""
+        """Store a value and return `end`; no match if the field already has another value."""
         return end if self.fields.setdefault(letter, value) == value else _NO
 
 
 def read(pattern: TimePattern, text: str) -> Found:
-    """The values in a text. RecordError where it does not match."""
+    """The values in a text. Raises RecordError where it does not match."""
     found = Found()
     if _parts(pattern.parts, text, 0, found) != len(text):
         raise RecordError(f"The text '{text}' does not match the time format '{pattern.text}'")
@@ -149,7 +149,7 @@ def _number(part: Number, text: str, at: int, found: Found) -> int:
 def _word(part: Word, text: str, at: int, found: Found) -> int:
     if part.field == "B":
         return _period(part, text, at, found)
-    # Of two values with the same narrow name (J is January, June and July) the last one counts.
+    # Of two values with the same narrow name (J is January, June and July) the last one wins.
     values = {word: value for value, word in WORDS[part.field][part.style].items()}
     for word in sorted(values, key=len, reverse=True):
         end = _same(text, at, word)

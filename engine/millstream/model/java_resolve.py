@@ -1,7 +1,7 @@
-"""Fields that text holds as a date and a time of day, as Java's SMART resolver makes them.
+"""Resolves parsed fields to a date and a time of day, as Java's SMART resolver does.
 
-A day beyond the end of its month is the month's last, 24:00 is the next midnight, and fields that
-contradict one another are refused.
+A day beyond the end of its month is the month's last, 24:00 is the next midnight, and contradictory
+fields are refused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TIME = frozenset("HkKhamsnNA")
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A date in days and a time in nanoseconds, where the text has them; else its other fields."""
+    """A date in days and a time in nanoseconds, if the text has them; else its other fields."""
 
     fields: Fields
     days: int | None
@@ -63,7 +63,7 @@ class Resolved:
 
 
 def checked(letter: str, value: int) -> int:
-    """The value of a field. RecordError where the field cannot have it."""
+    """The value of a field. Raises RecordError where the field cannot have it."""
     low, high = _RANGES[letter]
     if not low <= value <= high:
         raise RecordError(f"Invalid value for '{letter}' (valid values {low} - {high}): {value}")
@@ -71,7 +71,7 @@ def checked(letter: str, value: int) -> int:
 
 
 def resolve(found: Found) -> Resolved:
-    """The date and the time in the fields. RecordError where there is none such."""
+    """The date and the time in the fields. Raises RecordError for an invalid one."""
     work = _Work(dict(found.fields), found.period)
     work.dates()
     work.times()
@@ -84,7 +84,7 @@ def resolve(found: Found) -> Resolved:
     zone = found.zone
     if "X" in work.fields:
         ahead = fixed_zone(work.fields["X"])
-        # The offset counts for a moment, though the zone would be another one.
+        # The offset determines the instant, even if the zone has another offset.
         if zone is None or (days is not None and work.nanos is not None):
             zone = ahead
     return Resolved(work.fields, days, work.nanos, zone)
@@ -133,7 +133,7 @@ class _Work:
             self._date(days_from_civil(year, 1, 1) + day - 1)
 
     def weeks(self) -> None:
-        """A date from weeks, which begin on Sunday; the first one of a year holds 1 January."""
+        """A date from weeks, which begin on Sunday; the first one of a year contains 1 January."""
         fields = self.fields
         if "e" in fields:
             fields["E"] = (self._take("e") + 5) % 7 + 1
@@ -183,7 +183,7 @@ class _Work:
         self._update("n", nanos % 1_000_000_000)
 
     def time_of_day(self) -> int:
-        """The time of day, lacking parts being 0; tells the days that it is too long."""
+        """The time of day, with missing parts as 0; also returns the excess days."""
         fields, excess = self.fields, 0
         if not fields.keys() & set("Hmsn"):
             if self._period is not None:

@@ -1,7 +1,7 @@
 """Java's date-time patterns (`yyyy-MM-dd'T'HH:mm:ssX`): reading and writing text with them.
 
-The dialect takes its time patterns from `java.time.format.DateTimeFormatter`. A pattern is
-compiled once (`compile_pattern`). Parts that the pattern of a timestamp lacks are those of
+The dialect takes its time patterns from `java.time.format.DateTimeFormatter`. A pattern is compiled
+once (`compile_pattern`). Parts that the pattern of a timestamp lacks default to those of
 1970-01-01T00:00 in its zone.
 """
 
@@ -44,7 +44,7 @@ _DATE_LETTERS = frozenset("uyGMdDEF")
 
 
 def parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo = UTC) -> int:
-    """Milliseconds since the epoch; `zone` counts where the text names none. RecordError."""
+    """Milliseconds since the epoch; `zone` applies where the text has none. Raises RecordError."""
     plain = plain_reader(pattern.text)
     known = None if plain is None else plain(text)
     if known is not None and known.offset is not None:
@@ -72,7 +72,8 @@ def _parse_timestamp(pattern: TimePattern, text: str, zone: datetime.tzinfo) -> 
 
 
 def parse_date(pattern: TimePattern, text: str) -> int:
-    """Days since the epoch. RecordError where the text does not match or has no whole date."""
+    """Days since the epoch. Raises RecordError where the text does not match or has no whole
+    date."""
     days = resolve(read(pattern, text)).days
     if days is None:
         raise RecordError(f"The text '{text}' has no whole date by the format '{pattern.text}'")
@@ -80,8 +81,8 @@ def parse_date(pattern: TimePattern, text: str) -> int:
 
 
 def parse_time(pattern: TimePattern, text: str) -> int:
-    """Nanoseconds since midnight. RecordError where the text does not match, has no time of day,
-    or has a part of a date."""
+    """Nanoseconds since midnight. Raises RecordError where the text does not match, has no time of
+    day, or has a part of a date."""
     found = resolve(read(pattern, text))
     if found.nanos is None:
         raise RecordError(f"The text '{text}' has no time of day by the format '{pattern.text}'")
@@ -91,28 +92,28 @@ def parse_time(pattern: TimePattern, text: str) -> int:
 
 
 def format_timestamp(pattern: TimePattern, millis: int, zone: datetime.tzinfo = UTC) -> str:
-    """The text of an instant, as clocks in `zone` show it."""
+    """The text of an instant, in local time of `zone`."""
     days, of_day = divmod(millis + offset_ms(zone, millis, is_local=False), _DAY_MS)
     fields = date_fields(days) | clock_fields(of_day * 1_000_000)
     return write(pattern.parts, Moment(fields, zone, millis))
 
 
 def format_date(pattern: TimePattern, days: int) -> str:
-    """The text of a date. RecordError when the pattern asks for a time or a zone."""
+    """The text of a date. Raises RecordError when the pattern has a time or a zone."""
     return write(pattern.parts, Moment(date_fields(days)))
 
 
 def format_time(pattern: TimePattern, nanos: int) -> str:
-    """The text of a time of day. RecordError when the pattern asks for a date or a zone."""
+    """The text of a time of day. Raises RecordError when the pattern has a date or a zone."""
     return write(pattern.parts, Moment(clock_fields(nanos)))
 
 
 def _filled(found: Resolved, zone: datetime.tzinfo) -> int:
-    """The instant at which clocks in the zone show the fields, lacking ones being of 1970-01-01.
+    """The instant of the fields in the zone's local time; missing ones default to 1970-01-01.
 
-    As in ksqlDB one field after the other is set, from the nanosecond up to the era, and each step
-    gives a time that the clocks show: a skipped one moves on, a repeated one keeps the offset of
-    the step before.
+    As in ksqlDB the fields are set one after the other, from the nanosecond up to the era, and each
+    step results in a valid local time: a skipped one moves forward, a repeated one keeps the offset
+    of the step before.
     """
     zone = found.zone or zone
     local, offset = settle(zone, 0, 0)
@@ -132,7 +133,7 @@ def _filled(found: Resolved, zone: datetime.tzinfo) -> int:
 
 
 def _within(letter: str, unit: int) -> Callable[[int, int], int]:
-    """Set a field of so many milliseconds that counts from 0, in its next larger unit."""
+    """Set a field of `size` milliseconds that counts from 0 within its next larger unit."""
 
     def step(local: int, value: int) -> int:
         of_day = local % _DAY_MS
@@ -173,7 +174,7 @@ def _day_of_year(local: int, value: int) -> int:
 
 
 def _on(local: int, year: int, month: int) -> int:
-    """The same day in another year and month, or its last one."""
+    """The same day in another year and month, or the last day of that month."""
     days, of_day = divmod(local, _DAY_MS)
     first = days_from_civil(year, month, 1)
     last = days_from_civil(year + month // 12, month % 12 + 1, 1) - 1
@@ -209,4 +210,4 @@ _STEPS: dict[str, Callable[[int, int], int]] = {
     "u": _year,
     "G": _era,
 }
-"""How each field is set, in the order in which they are."""
+"""The setter of each field, in the order of application."""

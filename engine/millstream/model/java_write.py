@@ -1,4 +1,4 @@
-"""Dates and times written by a compiled pattern, as Java's formatter does."""
+"""Formats dates and times by a compiled pattern, as Java's formatter does."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from millstream.model.java_zones import gmt_text, offset_ms, offset_text, zone_i
 
 
 class LackingFieldError(RecordError):
-    """The pattern asks for a field that such a value does not have."""
+    """The pattern has a field that the value does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is written: fields by pattern letter, and the zone and the instant if it has them."""
+    """The value to format: fields by pattern letter, and the zone and the instant if it has
+    them."""
 
     fields: Mapping[str, int]
     zone: datetime.tzinfo | None = None
@@ -38,7 +39,7 @@ class Moment:
 
 
 def write(parts: tuple[Part, ...], moment: Moment) -> str:
-    """The text. RecordError where the value lacks a field or does not fit."""
+    """The text. Raises RecordError where the value lacks a field or does not fit."""
     return "".join([_part(part, moment) for part in parts])
 
 

@@ -1,4 +1,4 @@
-"""Time zones as Java names, reads and writes them."""
+"""Time zones with Java's names, parsing and formatting."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _GENERIC = {
     "Asia/Shanghai": ("China Time", "CT"),
     "Australia/Sydney": ("Eastern Australia Time", "AET"),
 }
-"""Names of zones that are the same in summer and winter (letter v)."""
+"""Zone names that are the same in summer and winter (letter v)."""
 ID_OFFSET = Offset("Z", colon=True, has_seconds=True)
 """The offset in a zone's id."""
 _ANCIENT_MS = -60_000_000_000_000
@@ -99,7 +99,7 @@ def parse_zone(text: str) -> datetime.tzinfo:
 
 
 def fixed_zone(seconds: int) -> datetime.tzinfo:
-    """The zone that is always so far ahead of UTC. RecordError beyond 18 hours."""
+    """The zone with a fixed offset from UTC. Raises RecordError beyond 18 hours."""
     if abs(seconds) > 18 * 3600:
         raise RecordError("Zone offset is not within -18:00 and +18:00")
     return datetime.timezone(datetime.timedelta(seconds=seconds)) if seconds else UTC
@@ -117,7 +117,7 @@ _ZONE_WORD = re.compile(r"[A-Za-z][A-Za-z0-9/_+: -]*")
 
 
 def longest_name(text: str, at: int, *, with_names: bool) -> str:
-    """The longest id of a zone that begins at an index, or a name, as it is known; or ""."""
+    """The longest id of a zone that begins at an index, or the longest name; or ""."""
     match = _ZONE_WORD.match(text, at)
     if match is None:
         return ""
@@ -130,8 +130,8 @@ def longest_name(text: str, at: int, *, with_names: bool) -> str:
 
 
 def _near(millis: int) -> datetime.datetime:
-    """A time that datetime can hold, in UTC, with the offsets of this one: rules repeat every 400
-    years, and there were none long ago."""
+    """A time within the range of datetime, in UTC, with the same zone offsets: rules repeat every
+    400 years, and there were none in the distant past."""
     shifted = max(millis, _ANCIENT_MS) if millis < 2.5e14 else millis % _YEAR_400_MS + _YEAR_400_MS
     return datetime.datetime(1970, 1, 1, tzinfo=UTC) + datetime.timedelta(milliseconds=shifted)
 
@@ -139,10 +139,10 @@ def _near(millis: int) -> datetime.datetime:
 def offset_ms(
     zone: datetime.tzinfo, millis: int, *, is_local: bool, is_second: bool = False
 ) -> int:
-    """What to add to UTC to get the local time of `millis`, an instant or a local time.
+    """The offset from UTC at `millis`, an instant or a local time.
 
-    A local time that a change of clocks skips or repeats counts with the offset before it, or with
-    the one behind it where `is_second`.
+    A local time that a clock change skips or repeats gets the offset before the change, or the one
+    after it if `is_second`.
     """
     if zone is UTC:
         return 0
@@ -155,8 +155,8 @@ def offset_ms(
 
 
 def settle(zone: datetime.tzinfo, local: int, preferred: int) -> tuple[int, int]:
-    """The local time that clocks show and its offset: a skipped time moves on by what is skipped,
-    a repeated one has the preferred offset where it is one of the two."""
+    """A valid local time and its offset: a skipped time moves forward by the gap, a repeated one
+    has the preferred offset if that is one of the two."""
     first = offset_ms(zone, local, is_local=True)
     second = offset_ms(zone, local, is_local=True, is_second=True)
     if second > first:
@@ -165,7 +165,7 @@ def settle(zone: datetime.tzinfo, local: int, preferred: int) -> tuple[int, int]
 
 
 def offset_text(ahead: int, part: Offset) -> str:
-    """An offset in seconds as a part of a pattern shows it."""
+    """An offset in seconds in the format of a pattern part."""
     minutes, second = divmod(abs(ahead), 60)
     hour, minute = divmod(minutes, 60)
     between = ":" if part.colon else ""

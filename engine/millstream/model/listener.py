@@ -1,4 +1,4 @@
-"""Where an instance of a service answers the others."""
+"""The internal listener, where an instance of a service serves the other instances."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from millstream.model.errors import StatementError
 
 @dataclass(frozen=True, slots=True)
 class InternalListener:
-    """Where an instance listens for others and how they know each other.
+    """The address of an instance's internal listener, and its mutual authentication.
 
-    `address` is where it listens, `advertised` where others find it when that is another one.
-    `token`: a secret that all instances of a service share. `certificate`, `key`: PEM files of
-    this instance; `authorities`: of those who signed the others', which have to show theirs. With
-    `plain`, whoever can read the network may read the rows and the token.
+    `address` is where it listens, `advertised` the address for other instances, if different.
+    `token`: a secret that all instances of a service share. `certificate`, `key`: PEM files of this
+    instance; `authorities`: the CAs of the other instances' certificates, which are required. With
+    `plain`, anyone who can read the network can read the rows and the token.
     """
 
     address: str = "127.0.0.1:0"
@@ -28,12 +28,12 @@ class InternalListener:
 
     @property
     def encrypted(self) -> bool:
-        """Whether connections are encrypted, and both sides known by their certificates."""
+        """Whether connections are encrypted, and both sides authenticated by their certificates."""
         return bool(self.certificate and self.key and self.authorities)
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can come in."""
+        """Whether only this machine can connect."""
         return _loopback(self.address.rpartition(":")[0])
 
     def location(self, address: str) -> str:
@@ -41,7 +41,7 @@ class InternalListener:
         return f"grpc{'+tls' if self.encrypted else ''}://{address}"
 
     def check(self) -> None:
-        """StatementError for a door that anybody could come in through."""
+        """Raise StatementError for a listener without authentication."""
         host, _, port = self.address.rpartition(":")
         if not host or not port.isdigit():
             raise StatementError(f"'{self.address}' is no address of the form host:port")

@@ -1,4 +1,4 @@
-"""Names that somebody may have meant: the hints of errors about names that are not known."""
+"""Finds the nearest known names, for the hints of errors about unknown names."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from typing import Literal
 
 NAME_MAX = 200
-"""Longer names are compared with nothing: that would take time, and help nobody."""
+"""Longer names are not compared: that would take time and not help."""
 
 
 class Suggested(str):
-    """A hint that names a stream, table or topic. Whoever shows it to somebody who may not see
-    what is `named` shows `otherwise` instead, so that nobody finds out by guessing what there is.
-    As text it goes wherever the hint of an error goes."""
+    """A hint that contains the name of a stream, table or topic (`named`). For a user without
+    access to it, `otherwise` is shown instead, so that guessing does not reveal names. It is a
+    `str` and can be used like any other hint."""
 
     __slots__ = ("kind", "named", "otherwise")
 
     def __new__(
         cls, text: str, kind: Literal["source", "topic"], named: str, otherwise: str = ""
     ) -> Suggested:
-        """`otherwise`: what helps without the name."""
+        """`otherwise`: the hint without the name."""
         made = super().__new__(cls, text)
         made.kind, made.named, made.otherwise = kind, named, otherwise
         return made
@@ -31,7 +31,7 @@ class Suggested(str):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, whatever the case; None where none is alike."""
+    """The most similar known name, ignoring case; None if no name is similar."""
     if len(name) > NAME_MAX:
         return None
     by_fold = {other.casefold(): other for other in known}
@@ -40,13 +40,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A hint that asks for the nearest known name, before what helps `otherwise`."""
+    """A hint with the nearest known name, followed by `otherwise`."""
     near = nearest(name, known)
     return otherwise if near is None else f"Did you mean {near}? {otherwise}".rstrip()
 
 
 def topic_hint(name: str, topics: Iterable[str], otherwise: str) -> str:
-    """As `did_you_mean`, of topics; those whose names begin with an underscore are nobody's."""
+    """As `did_you_mean`, for topics, without internal ones (a leading underscore)."""
     near = nearest(name, (topic for topic in topics if not topic.startswith("_")))
     if near is None:
         return otherwise

@@ -11,13 +11,14 @@ from millstream.model.settings import canonical_name, known_property
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """All properties but those `denied`; where some are `allowed`, these alone."""
+    """All properties except those `denied`; if some are `allowed`, only these."""
 
     denied: frozenset[str] = frozenset()
     allowed: frozenset[str] | None = None
 
     def check(self, name: str) -> str:
-        """The canonical name of a property; StatementError where it is unknown or prohibited."""
+        """The canonical name of a property; raises StatementError where it is unknown or
+        prohibited."""
         canonical = known_property(name).name
         if canonical in self.denied or (self.allowed is not None and canonical not in self.allowed):
             raise refusals.SETTING_PROHIBITED(name=name)
@@ -25,5 +26,5 @@ class Overrides:
 
 
 def canonical_names(names: Iterable[str]) -> frozenset[str]:
-    """Names of properties as they are listed; `ksql.streams.` before them does not matter."""
+    """Canonical names of properties; a prefix `ksql.streams.` is ignored."""
     return frozenset(map(canonical_name, names))

@@ -1,4 +1,4 @@
-"""What texts of dates, times and moments look like, as patterns that `re` and DuckDB both read.
+"""The format of dates, times and timestamps in texts, as patterns for both `re` and DuckDB.
 
 The rules are those of ksqlDB's text to TIMESTAMP: the date and the time behind `T` may each end
 after any part, a zone needs the `T`, and the whole is read by Java's `yyyy-MM-dd'T'HH:mm:ss.SSS`
@@ -26,7 +26,7 @@ MOMENT_TEXT = rf"({_YEAR}(?:-{_MONTH}(?:-{_DAY})?)?)(?:T({_CLOCK})({_ZONE}))?"
 """Groups: the date, the time, the zone."""
 
 FIRST_DATE = "0000-01-01"
-"""What stands for the missing end of a date."""
+"""The default for the missing end of a date."""
 
 FIRST_TIME = "00:00:00.000"
-"""What stands for the missing end of a time."""
+"""The default for the missing end of a time."""

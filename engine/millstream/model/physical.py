@@ -1,7 +1,7 @@
-"""How types and names look in DuckDB and Arrow.
+"""The representation of types and names in DuckDB and Arrow.
 
 DuckDB and its structs compare names without case, the dialect with case, and `$` starts our own
-columns: `physical_names` is the one place that keeps them apart.
+columns: only `physical_names` makes them distinct.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def physical_names(names: Iterable[str]) -> tuple[str, ...]:
     """Names that stay distinct in DuckDB, in the order of the logical ones.
 
     Almost always the names themselves. A name that starts with `$`, or that equals an earlier one
-    but for case, gets a suffix.
+    except for case, gets a suffix.
     """
     taken: set[str] = set()
     result = []
@@ -55,7 +55,7 @@ def physical_name(name: str, among: Sequence[str]) -> str:
 
 
 def arrow_type(sql_type: SqlType) -> pa.DataType:
-    """The Arrow type of a column. TIME and TIMESTAMP are in microseconds, as DuckDB gives them."""
+    """The Arrow type of a column. TIME and TIMESTAMP are in microseconds, as in DuckDB."""
     match sql_type:
         case Primitive():
             return _ARROW[sql_type]
@@ -74,8 +74,8 @@ def arrow_type(sql_type: SqlType) -> pa.DataType:
 
 
 def physical_digits(precision: int, scale: int) -> tuple[int, int]:
-    """Precision and scale within the 38 digits there are: digits before the point are given up
-    first while the scale fits, else digits after it."""
+    """Precision and scale within the limit of 38 digits: digits before the point are dropped first
+    while the scale fits, else digits after it."""
     if scale > MAX_DECIMAL_PRECISION:
         scale = max(0, MAX_DECIMAL_PRECISION - (precision - scale))
     return min(precision, MAX_DECIMAL_PRECISION), scale

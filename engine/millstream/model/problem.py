@@ -1,4 +1,4 @@
-"""Rows that could not be used as they were: what the processing log is made of."""
+"""The entries of the processing log: rows that could not be used as they were."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 class Problem:
     """One row (or `count` rows) refused or changed, with where it came from.
 
-    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY, or
-    STATE for a state database that had to be put aside, COMMAND for a statement that failed when it
-    was carried out again (no query, no topic).
-    `offset` is -1 where only the number of rows is known.
+    `kind` is one of DESERIALIZATION, EXPRESSION, SERIALIZATION, TIMESTAMP, LATE, NULL_KEY, or STATE
+    for a state database that had to be replaced, COMMAND for a statement that failed when it was
+    replayed (no query, no topic). `offset` is -1 where only the number of rows is known.
     """
 
     kind: str
@@ -24,6 +23,6 @@ class Problem:
     raw_key: bytes | None = None
     raw_value: bytes | None = None
     side: str = ""
-    """Of bytes that could not be read or written: "key" or "value"."""
+    """The part of a record that could not be decoded or encoded: "key" or "value"."""
     row: str | None = None
-    """Of an expression that failed: the row that it was computed for, as JSON."""
+    """The row of a failed expression, as JSON."""

@@ -1,4 +1,4 @@
-"""The properties of a session: their names, kinds, defaults and what they do."""
+"""The properties of a session: their names, kinds, defaults and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow columns as values of Python."""
+"""Arrow columns as Python values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tuples(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 def python_values(column: Column) -> list[Any]:
     """As `to_pylist`, but a column with dates or times that Python has no value for (before the
-    year 1, after 9999) comes with ISO text for each of these."""
+    year 1, after 9999) has ISO text for each of these."""
     try:
         return list(column.to_pylist())
     except OverflowError:

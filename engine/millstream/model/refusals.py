@@ -1,8 +1,8 @@
 """The wording of refusals: one template for each condition.
 
-The texts are those that clients of ksqlDB look for, so that a parameter may change and nothing
-else. A template is called with its parameters and returns the error to raise. Templates that a
-single room uses are in its `wordings.py`.
+Clients of ksqlDB search for these texts, so only their parameters may vary. Calling a template with
+its parameters returns the error to raise. Templates that a single room uses are in its
+`wordings.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Wording:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """What a call must name."""
+        """The parameters that a call must pass."""
         return frozenset(name for _, name, _, _ in Formatter().parse(self.text) if name)
 
 
@@ -39,7 +39,7 @@ class Template(Wording):
         code: str | None = None,
         **parameters: object,
     ) -> StatementError:
-        """The error; KeyError for a parameter that is missing."""
+        """The error; raises KeyError for a missing parameter."""
         message = self.text.format_map(parameters)
         error = StatementError(message, hint=hint, detail=detail, span=span, code=code)
         error.parameters = parameters
@@ -48,7 +48,7 @@ class Template(Wording):
 
 @dataclass(frozen=True, slots=True)
 class ConflictTemplate(Wording):
-    """The wording of a statement that contradicts what is there."""
+    """The wording of a statement that conflicts with existing objects."""
 
     def __call__(
         self,
@@ -59,7 +59,7 @@ class ConflictTemplate(Wording):
         code: str | None = None,
         **parameters: object,
     ) -> ConflictError:
-        """The error; KeyError for a parameter that is missing."""
+        """The error; raises KeyError for a missing parameter."""
         message = self.text.format_map(parameters)
         error = ConflictError(message, hint=hint, detail=detail, span=span, code=code)
         error.parameters = parameters

@@ -1,4 +1,4 @@
-"""To do something again while somebody else is in the way who is known to leave."""
+"""Retries an operation while a temporary conflict lasts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PAUSE_SECONDS = 0.01
 def retry_until(
     action: Callable[[], None], busy: type[Exception], seconds: float = _SECONDS
 ) -> None:
-    """Until it does not raise `busy` any more; what it raises after so many seconds gets through.
+    """Retry until it no longer raises `busy`; after `seconds` the error is raised.
 
-    DuckDB refuses to close a connection while a statement of one of its cursors runs, such as
-    that of a reader who was told to end a moment ago.
+    DuckDB refuses to close a connection while a statement of one of its cursors runs, such as that
+    of a reader that was cancelled a moment ago.
     """
     until = time.monotonic() + seconds
     while True:

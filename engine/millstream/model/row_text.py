@@ -15,7 +15,7 @@ from millstream.model.python_values import python_values
 
 
 def row_text(table: pa.Table, row: int) -> str:
-    """A JSON array of the row's columns, without those of the engine's own, which begin with $."""
+    """A JSON array of the row's columns, without the engine's own, which begin with $."""
     columns = [table[name].slice(row, 1) for name in table.column_names if name[0] != "$"]
     return f"[{','.join(_text(_value(column)) for column in columns)}]"
 

@@ -10,7 +10,7 @@ from millstream.model.types import SqlType
 
 
 class Role(Enum):
-    """The part of the record a column lives in."""
+    """The part of the record that holds a column."""
 
     KEY = "key"
     VALUE = "value"
@@ -84,7 +84,7 @@ class WindowKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WindowedKey:
-    """The window that a source's key bytes carry: kind, and size in ms (None for sessions)."""
+    """The window in a source's key bytes: kind, and size in ms (None for sessions)."""
 
     kind: WindowKind
     size_ms: int | None = None

@@ -1,7 +1,7 @@
 """Properties a user may SET, by exact name, and the settings of an engine.
 
-Only what is listed can be set: raw client configuration never passes through (it can load code
-into the process).
+Only listed properties can be set: raw client configuration is never passed through, because it can
+load code into the process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PREFIX = "ksql.streams."
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """How an engine shares the queries of its service with other instances, on Kafka.
+    """Settings for sharing the queries of a service with other instances, on Kafka.
 
-    `instance_id`: a name that it keeps over restarts. One that is back within the session timeout
-    goes on with its tasks as if it had not been away; without a name others take them over at once
+    `instance_id`: a name that the instance keeps over restarts. If it is back within the session
+    timeout, it continues with its tasks. Without a name, other instances take them over at once
     when it leaves, and after the timeout when it is killed. `group_protocol`: "classic" or
     "consumer" (KIP-848, where the brokers set the timeout); the same for all instances.
-    `standby_replicas`: how many other instances keep a copy of each task's state.
-    `door`: where it answers pull queries for the others.
+    `standby_replicas`: how many other instances keep a copy of each task's state. `door`: where it
+    answers pull queries for the others.
     """
 
     instance_id: str = ""
@@ -50,22 +50,22 @@ class EngineSettings:
     threads: int = 1
     """DuckDB's threads for batch work."""
     memory_limit: str = "1GB"
-    """What DuckDB may use before it spills to disk."""
+    """The memory that DuckDB may use before it spills to disk."""
     history_memory_limit: str = "1GB"
-    """What DuckDB may use before it spills to disk, besides, for each query over history, back-fill
-    or pipeline in this process, and in each of Spark's Python workers."""
+    """Additional memory that DuckDB may use, before it spills to disk, for each query over history,
+    back-fill or pipeline in this process, and in each of Spark's Python workers."""
     processing_threads: int = 2
-    """Threads that work on queries; each query is worked on by one of them at a time."""
+    """Threads that process queries; one query is processed by one of them at a time."""
     max_batch_records: int = 200_000
     """Records handed to one run of a query, over all partitions."""
     commit_interval_ms: int = 200
-    """How often a query commits that was created without commit.interval.ms."""
+    """The commit interval of queries created without commit.interval.ms."""
     command_topic: str = "_millstream_commands"
-    """The topic that holds the statements which made the catalog."""
+    """The command topic, which holds the statements that define the catalog."""
     internal_prefix: str = "_millstream_"
-    """What the names of internal topics begin with."""
+    """The prefix of internal topics."""
     spark_master: str = "local[*]"
-    """Where queries over history run that run on Spark."""
+    """The Spark master for queries over history."""
     spark_options: Mapping[str, str] = field(default_factory=dict)
     """Further options of the Spark session."""
     push_buffer_bytes: int = 256 << 20
@@ -73,11 +73,12 @@ class EngineSettings:
     processing_rows: bool = False
     """Whether entries of KSQL_PROCESSING_LOG hold the records and rows that they are about."""
     snapshot_commands: int = 50
-    """After so many statements what they made is written down in short, for the next start."""
+    """The number of statements after which a snapshot of the catalog is written, for the next
+    start."""
 
     def is_internal(self, topic: str) -> bool:
         """Whether a topic is the engine's own. Everything that hides, marks or protects internal
-        topics asks here."""
+        topics uses this function."""
         return topic.startswith(self.internal_prefix) or topic == self.command_topic
 
 
@@ -90,7 +91,7 @@ def canonical_name(name: str) -> str:
 
 
 def check_property(name: str, value: str) -> tuple[str, str]:
-    """The canonical name and value, or StatementError when unknown or out of range."""
+    """The canonical name and value; raises StatementError when unknown or out of range."""
     known = known_property(name)
     return known.name, _checked(known, str(value).strip())
 
@@ -99,7 +100,7 @@ _WHOLE = re.compile("-?[0-9]+")
 
 
 def known_property(name: str) -> Property:
-    """The property of this name; StatementError where there is none."""
+    """The property of this name; raises StatementError where there is none."""
     known = _BY_NAME.get(canonical_name(name))
     if known is None:
         listed = "SHOW PROPERTIES lists what can be set."

@@ -1,4 +1,4 @@
-"""The SQL types of the dialect, as immutable values (reference: types and formats, section 1)."""
+"""The SQL types of the dialect as immutable values (reference: types and formats, section 1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Primitive(Enum):
     TIME = "TIME"
     TIMESTAMP = "TIMESTAMP"
     NULL = "NULL"
-    """The type of the untyped literal NULL; it fits every other type."""
+    """The type of the untyped literal NULL; it is compatible with every type."""
     INTERVAL_UNIT = "INTERVALUNIT"
     """The type of a bare DAYS, HOURS, … argument; it exists only in function signatures."""
 
@@ -120,7 +120,7 @@ def is_numeric(sql_type: SqlType) -> bool:
 
 
 def contains_map(sql_type: SqlType) -> bool:
-    """Whether a MAP occurs anywhere inside the type (no format takes one in a key)."""
+    """Whether a MAP occurs anywhere inside the type (no format supports one in a key)."""
     return any(isinstance(part, Map) for part in _parts(sql_type))
 
 
@@ -130,7 +130,7 @@ def contains_null(sql_type: SqlType) -> bool:
 
 
 def _parts(sql_type: SqlType) -> Iterator[SqlType]:
-    """The type and all types inside of it."""
+    """The type and all types inside it."""
     yield sql_type
     match sql_type:
         case Array(element):
