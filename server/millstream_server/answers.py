@@ -1,4 +1,4 @@
-"""Answers over ASGI: objects, errors, and streams that end when their client is gone."""
+"""Responses over ASGI: objects, errors, and streams that end when their client disconnects."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def objects(value: Any, media_type: str, status: int = 200) -> Response:
 
 
 def refused(error: RefusedError, media_type: str) -> Response:
-    """An error, as every client knows them."""
+    """An error, in the format of all clients."""
     return Response(
         text_of(error.entity()), error.status, headers=error.headers, media_type=media_type
     )
 
 
 class Streamed(Response):
-    """A body that is made as it goes. The next piece is made only when the connection has taken
-    the last one; when the client leaves, `pieces` is closed at once, wherever it waits. One that is
-    `reading` the body of the request meanwhile notices by itself."""
+    """A streamed body. The next piece is produced only after the connection has taken the last one;
+    when the client disconnects, `pieces` is closed at once, wherever it waits. A stream that is
+    also `reading` the request's body detects the disconnect itself."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Streamed(Response):
         reading: bool = False,
         keeps: object = None,
     ) -> None:
-        """`keeps`: what lives until the client has taken the last piece."""
+        """`keeps`: an object to keep alive until the client has taken the last piece."""
         super().__init__(None, 200, headers, media_type)
         self._keeps = keeps
         del self.headers["content-length"]
@@ -58,7 +58,7 @@ class Streamed(Response):
         self._reading = reading
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Send the response."""
         if self._reading:
             await self._send(send)
             return
@@ -84,8 +84,8 @@ class Streamed(Response):
 
 
 class Reading:
-    """A request's body as it comes. What is left of one that was refused is read before the answer:
-    data that comes after it would end the connection."""
+    """A request's body as it arrives. The rest of a refused one is read before the response: data
+    that arrives later would end the connection."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -98,7 +98,7 @@ class Reading:
         return message
 
     async def rest(self, bytes_max: int, seconds: float) -> None:
-        """Read what is left, if it is not too much or too slow."""
+        """Read the rest, unless it is too large or too slow."""
         size = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -107,8 +107,9 @@ class Reading:
 
 
 async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What `work` returns; TimeoutError where it waits for longer. Work that need not wait, as
-    reading a body that came with its head, is done without a timer, which costs as much."""
+    """The result of `work`; raises TimeoutError if it waits for longer. Work that need not wait,
+    such as reading a body that arrived with its head, runs without a timer, which would cost as
+    much."""
     try:
         waits_for = work.send(None)
     except StopIteration as ended:
@@ -119,7 +120,7 @@ async def in_time(work: Coroutine[Any, Any, T], seconds: float) -> T:
 
 @types.coroutine
 def _resumed(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """The rest of a coroutine that has begun to wait."""
+    """The rest of a suspended coroutine."""
     while True:
         try:
             try:
@@ -134,8 +135,8 @@ def _resumed(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any
 
 @contextlib.asynccontextmanager
 async def ended_by_leaving(receive: Receive, end: Callable[[], None]) -> AsyncIterator[None]:
-    """Within this, which begins when the body of the request was read, call `end` as soon as the
-    client is gone."""
+    """While this context is open, call `end` as soon as the client disconnects. It begins after the
+    request's body was read."""
 
     async def watch() -> None:
         await _left(receive)
@@ -151,6 +152,6 @@ async def ended_by_leaving(receive: Receive, end: Callable[[], None]) -> AsyncIt
 
 
 async def _left(receive: Receive) -> None:
-    """Return when the client is gone."""
+    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""The endpoints about a service of several servers, and the end of all of it."""
+"""The endpoints about a service of several servers, and its termination."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _this(view: View) -> Entity:
 
 
 def _other(other: PeerHost, view: View) -> Entity:
-    """Another instance, by what it has said of itself."""
+    """Another instance, from its own metadata."""
     per_query, lags = {}, {}
     for query in _persistent(view):
         held = other.presence.held(query.query_id)
@@ -80,7 +80,7 @@ def _store(query: QueryMetrics, view: View) -> str:
 
 
 def _sources(query: QueryMetrics, partitions: Iterable[int], view: View) -> list[Entity]:
-    """The partitions of those numbers of all that a query is made from."""
+    """These partitions of all sources of a query."""
     catalog = view.engine.catalog
     record = catalog.queries.get(query.query_id)
     names = record.sources if record else ()
@@ -113,7 +113,7 @@ def _host(alive: bool, now: int, per_query: Entity, lags: Entity) -> Entity:
 
 
 async def heartbeat(request: Request, server: Server) -> Response:
-    """POST /heartbeat. Nothing comes of it: servers hear of each other through the log."""
+    """POST /heartbeat. It has no effect: servers exchange heartbeats through the log."""
     _check_internal(request, server)
     kind = media_type(request)
     given = parsed_body(await body_of(request, server))
@@ -124,7 +124,7 @@ async def heartbeat(request: Request, server: Server) -> Response:
 
 
 async def lag(request: Request, server: Server) -> Response:
-    """POST /lag. Nothing comes of it, as of a heartbeat."""
+    """POST /lag. It has no effect, like a heartbeat."""
     _check_internal(request, server)
     kind = media_type(request)
     given = parsed_body(await body_of(request, server))
@@ -185,7 +185,7 @@ def _pattern(text: object) -> re.Pattern[str]:
 
 
 def _destroy(server: Server, patterns: Iterable[re.Pattern[str]]) -> None:
-    """End all queries, drop all sources, and delete the topics of sinks that are named."""
+    """End all queries, drop all sources, and delete the topics of the named sinks."""
     engine, session = server.engine, Session(local=False)
     for stream in list(engine.pushing.values()):
         stream.close()
@@ -200,7 +200,7 @@ def _destroy(server: Server, patterns: Iterable[re.Pattern[str]]) -> None:
 
 
 def _drop_one(server: Server, session: Session) -> None:
-    """Drop a source that no other one is made from."""
+    """Drop a source that no other one depends on."""
     catalog = server.engine.catalog
     name = next(name for name in catalog.sources if not catalog.made_from(name))
     kind, quoted = catalog.sources[name].kind.value, name.replace("`", "``")

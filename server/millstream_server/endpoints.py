@@ -49,11 +49,11 @@ from millstream_server.server import Server
 OBJECTS = (KSQL, JSON)
 QUERY_TYPES = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)
 QUERY_HEADER = "millstream-query"
-"""Of an answer over history: the name by which its client asks how far it is."""
+"""The header of a response over history with the name for requesting its progress."""
 
 
 async def body_of(request: Request, server: Server) -> bytes:
-    """The whole body; RefusedError when it is too large, or does not come."""
+    """The whole body; raises RefusedError if it is too large, or does not arrive."""
     settings = server.settings
     try:
         return await in_time(_read(request, settings.body_bytes_max), settings.body_seconds)
@@ -75,14 +75,14 @@ async def _read(request: Request, bytes_max: int) -> bytes:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks, as the guard has found."""
+    """The principal of the request, from the guard."""
     found = request.scope.get("millstream.principal", ANONYMOUS)
     assert isinstance(found, Principal)
     return found
 
 
 def media_type(request: Request) -> str:
-    """That of an answer which is one JSON value."""
+    """The media type of a response with one JSON value."""
     return accepted(request.headers.get("accept", ""), OBJECTS, KSQL)
 
 
@@ -135,7 +135,8 @@ async def _query(request: Request, server: Server, kind: str) -> Response:
 
 
 async def started(server: Server, wanted: Asked, principal: Principal) -> queries.QueryResponse:
-    """A query that runs. If the client leaves before it does, it is ended when it has begun."""
+    """A running query. If the client disconnects before it runs, it is ended right after its
+    start."""
     piece = await server.run(queries.query_of, server, wanted)
     if not queries.pulls(piece):
         return await _begun(server, wanted, piece, principal)

@@ -1,4 +1,4 @@
-"""What every request passes first, whatever its path: checks of where it comes from."""
+"""The checks that every request passes first, whatever its path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFUSABLE = "websocket.http.response"
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """The application behind these checks. What is refused here reaches no endpoint, and a
+    """The application behind these checks. A refused request reaches no endpoint, and a refused
     websocket is not opened."""
 
     app: ASGIApp
@@ -25,7 +25,7 @@ class Entrance:
     headers_max: int
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         try:
             if len(scope["headers"]) > self.headers_max:
                 message = f"A request has at most {self.headers_max} headers"

@@ -1,4 +1,4 @@
-"""Refusals as the clients of the API know them: an HTTP status, a code and a JSON object."""
+"""Refusals in the format of the API: an HTTP status, a code and a JSON object."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from millstream.model.errors import (
 from millstream.model.nearest import Suggested
 
 MALFORMED = 40000
-"""The request is not one, or a property is wrong."""
+"""The request is malformed, or a property is invalid."""
 BAD_STATEMENT = 40001
 QUERY_ELSEWHERE = 40002
-"""A query was sent to where statements go."""
+"""A query was sent to the endpoint for statements."""
 TOO_MANY_QUERIES = 40003
 NEEDS_HTTP2 = 40004
 INTERNAL_ONLY = 40005
@@ -52,14 +52,14 @@ RETRY_SECONDS = 1
 
 
 def status_of(code: int) -> int:
-    """The HTTP status of a code."""
+    """The HTTP status of an error code."""
     return code // 100
 
 
 @dataclass(slots=True)
 class RefusedError(Exception):
-    """A request that is answered with an error. `statement` is the text of the statement that was
-    refused, `entities` are the results of those before it; `code` says the status too."""
+    """A request that gets an error response. `statement` is the text of the refused statement,
+    `entities` are the results of those before it; `code` determines the status."""
 
     code: int
     message: str
@@ -93,7 +93,8 @@ class RefusedError(Exception):
 
 
 class RevokedError(MillstreamError):
-    """What a client does was allowed, and is no more; `refused` is the answer that it gets now."""
+    """An ongoing operation is no longer allowed; `refused` is the response that it would get
+    now."""
 
     code = "E-REVOKED"
 
@@ -108,8 +109,8 @@ def refusal(
     entities: Sequence[Mapping[str, Any]] = (),
     seen: Callable[[Suggested], bool] = lambda hint: False,
 ) -> RefusedError:
-    """What an error of the engine is to a client that gave this statement, or none. `seen`: whether
-    they may see what a hint names."""
+    """The response for an error of the engine to this statement, or to none. `seen`: whether the
+    client may see the name in a hint."""
     if isinstance(error, RevokedError):
         return error.refused
     if isinstance(error.hint, Suggested) and not seen(error.hint):
@@ -126,5 +127,5 @@ def refusal(
 
 
 def unexpected(error: BaseException) -> RefusedError:
-    """What a fault of ours is to a client: nothing of it is told but its kind."""
+    """The response for an internal error, which reveals only its kind."""
     return RefusedError(SERVER_ERROR, f"The server failed ({type(error).__name__}); see its log")

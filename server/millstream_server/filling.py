@@ -1,4 +1,4 @@
-"""The back-fills of a request: they end with it."""
+"""The back-fills of a request, which end with it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Filling:
         self._cancelled = False
 
     def begin(self, watch: Watch) -> None:
-        """A job begins."""
+        """Note the start of a job."""
         with self._lock:
             self._watch = watch
             if self._cancelled:
                 watch.cancel()
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Cancel because the client has disconnected."""
         with self._lock:
             self._cancelled = True
             if self._watch is not None:

@@ -1,4 +1,4 @@
-"""POST /inserts-stream: rows come in as they are made, each is acknowledged (reference: 6)."""
+"""POST /inserts-stream: inserts streamed rows and acknowledges each (reference: 6)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ _NAME = re.compile(r"\w+|`[^`]+`|\"[^\"]+\"")
 
 
 async def inserts_stream(request: Request, server: Server) -> Response:
-    """The endpoint. HTTP/2 alone lets rows and acknowledgements flow at the same time; who asks to
-    change to it has sent all rows with the question, and gets the answer without changing."""
+    """The endpoint. Only HTTP/2 lets rows and acknowledgements flow at the same time; a client
+    that requests an upgrade has sent all rows with the request and gets the response without
+    upgrading."""
     upgrades = request.headers.get("upgrade", "").lower() == "h2c"
     if request.scope.get("http_version") not in ("2", "3") and not upgrades:
         raise RefusedError(NEEDS_HTTP2, "This endpoint is only available when using HTTP2")
@@ -65,13 +66,13 @@ def _slow() -> RefusedError:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """The target of rows, and what may be revoked while they come."""
+    """The target of rows, as an operation that can be revoked while they arrive."""
 
     inserts: RowInserts
     ongoing: Ongoing
 
     def insert(self, rows: list[bytes]) -> Inserted:
-        """See `RowInserts`; nothing is inserted once it is revoked."""
+        """See `RowInserts`; nothing is inserted after it is revoked."""
         try:
             self.ongoing.check()
             return self.inserts.insert(rows)
@@ -93,7 +94,7 @@ def _opened(server: Server, line: bytes, principal: Principal) -> _Opened:
     if not _NAME.fullmatch(target):
         raise RefusedError(BAD_STATEMENT, f"'{target}' is not the name of a stream", target)
     try:
-        # A name is read as the language reads it: folded to upper case unless it is quoted.
+        # A name follows the rules of the language: folded to upper case unless it is quoted.
         (piece,) = parse_text(f"INSERT INTO {target} VALUES (NULL);")
     except MillstreamError as error:
         raise RefusedError(
@@ -116,8 +117,8 @@ def _opened(server: Server, line: bytes, principal: Principal) -> _Opened:
 
 
 async def _lines(request: Request, seconds: float) -> AsyncGenerator[list[bytes], None]:
-    """The lines that have come, as many at a time as came together. A line that has begun ends
-    within `seconds`; until the next begins, clients may take their time."""
+    """The received lines, batched as they arrived. A line must be complete within `seconds`; there
+    is no limit on the time between lines."""
     left = b""
     pieces = request.stream()
     while True:
@@ -149,7 +150,7 @@ async def _acknowledged(
     *,
     array: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """The acknowledgements, in the order of the rows; the first error is the last of them."""
+    """The acknowledgements, in the order of the rows; the first error ends them."""
     sequence = 0
 
     def framed(found: list[dict[str, Any]]) -> bytes:

@@ -1,4 +1,4 @@
-"""What goes on for a client after it was allowed: it ends where that is taken back."""
+"""Ongoing operations of clients, which end when their permission is revoked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream_server.failures import RefusedError, RevokedError
 
 @dataclass(slots=True, eq=False)
 class Ongoing:
-    """A query, or rows that are being inserted, of a principal."""
+    """A query or an insert stream of a principal."""
 
     principal: Principal
     statement: ParsedStatement
@@ -25,14 +25,14 @@ class Ongoing:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ends_by(self, end: Callable[[RevokedError], None]) -> None:
-        """Call `end` when it is revoked; at once where it was revoked meanwhile."""
+        """Call `end` when it is revoked; at once if it was revoked already."""
         with self._lock:
             self._end, revoked = end, self._revoked
         if revoked is not None:
             end(revoked)
 
     def revoke(self, refused: RefusedError) -> None:
-        """End it. May wait."""
+        """End it. May block."""
         with self._lock:
             if self._revoked is not None:
                 return
@@ -42,13 +42,13 @@ class Ongoing:
             end(revoked)
 
     def check(self) -> None:
-        """RevokedError where it may not go on."""
+        """Raise RevokedError if it is revoked."""
         if self._revoked is not None:
             raise self._revoked
 
 
 class OngoingWork:
-    """All of a server. Thread-safe."""
+    """All ongoing operations of a server. Thread-safe."""
 
     def __init__(self) -> None:
         self._all: set[Ongoing] = set()
@@ -56,24 +56,24 @@ class OngoingWork:
 
     @property
     def count(self) -> int:
-        """How much goes on."""
+        """The number of ongoing operations."""
         return len(self._all)
 
     def begin(self, principal: Principal, statement: ParsedStatement, session: Session) -> Ongoing:
-        """Something begins: call this before it is authorised, so that it is seen by `recheck`
-        whenever that comes."""
+        """Register an operation. Call this before it is authorised, so that a concurrent `recheck`
+        sees it."""
         begun = Ongoing(principal, statement, session)
         with self._lock:
             self._all.add(begun)
         return begun
 
     def end(self, ongoing: Ongoing) -> None:
-        """It is over."""
+        """Remove an operation."""
         with self._lock:
             self._all.discard(ongoing)
 
     def recheck(self, guard: Guard) -> None:
-        """End what the guard does not allow any more. May wait: call it in a thread."""
+        """End operations that the guard no longer allows. May block: call it in a thread."""
         with self._lock:
             found = tuple(self._all)
         for ongoing in found:
@@ -81,6 +81,6 @@ class OngoingWork:
                 principal = guard.recognise_again(ongoing.principal)
                 guard.authorise(principal, ongoing.statement, ongoing.session)
             except RefusedError as error:
-                # Not what could not be begun now for another reason.
+                # Errors with other causes do not end an operation.
                 if error.status in (401, 403):
                     ongoing.revoke(error)

@@ -1,4 +1,4 @@
-"""The API as an OpenAPI document, made from the table of endpoints."""
+"""The API as an OpenAPI document, generated from the table of endpoints."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ ANSWERS: dict[str, Any] = {
     "Taken": _object("ok", ok=_TRUTH),
     "Nothing": _object(),
 }
-"""What endpoints give that give one JSON value."""
+"""The media types of endpoints that return one JSON value."""
 SCHEMAS: dict[str, Any] = {
     **ANSWERS,
     "KsqlRequest": _object(

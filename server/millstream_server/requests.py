@@ -1,4 +1,4 @@
-"""What clients send: bodies and media types, as data."""
+"""Parses request bodies and media types."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from millstream_server.failures import MALFORMED, UNACCEPTABLE, RefusedError
 
 DEPTH_MAX = 64
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
-"""Texts, so that what is in them does not count, and what nests."""
+"""Strings, whose contents are skipped, and nesting characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Statements and what they are to be executed with."""
+    """Statements and their execution settings."""
 
     sql: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -26,13 +26,13 @@ class Asked:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Between servers."""
     after_command: int | None = None
-    """Wait until this command has been carried out here."""
+    """Wait until this command has been executed here."""
     parameters: Values = ()
-    """What `?`, `$1` or `:name` stand for."""
+    """The values of `?`, `$1` or `:name`."""
 
 
 def check_depth(body: bytes) -> None:
-    """RefusedError for JSON that is nested too deeply: what reads it calls itself at each level."""
+    """Raise RefusedError for JSON that is nested too deeply: its parser is recursive."""
     if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
         return
     depth = 0
@@ -44,7 +44,7 @@ def check_depth(body: bytes) -> None:
 
 
 def parsed_body(body: bytes) -> dict[str, Any]:
-    """A JSON object; RefusedError for anything else."""
+    """Parse a JSON object; raises RefusedError for anything else."""
     check_depth(body)
     try:
         value = json.loads(body or b"null")
@@ -57,8 +57,8 @@ def parsed_body(body: bytes) -> dict[str, Any]:
 
 
 def check_characters(body: bytes, value: object) -> None:
-    """RefusedError for an escape that stands for half a character: an error that quotes such text
-    could not be sent."""
+    """Raise RefusedError for a lone surrogate escape: an error that quotes such text could not be
+    sent."""
     if b"\\u" not in body:
         return
     try:
@@ -70,7 +70,7 @@ def check_characters(body: bytes, value: object) -> None:
 
 
 def asked(value: Mapping[str, Any]) -> Asked:
-    """From a KsqlRequest or QueryStreamArgs; a missing `;` at the end is added."""
+    """Parse a KsqlRequest or QueryStreamArgs; a missing final `;` is added."""
     sql = value.get("ksql", value.get("sql"))
     if not isinstance(sql, str) or not sql.strip():
         raise RefusedError(MALFORMED, 'The request has no statement: give it as "ksql" or "sql"')
@@ -97,7 +97,7 @@ def settings_of(value: Mapping[str, Any], *names: str) -> dict[str, str]:
 
 
 def parameters_of(value: Mapping[str, Any]) -> Values:
-    """The values for parameters, in a list or by name; what each may be is asked later."""
+    """The values for parameters, in a list or by name; their types are checked later."""
     found = value.get("parameters")
     if found is None:
         return ()
@@ -127,9 +127,10 @@ def _setting(name: str, value: Any) -> str:
 
 
 def accepted(accept: str, offered: Sequence[str], default: str) -> str:
-    """The media type to answer with: the best liked of those offered; RefusedError if none is.
+    """The media type of the response: the most preferred one offered; raises RefusedError if none
+    is acceptable.
 
-    Of types that are liked as well as each other the first in the header counts.
+    Among equally preferred types the first in the header wins.
     """
     if not accept.strip():
         return default

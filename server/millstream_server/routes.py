@@ -32,9 +32,9 @@ _LOG = logging.getLogger("millstream.server")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One route. `body`: the name of the schema of what is sent, `gives`: the media types of what
-    comes back; `always`: it answers while statements are not executed; `answer`: the name of the
-    schema of a JSON value that comes back."""
+    """One route. `body`: the name of the request body's schema, `gives`: the media types of the
+    response; `always`: it also works while statements are not executed; `answer`: the name of the
+    schema of a JSON response."""
 
     method: str
     path: str
@@ -167,7 +167,7 @@ def application(server: Server, pages: Sequence[str] = ()) -> ASGIApp:
             if "{" not in endpoint.path
         },
     )
-    # Who may see the answers; the guard says whose requests are answered.
+    # Which pages may read responses; the guard decides which requests are handled.
     seen: ASGIApp = (
         CORSMiddleware(made, allow_origins=pages, allow_methods=["*"], allow_headers=["*"])
         if pages
@@ -178,8 +178,8 @@ def application(server: Server, pages: Sequence[str] = ()) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True)
 class _Shortcut:
-    """The routes, of which those that are asked by their very paths are called at once: a pull
-    query by key takes no longer than finding its route."""
+    """The router, which calls routes with an exact path directly: a pull query by key takes no
+    longer than a general route lookup."""
 
     routes: ASGIApp
     answers: Mapping[tuple[str, str], Handler]
@@ -217,7 +217,7 @@ def _answer(endpoint: Endpoint, server: Server) -> Handler:
             if "content-length" in request.headers and error.code != TOO_SLOW:
                 await reading.rest(server.settings.body_bytes_max, server.settings.body_seconds)
             if error.code == TOO_SLOW and scope.get("http_version", "").startswith("1"):
-                # What is left of the body would be taken for a next request.
+                # The rest of the body would be read as the next request.
                 error.headers["connection"] = "close"
             if error.code == UNACCEPTABLE:
                 return PlainTextResponse(error.message, 406)
@@ -227,7 +227,7 @@ def _answer(endpoint: Endpoint, server: Server) -> Handler:
 
 
 async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Response:
-    """Let the guard look, then call the endpoint; an error that is no refusal becomes an answer."""
+    """Run the guard, then call the endpoint; an unexpected error becomes a response."""
     guard, path = server.guard, endpoint.path
     try:
         principal = await guard.authenticate(request.scope)
@@ -251,14 +251,14 @@ async def _answered(endpoint: Endpoint, request: Request, server: Server) -> Res
 
 
 class _Leaving(Response):
-    """A response after which something is to be done."""
+    """A response with an action after it."""
 
     def __init__(self, inner: Response, then: Callable[[], None]) -> None:
         self._inner = inner
         self._then = then
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Send the response."""
         try:
             await self._inner(scope, receive, send)
         finally:

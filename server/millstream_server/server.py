@@ -1,4 +1,4 @@
-"""One server: the engine it is a door to, its settings, and the threads statements run in."""
+"""One server: its engine, its settings, and the threads in which statements run."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from millstream_server.results.lookups import Lookups
 P = ParamSpec("P")
 R = TypeVar("R")
 COMPATIBLE_VERSION = "0.29.0"
-"""The version of ksqlDB whose API this is: clients look at it."""
+"""The ksqlDB version of this API, which clients check."""
 _COMMAND_PAUSE_S = 0.02
 
 
 class State(Enum):
-    """What a server is doing, by the names /healthcheck has for it."""
+    """The state of a server, by the names of /healthcheck."""
 
     INITIALIZING = "INITIALIZING"
     READY = "READY"
@@ -62,16 +62,16 @@ _REFUSING = {
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a server answers. `properties` are those every request begins with."""
+    """The settings of a server. `properties` are the defaults of every request."""
 
     service_id: str = "default_"
     host: str = "localhost:8088"
-    """How this server is called in descriptions."""
+    """The name of this server in descriptions."""
     properties: Mapping[str, str] = field(default_factory=dict)
     internal_listener: str = ""
-    """Where other servers ask, if not here: then nothing that is for them is answered here."""
+    """The separate address for other servers, if any: requests of servers are then refused here."""
     bounds: Bounds = field(default_factory=Bounds)
-    """Of each pull query."""
+    """The limits of each pull query."""
     overrides: Overrides = field(default_factory=Overrides)
     """The properties that clients may set."""
     statement_threads: int = 8
@@ -81,7 +81,7 @@ class ServerSettings:
     pull_queries_max: int = 1_000
     statements_max: int = 500
     answers_bytes_max: int = 256 << 20
-    """Rows of all pull queries together that clients have not read."""
+    """The bytes of unread rows of all pull queries together."""
     body_bytes_max: int = 10 << 20
     body_seconds: float = 10.0
     headers_max: int = 100
@@ -90,7 +90,7 @@ class ServerSettings:
 
 
 class Server:
-    """What all requests share. `close` it in the end; the engine is not closed by that."""
+    """The state shared by all requests. The caller closes it; that does not close the engine."""
 
     def __init__(
         self, engine: Engine, settings: ServerSettings | None = None, guard: Guard | None = None
@@ -101,17 +101,17 @@ class Server:
         self.guard: Guard = guard or NoAuthentication()
         self.state = State.READY
         self.pulling = 0
-        """How many pull queries are answered or wait to be."""
+        """The number of running and queued pull queries."""
         self.reading: WeakKeyDictionary[History, str] = WeakKeyDictionary()
-        """Those whose rows go to their clients as they are read, and the name that the client was
-        told, who alone knows it."""
+        """Queries whose rows are streamed to their clients, by the secret name that only the client
+        has."""
         self.held = HeldRows(self.settings.answers_bytes_max)
         self.owners: dict[str, str] = {}
-        """Who has begun the push queries that run."""
+        """The principals of the running push queries."""
         self.ongoing = OngoingWork()
         self._outcomes = Outcomes(engine)
         self.statuses: dict[str, Mapping[str, Any]] = {}
-        """Those of commands that are on no topic."""
+        """The status of commands that are on no topic."""
         self._statements = ThreadPoolExecutor(
             self.settings.statement_threads, "millstream-statement"
         )
@@ -119,7 +119,7 @@ class Server:
         self._printing = ThreadPoolExecutor(self.settings.print_threads, "millstream-print")
 
     def session(self, asked: Asked) -> Session:
-        """The session of one request; RefusedError where a property cannot be set."""
+        """The session of one request; raises RefusedError if a property cannot be set."""
         session = Session(dict(self.settings.properties), dict(asked.variables), local=False)
         session.bounds, session.overrides = self.settings.bounds, self.settings.overrides
         for name, value in asked.properties.items():
@@ -130,7 +130,7 @@ class Server:
         return session
 
     def view(self, principal: Principal) -> View:
-        """The engine as it is now, as far as the principal may see it."""
+        """A snapshot of the engine, as far as the principal may see it."""
         sight = self.guard.sight(principal, self.engine.catalog)
         pushing = [name for name in sorted(self.engine.pushing) if self.may_end(principal, name)]
         return View(
@@ -143,14 +143,14 @@ class Server:
         )
 
     def may_end(self, principal: Principal, query_id: str) -> bool:
-        """Whether a push query is the principal's own, or they operate it."""
+        """Whether a push query is the principal's own, or one that the principal operates."""
         if self.owners.get(query_id) == principal.name:
             return True
         return self.guard.sight(principal, self.engine.catalog).operates(query_id)
 
     @contextmanager
     def pull(self) -> Iterator[None]:
-        """Count a pull query while it is answered; RefusedError where there are too many."""
+        """Count a pull query while it runs; raises RefusedError if there are too many."""
         running = self.pulling + len(self.reading)
         if running >= self.settings.pull_queries_max:
             raise RefusedError(
@@ -165,24 +165,24 @@ class Server:
             self.pulling -= 1
 
     def check_serving(self) -> None:
-        """RefusedError while no statements can be executed."""
+        """Raise RefusedError while no statements can be executed."""
         if self.state in _REFUSING:
             code, message = _REFUSING[self.state]
             raise RefusedError(code, message, headers={"retry-after": "1"})
 
     async def run(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call what may wait, in a thread for statements."""
+        """Call a blocking function in a thread for statements."""
         return await self._in(self._statements, partial(call, *args, **kwargs))
 
     async def run_printing(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call what waits for records, in a thread of its own kind."""
+        """Call a function that waits for records, in a separate thread pool."""
         return await self._in(self._printing, partial(call, *args, **kwargs))
 
     async def _in(self, executor: Executor, call: Callable[[], R]) -> R:
         return await asyncio.get_running_loop().run_in_executor(executor, call)
 
     async def caught_up(self, number: int | None) -> None:
-        """Wait until a command has been carried out here; RefusedError when that takes long."""
+        """Wait until a command has been executed here; raises RefusedError after a timeout."""
         if number is None:
             return
         loop = asyncio.get_running_loop()
@@ -199,19 +199,19 @@ class Server:
 
     @property
     def last_command(self) -> int:
-        """The number of the last command that was carried out here."""
+        """The number of the last command executed here."""
         engine = self.engine
         return (engine.ledger.position if engine.shared else engine.commands.next_offset) - 1
 
     def known_statuses(self) -> Mapping[str, Mapping[str, Any]]:
-        """Those of all commands that the service knows of, and of what was given here besides.
-        May wait: call it in a thread."""
+        """The status of all commands of the service, and of statements that were executed only
+        here. May block: call it in a thread."""
         return {**statuses_of(self._outcomes.known()), **self.statuses}
 
     def close(self) -> None:
-        """Let no more statements in, and end the push queries so that their clients leave."""
+        """Accept no more statements, and end the push queries so that their clients disconnect."""
         self.state = State.TERMINATING
-        # Before the streams end: cancelling what an answer does last would cut the answer off.
+        # Before the streams end: cancelling the last step of a response would truncate it.
         self.lookups.close()
         self._statements.shutdown(wait=False, cancel_futures=True)
         self._printing.shutdown(wait=False, cancel_futures=True)

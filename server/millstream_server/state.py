@@ -1,4 +1,4 @@
-"""The endpoints that tell how the server is, one function each."""
+"""The endpoints about the server's state, one function each."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def all_statuses(request: Request, server: Server) -> Response:
 
 
 async def one_status(request: Request, server: Server) -> Response:
-    """GET /status/{type}/{entity}/{action}. The name may be given without its quotes."""
+    """GET /status/{type}/{entity}/{action}. The name may be written without quotes."""
     known = await _known(server)
     kind, entity, action = (request.path_params[name] for name in ("type", "entity", "action"))
     for name in (entity, f"`{entity}`"):
@@ -91,7 +91,7 @@ async def _known(server: Server) -> Mapping[str, Mapping[str, Any]]:
 
 
 async def is_valid_property(request: Request, server: Server) -> Response:
-    """GET /is_valid_property/{name}: whether a client may set a property, as SET decides it."""
+    """GET /is_valid_property/{name}: whether a client may set a property, by the rules of SET."""
     try:
         server.settings.overrides.check(request.path_params["property"])
     except MillstreamError as error:

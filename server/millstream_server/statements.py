@@ -39,8 +39,8 @@ Entity = dict[str, Any]
 
 
 def pieces_of(asked: Asked, session: Session) -> list[ParsedStatement]:
-    """All statements of a request, as they are once those before them have been executed;
-    RefusedError where the text does not parse."""
+    """All statements of a request, each parsed after those before it were executed; raises
+    RefusedError if the text does not parse."""
     ahead = replace(session, properties=dict(session.properties), variables=dict(session.variables))
     found: list[ParsedStatement] = []
     text = asked.sql
@@ -61,7 +61,7 @@ def _ended(text: str) -> str:
 
 
 def execute(server: Server, asked: Asked, principal: Principal, filling: Filling) -> list[Entity]:
-    """Execute all statements of a request. May wait: call it in a thread."""
+    """Execute all statements of a request. May block: call it in a thread."""
     session = server.session(asked)
     session.filling = filling.begin
     pieces = pieces_of(asked, session)
@@ -82,7 +82,7 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
     entities: list[Entity] = []
     for number, piece in enumerate(pieces):
         if number:
-            # The statements before it may have changed what its names stand for.
+            # The statements before it may have changed the meaning of its names.
             server.guard.authorise(principal, piece, session)
         server.guard.record(principal, piece)
         sight = server.guard.sight(principal, server.engine.catalog)
@@ -137,7 +137,7 @@ def _executed(
 def _shown(
     server: Server, piece: ParsedStatement, session: Session, principal: Principal
 ) -> Entity | None:
-    """The entity of a statement that only looks."""
+    """The entity of a read-only statement."""
     match piece.statement:
         case s.Show() as statement:
             return listed(statement, piece.text, server.view(principal), session)
@@ -163,7 +163,7 @@ def _command(server: Server, piece: ParsedStatement, done: Done) -> Entity:
 def _explained(
     statement: s.Explain, script: str, server: Server, session: Session, principal: Principal
 ) -> Entity:
-    """A query that is given, or one that runs."""
+    """A query given as text, or a running one."""
     engine = server.engine
     inner, wanted = statement.statement, statement.query_id
     if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):

@@ -85,7 +85,7 @@ async def _send(socket: WebSocket, server: Server, answer: queries.QueryResponse
     except MillstreamError as error:
         await _end(socket, FAILED, refusal(error, answer.piece.text).message)
     except (WebSocketDisconnect, RuntimeError):
-        # The client has left.
+        # The client has disconnected.
         return
     except Exception as error:
         await _end(socket, FAILED, unexpected(error).message)
@@ -135,7 +135,7 @@ async def _refuse(socket: WebSocket, error: RefusedError) -> None:
 
 
 async def _end(socket: WebSocket, code: int, reason: str) -> None:
-    """The last frame tells why, as the close does."""
+    """The last frame has the reason, as the close does."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         await socket.send_text(text_of({"error": reason}))
         cut = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")

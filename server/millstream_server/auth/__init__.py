@@ -1,1 +1,1 @@
-"""Who asks, what they may, how much, and what is written down about it."""
+"""Authentication, authorisation, limits and the audit log."""

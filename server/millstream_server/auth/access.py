@@ -1,4 +1,4 @@
-"""Who may do what: rules, and the answer to a set of needs. What no rule allows is refused.
+"""Authorisation: rules, and the decision on a set of needs. What no rule allows is refused.
 
 A line of the rules' file is `allow|deny role:<name>|user:<name>|everyone OPERATION,… kind:pattern`:
 
@@ -6,8 +6,8 @@ A line of the rules' file is `allow|deny role:<name>|user:<name>|everyone OPERAT
     allow user:loader WRITE,DESCRIBE topic:orders_raw
     deny  everyone ALL topic:salaries
 
-`*` in a pattern stands for any text. A deny outweighs every allow. Internal topics are meant only
-by patterns that begin with their prefix.
+`*` in a pattern matches any text. A deny overrides every allow. Only patterns that begin with their
+prefix match internal topics.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Rule:
     pattern: str
 
     def covers(self, need: Need) -> bool:
-        """Whether the rule speaks of this need. Who may read, write or operate may describe."""
+        """Whether the rule matches this need. A rule for read, write or operate also matches
+        describe."""
         if self.kind is not need.kind:
             return False
         implied = _IMPLIED.get(need.operation, set()) if self.allow else set()
@@ -52,12 +53,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rules in force. `open`: authentication is off, and everybody may do what is possible."""
+    """The rules in force. `open`: authentication is off, and everyone may do everything."""
 
     rules: tuple[Rule, ...] = ()
     admins: frozenset[str] = frozenset({"admin"})
     is_internal: Callable[[str], bool] = EngineSettings().is_internal
-    """Whether a topic, or a pattern of topics, is one of the engine's own."""
+    """Whether a topic, or a pattern of topics, is internal to the engine."""
     open: bool = False
 
     def allows(self, principal: Principal, need: Need) -> bool:
@@ -66,7 +67,8 @@ class Access:
             return False
         internal = need.kind is Kind.TOPIC and self.is_internal(need.name)
         if internal and need.operation not in (Operation.READ, Operation.DESCRIBE):
-            # They are the engine's: changed by hand, they no longer say what it did.
+            # They belong to the engine: after a change by a user, they would no longer record what
+            # the engine did.
             return False
         if self.open or not principal.roles.isdisjoint(self.admins):
             return True
@@ -78,7 +80,7 @@ class Access:
 
 
 def authorise(access: Access, principal: Principal, needs: Iterable[Need]) -> Refusal | None:
-    """None where the principal may do all of it; else the refusal of what comes first by name."""
+    """None if the principal may do all of it; else the refusal of the first one by name."""
     missing = sorted((n for n in needs if not access.allows(principal, n)), key=str)
     if not missing:
         return None
@@ -101,7 +103,7 @@ def authorise(access: Access, principal: Principal, needs: Iterable[Need]) -> Re
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name is one of the pattern's. Takes time in proportion to both lengths."""
+    """Whether a name matches the pattern. Takes time proportional to both lengths."""
     first, *parts = pattern.split("*")
     if not parts:
         return name == pattern
@@ -118,7 +120,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def read_rules(text: str) -> tuple[Rule, ...]:
-    """The rules of a file's text; StatementError for a line that is none."""
+    """The rules of a file's text; raises StatementError for an invalid line."""
     return tuple(_rule(line, number) for number, line in numbered(text))
 
 

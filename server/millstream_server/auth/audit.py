@@ -1,7 +1,7 @@
-"""Who did what: one line of JSON for each event, without secrets and without the data of others.
+"""The audit log: one line of JSON for each event, without secrets and without user data.
 
 Every character that is not printable ASCII is escaped, so that no text can begin a new line or
-speak to a terminal. Literals in statements are masked.
+control a terminal. Literals in statements are masked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKENS = re.compile(
 
 
 class Event(Enum):
-    """What is written down."""
+    """The kinds of events."""
 
     REFUSED = "refused"
     STATEMENT = "statement"
@@ -40,10 +40,10 @@ class Event(Enum):
 
 
 class Audit:
-    """The audit log. Thread-safe; a line is written whole."""
+    """The audit log. Thread-safe; each line is written atomically."""
 
     def __init__(self, write: Callable[[str], object], clock: Callable[[], float]) -> None:
-        """`write` takes a line with its end; `clock`: epoch seconds."""
+        """`write` gets a line with its line end; `clock`: epoch seconds."""
         self._write, self._clock = write, clock
         self._lock = threading.Lock()
 
@@ -53,7 +53,7 @@ class Audit:
         principal: Principal | None = None,
         **fields: object,
     ) -> None:
-        """Write an event down. A field `statement` is masked; fields are at most some kilobytes."""
+        """Log an event. A field `statement` is masked; fields have at most some kilobytes."""
         entry: dict[str, object] = {"time": round(self._clock(), 3), "event": event.value}
         if principal is not None:
             entry |= {"principal": principal.name, "method": principal.method}
@@ -69,7 +69,7 @@ class Audit:
         principal: Principal | None = None,
         **fields: object,
     ) -> None:
-        """Write down that someone was sent away, with the reason they are not told."""
+        """Log a refusal, with the reason that the client does not get."""
         self.event(
             Event.REFUSED,
             principal,
@@ -82,7 +82,7 @@ class Audit:
 
 def masked(statement: str) -> str:
     """A statement with its literals masked and its comments left out, whether it parses or not.
-    Names stay. It is cut to a length that a log can bear."""
+    Names stay. Long statements are cut."""
     cut = statement[:TEXT_MAX]
     text = "".join(_masked(token) for token in _TOKENS.findall(cut))
     return " ".join(text.split()) + (" …" if len(statement) > TEXT_MAX else "")
@@ -101,7 +101,7 @@ def _masked(token: str) -> str:
 
 
 def _clean(value: object, depth: int = 4) -> object:
-    """What JSON can hold, cut and redacted."""
+    """A value that JSON can represent, cut and redacted."""
     match value:
         case None | bool() | int():
             return value

@@ -1,7 +1,7 @@
-"""Who is it? Basic, bearer and client certificates to a Principal or a Refusal.
+"""Authentication: Basic, bearer and client certificates to a Principal or a Refusal.
 
-Nothing here waits for the network but the rare reading of signing keys; passwords cost a tenth
-of a second of CPU. An event loop calls `authenticate` in a thread.
+Only the rare reading of signing keys uses the network; passwords cost a tenth of a second of CPU.
+An event loop must call `authenticate` in a thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from millstream_server.auth.tokens import TokenRefusedError, Tokens
 
 HEADER_BYTES_MAX = 12_288
 TRIES_AT_A_TIME = 4
-"""Each takes 32 MiB of memory and a core."""
+"""Each uses 32 MiB of memory and a core."""
 TRY_WAIT_S = 5.0
 KNOWN_FOR_S = 60.0
 KNOWN_MAX = 1_000
@@ -43,8 +43,8 @@ PeerCertificate = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Whom to let in: `roles` (`**` everybody known, `*` who has any role, else names), and the
-    paths (globs) where nobody is asked."""
+    """The allowed users: `roles` (`**`: every user, `*`: users with any role, else names), and the
+    paths (globs) without authentication."""
 
     roles: Sequence[str] = ("**",)
     skip_paths: Sequence[str] = ()
@@ -52,7 +52,7 @@ class Rules:
 
 
 class Authenticator:
-    """The methods that are on; with none of them everybody is ANONYMOUS. Thread-safe."""
+    """The enabled methods; without any, every client is ANONYMOUS. Thread-safe."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class Authenticator:
         self._tries = threading.BoundedSemaphore(TRIES_AT_A_TIME)
 
     def go_on(self, before: Authenticator) -> None:
-        """Take over who has guessed wrong, and the bound on tries, of the one in use before. Which
-        passwords were right is not taken over: they may be others now."""
+        """Take over the failed attempts, and the bound on attempts, of the previous authenticator.
+        The cache of correct passwords is not taken over, because passwords may have changed."""
         self._backoff, self._tries = before._backoff, before._tries
 
     @property
     def on(self) -> bool:
-        """Whether anybody is asked who they are."""
+        """Whether authentication is on."""
         return any(m is not None for m in (self._users, self._tokens, self._subjects))
 
     def authenticate(
@@ -98,8 +98,8 @@ class Authenticator:
         return self._admitted(Credentials(given[0] if given else None, peer), address)
 
     def again(self, principal: Principal) -> Principal | Refusal:
-        """Recognise somebody by what was shown before, perhaps to another one of these. A wrong
-        password is no guess now: it was right."""
+        """Authenticate a client again by its earlier credentials, perhaps of another authenticator.
+        A wrong password does not count as a failed attempt: it was right before."""
         if not self.on or principal.by is None:
             return principal
         return self._admitted(principal.by, None)
@@ -134,7 +134,7 @@ class Authenticator:
         return self._refused(f"unknown subject {subject}") if found is None else found
 
     def _by_password(self, text: str, address: str | None, users: Users) -> Principal | Refusal:
-        """`address` is None for somebody who was recognised before."""
+        """`address` is None for a client that was authenticated before."""
         try:
             decoded = base64.b64decode(text, validate=True).decode("utf-8")
         except (binascii.Error, UnicodeDecodeError):
@@ -177,8 +177,8 @@ class Authenticator:
 
 @dataclass(slots=True)
 class KnownPasswords:
-    """Who gave the right password a moment ago, so that not each request costs a hash. What is
-    kept is a keyed digest; the key is of this process alone."""
+    """A cache of recently verified passwords, so that not each request costs a hash. It stores a
+    keyed digest; the key is private to this process."""
 
     clock: Callable[[], float]
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
@@ -188,14 +188,14 @@ class KnownPasswords:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def get(self, name: str, password: str) -> Principal | None:
-        """The principal of a pair that was right less than a minute ago."""
+        """The principal of a pair that was verified less than a minute ago."""
         digest = self._digest(name, password)
         with self._lock:
             principal, until = self._found.get(digest, (None, 0.0))
             return principal if self.clock() < until else None
 
     def put(self, user: User, password: str) -> Principal:
-        """Remember a pair that is right."""
+        """Store a verified pair."""
         principal = Principal(user.name, user.roles, "basic")
         with self._lock:
             until = self.clock() + KNOWN_FOR_S

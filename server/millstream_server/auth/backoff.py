@@ -1,4 +1,4 @@
-"""Making those wait who fail again and again to say who they are."""
+"""Delays clients that repeatedly fail to authenticate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 FREE = 5
 """Failures of one user from one address before there is a wait."""
 FREE_OF_ADDRESS = 20
-"""Failures from one address, whoever is tried, before there is a wait."""
+"""Failures from one address, for any users, before there is a wait."""
 WAIT_MAX = 300.0
 FORGET_AFTER = 900.0
 ENTRIES_MAX = 10_000
@@ -18,9 +18,9 @@ Key = tuple[str, str]
 
 
 class Backoff:
-    """Failures by (user, address) and by address. Bounded: the oldest are forgotten first.
+    """Failures by (user, address) and by address. Bounded: the oldest are evicted first.
 
-    A user is never locked out from elsewhere, as then anyone could lock anyone out.
+    A user is never locked out from other addresses, because then anyone could lock out any user.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -30,13 +30,13 @@ class Backoff:
         self._failures: OrderedDict[Key, tuple[int, float]] = OrderedDict()
 
     def wait(self, user: str, address: str) -> float:
-        """Seconds until the next try is looked at; 0 for now."""
+        """Seconds until the next attempt is allowed; 0 for now."""
         now = self._clock()
         with self._lock:
             return max(self._wait(key, free, now) for key, free in _keys(user, address))
 
     def failed(self, user: str, address: str) -> None:
-        """A try failed."""
+        """Note a failed attempt."""
         now = self._clock()
         with self._lock:
             for key, _ in _keys(user, address):
@@ -47,7 +47,7 @@ class Backoff:
                 self._failures.popitem(last=False)
 
     def succeeded(self, user: str, address: str) -> None:
-        """A try did not fail; what the address tried with others still counts."""
+        """Note a successful attempt; the address's attempts with other users still count."""
         with self._lock:
             self._failures.pop((user[:128], address), None)
 

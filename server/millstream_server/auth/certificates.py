@@ -1,4 +1,4 @@
-"""Client certificates: the subject as text, and the principals that subjects stand for."""
+"""Client certificates: the subject as text, and the principals of subjects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Subjects = Mapping[str, Principal]
 def subject_of(peer: Mapping[str, object]) -> str:
     """The subject of a certificate (as ssl gives it) as `CN=…,OU=…`, in the certificate's order.
 
-    What could end a value early has a backslash before it, so that no value passes for two.
+    Separators within a value are escaped by a backslash, so that no value can be read as two.
     """
     parts = []
     names = peer.get("subject", ())

@@ -1,4 +1,4 @@
-"""What each endpoint needs besides what its statements need, and which work it is."""
+"""The permissions that each endpoint needs in addition to its statements, and its kind of work."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _WORKS = {
 
 
 def endpoint_needs(path: str) -> frozenset[Need]:
-    """What a request to the endpoint of this route needs. Its statements are asked about one by
-    one; an endpoint that is not listed is for those who may operate the service."""
+    """The needs of a request to the endpoint of this route. Its statements are authorised one by
+    one; an unlisted endpoint requires permission to operate the service."""
     return NEEDS.get(path, _OPERATE)
 
 
 def endpoint_work(path: str) -> Work:
-    """Which limits hold for the endpoint of this route."""
+    """The kind of limits of the endpoint of this route."""
     return _WORKS.get(path, Work.OTHER)

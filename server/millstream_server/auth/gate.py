@@ -1,4 +1,4 @@
-"""The guard of a server that is started: who, what, how much, and what is written down."""
+"""The guard of a started server: authentication, authorisation, limits, and the audit log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from millstream_server.http.connections import PEER
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may come in and do what, as the files say that were read together."""
+    """Authentication and authorisation by a consistent set of files."""
 
     authenticator: Authenticator
     access: Access
@@ -35,7 +35,8 @@ class Policy:
 
 @dataclass(slots=True)
 class Gate:
-    """Implements `Guard`. A new `policy` holds from the next request and the next statement on."""
+    """Implements `Guard`. A new `policy` applies from the next request and the next statement
+    on."""
 
     engine: Engine
     policy: Policy
@@ -43,7 +44,7 @@ class Gate:
     audit: Audit
     origins: Origins
     functions: frozenset[str] = frozenset()
-    """The names of those that users brought along."""
+    """The names of user functions."""
 
     def check_source(self, scope: Scope) -> None:
         """See `Guard`."""
@@ -54,7 +55,7 @@ class Gate:
             raise self._refused(refused, path=scope["path"], address=address)
 
     async def authenticate(self, scope: Scope) -> Principal:
-        """See `Guard`. Passwords and signatures are checked beside the loop."""
+        """See `Guard`. Passwords and signatures are checked in a thread."""
         address = (scope.get("client") or ("",))[0]
         if not self.policy.authenticator.on:
             return ANONYMOUS
@@ -77,7 +78,7 @@ class Gate:
         return found
 
     def enter(self, principal: Principal, path: str) -> None:
-        """See `Guard`. A path that needs no authentication needs nothing else."""
+        """See `Guard`. A path without authentication needs no permission either."""
         free = principal is ANONYMOUS and self.policy.authenticator.on
         refused = None if free else authorise(self.policy.access, principal, endpoint_needs(path))
         refused = refused or self.limits.admit(principal, endpoint_work(path))
@@ -128,7 +129,7 @@ class Gate:
 
 
 class _Topics(Container[str]):
-    """The names of the topics there are, asked for one at a time."""
+    """The names of existing topics, requested one at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._log = engine.log

@@ -1,4 +1,5 @@
-"""Where authentication, authorisation and limits plug in; without them everybody may do all."""
+"""The interface for authentication, authorisation and limits; by default everyone may do
+everything."""
 
 from __future__ import annotations
 
@@ -13,41 +14,43 @@ from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.auth.visible import VisibleCatalog
 
 Scope = Mapping[str, Any]
-"""A connection as ASGI describes it."""
+"""A connection's ASGI scope."""
 
 
 class Guard(Protocol):
-    """Asked before anything is done; each raises `RefusedError` to say no. `authorise` is called
-    where it may wait, the others in the thread of the event loop."""
+    """Checks that run before any work; each raises `RefusedError` to refuse. `authorise` is called
+    where it may block, the others in the event loop's thread."""
 
     def check_source(self, scope: Scope) -> None:
-        """Whether the request was sent to this server, and by a client that may call; asked of
-        each request before anything else."""
+        """Check that the request was addressed to this server, by an allowed client; called first
+        for each request."""
 
     async def authenticate(self, scope: Scope) -> Principal:
-        """Who asks for this path; called for each request, before its body is read."""
+        """Authenticate the client for this path; called for each request, before its body is
+        read."""
 
     def recognise_again(self, principal: Principal) -> Principal:
-        """The same as they are now, for what goes on; called where it may wait."""
+        """The current state of a principal, for an ongoing operation; called where it may block."""
 
     def enter(self, principal: Principal, path: str) -> None:
-        """A request begins: it may be one too many, or to an endpoint that is not for them."""
+        """Admit a request: refuse it if there are too many, or if the principal may not use the
+        endpoint."""
 
     def leave(self, principal: Principal, path: str) -> None:
-        """A request that was let in is over."""
+        """Note the end of an admitted request."""
 
     def authorise(self, principal: Principal, statement: ParsedStatement, session: Session) -> None:
-        """Whether they may execute the statement."""
+        """Check that the principal may execute the statement."""
 
     def record(self, principal: Principal, statement: ParsedStatement) -> None:
-        """A statement is about to be executed."""
+        """Note that a statement is about to be executed."""
 
     def sight(self, principal: Principal, catalog: Catalog) -> VisibleCatalog:
-        """What of the catalog they may see."""
+        """The part of the catalog that the principal may see."""
 
 
 class NoAuthentication:
-    """Everybody may do everything."""
+    """A guard that allows everything."""
 
     def check_source(self, scope: Scope) -> None:
         """See `Guard`."""

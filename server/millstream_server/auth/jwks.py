@@ -1,8 +1,9 @@
-"""The keys that sign tokens: a JWKS file or https address, small, soon, and pinned to algorithms.
+"""The keys that sign tokens: a JWKS file or https address, with bounds on size and time, and pinned
+to algorithms.
 
-A key is used with the one algorithm that is bound to it: its own `alg`, else what the operator
-pinned, else the only one that fits its type. HMAC keys are accepted from a file only: a
-published one would be no secret.
+A key is used with the one algorithm that is bound to it: its own `alg`, else the operator's, else
+the only one for its type. HMAC keys are accepted from a file only: a published one would be no
+secret.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ KEYS_MAX = 64
 TIMEOUT_S = 5.0
 FRESH_S = 300.0
 AGAIN_S = 30.0
-"""How soon a failed or a forced read is repeated at the earliest."""
+"""The least time before a failed or forced read is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,10 @@ Keys = Mapping[str, SigningKey]
 
 
 class KeySet:
-    """The keys of one place. The last good set stays when a later one cannot be had."""
+    """The keys of one location. The last good set stays when a later one cannot be read."""
 
     def __init__(self, read: Callable[[], Keys], clock: Callable[[], float]) -> None:
-        """`read` gets the present keys or raises MillstreamError; `clock`: monotonic seconds."""
+        """`read` returns the current keys or raises MillstreamError; `clock`: monotonic seconds."""
         self._read = read
         self._clock = clock
         self._lock = threading.Lock()
@@ -73,18 +74,18 @@ class KeySet:
         self._due = clock() + FRESH_S
         self._forced = clock() - AGAIN_S
         self.problem = ""
-        """Why the last read failed; empty after a good one."""
+        """The error of the last read; empty after a successful one."""
 
     def key(self, kid: str) -> SigningKey | None:
-        """The key of this id. One that is unknown may be new: the place is asked again, though not
-        as often as anyone likes."""
+        """The key with this id. An unknown one may be new: the location is read again, at a limited
+        rate."""
         now = self._clock()
         if now >= self._due or (kid not in self._keys and now >= self._forced + AGAIN_S):
             self._refresh(now)
         return self._keys.get(kid)
 
     def _refresh(self, now: float) -> None:
-        # One reads, the others go on with what there is.
+        # One thread reads, the others continue with the current keys.
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -100,8 +101,8 @@ class KeySet:
 
 
 def open_keys(place: str, pins: Mapping[str, str], clock: Callable[[], float]) -> KeySet:
-    """The keys at a path or an https address. Raises StatementError for keys that are refused,
-    UnavailableError where the place does not answer."""
+    """The keys at a path or an https address. Raises StatementError for invalid keys,
+    UnavailableError if the location does not respond."""
     if "://" in place:
         parts = urlsplit(place)
         if parts.scheme != "https" or not parts.hostname or parts.username is not None:
@@ -122,7 +123,7 @@ def _from_file(path: str, pins: Mapping[str, str]) -> Keys:
 
 
 def read_keys(text: str, pins: Mapping[str, str], *, public: bool) -> Keys:
-    """The keys of a JWKS document; StatementError for a document that is none, or where a key is
+    """The keys of a JWKS document; raises StatementError for an invalid document, or if a key is
     weak, has no id, or no single algorithm."""
     try:
         entries = json.loads(text)["keys"]
@@ -198,7 +199,8 @@ def _fetched(url: str) -> str:
 
 
 def _drained(answer: HTTPResponse) -> bytes:
-    """All of an answer: a place that sends one byte now and then is not waited for."""
+    """The whole response, with a total timeout, also for a server that sends single bytes
+    slowly."""
     until, raw = time.monotonic() + 2 * TIMEOUT_S, b""
     while len(raw) <= BYTES_MAX and (more := answer.read1(65_536)):
         raw += more

@@ -1,4 +1,4 @@
-"""How much of the server one principal, and all of them together, may use at a time."""
+"""Limits on the concurrent use of the server, by one principal and by all together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRINCIPALS_MAX = 10_000
 
 
 class Work(Enum):
-    """Kinds of requests, each with limits of its own."""
+    """Kinds of requests, each with its own limits."""
 
     QUERY = "query"
     STATEMENT = "statement"
@@ -24,8 +24,8 @@ class Work(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkLimit:
-    """`at_a_time`: by everybody together; `rate`: a second, by one principal, with bursts of as
-    many; None for the rate of requests only."""
+    """`at_a_time`: concurrent requests of all principals; `rate`: requests per second of one
+    principal, with bursts of the same size; None for the rate of requests only."""
 
     at_a_time: int
     rate: float
@@ -42,13 +42,13 @@ class Quota:
 
 @dataclass(slots=True)
 class Bucket:
-    """Tokens that come back at a rate; there are never more than one second brings."""
+    """A token bucket that holds at most the tokens of one second."""
 
     tokens: float
     at: float
 
     def wait(self, rate: float, now: float) -> float:
-        """Seconds until there is a token; 0 when there is one."""
+        """Seconds until there is a token; 0 if there is one."""
         most = max(1.0, rate)
         self.tokens = min(most, self.tokens + max(0.0, now - self.at) * rate)
         self.at = now
@@ -62,7 +62,7 @@ class _Usage:
 
 
 class Limits:
-    """Who is doing how much. Thread-safe, never waits."""
+    """The current use of all principals. Thread-safe, never blocks."""
 
     def __init__(self, quota: Quota, clock: Callable[[], float]) -> None:
         """`clock`: monotonic seconds."""
@@ -72,12 +72,13 @@ class Limits:
         self._usages: OrderedDict[str, _Usage] = OrderedDict()
 
     def running(self, work: Work) -> int:
-        """How much of a kind goes on now."""
+        """The number of running requests of a kind."""
         with self._lock:
             return self._running[work]
 
     def admit(self, principal: Principal, work: Work) -> Refusal | None:
-        """A 429 where there is no room for a piece of work; else `release` it when it is done."""
+        """Returns a 429 if a limit is reached; otherwise the caller must `release` when the work is
+        done."""
         with self._lock:
             usage = self._usage(principal.name)
             if usage is None:
@@ -89,14 +90,14 @@ class Limits:
             return refusal
 
     def release(self, principal: Principal, work: Work) -> None:
-        """Work that was admitted has ended."""
+        """Note the end of admitted work."""
         with self._lock:
-            # Whoever does something is not forgotten.
+            # Active principals are not evicted.
             self._usages[principal.name].at_a_time -= 1
             self._running[work] -= 1
 
     def _refusal(self, usage: _Usage, work: Work, *, each: bool) -> Refusal | None:
-        """`each`: the bounds of one principal hold too. ANONYMOUS is everybody."""
+        """`each`: the limits of one principal apply too. ANONYMOUS is shared by all."""
         bounds, now = self._quota.works[work], self._clock()
         if self._running[work] >= bounds.at_a_time:
             most = bounds.at_a_time
@@ -119,7 +120,7 @@ class Limits:
         return None
 
     def _usage(self, name: str) -> _Usage | None:
-        """The usage of a principal. Those who do nothing now are forgotten first."""
+        """The usage of a principal. Idle ones are evicted first."""
         usage = self._usages.get(name)
         if usage is None:
             if len(self._usages) >= PRINCIPALS_MAX:

@@ -1,8 +1,8 @@
-"""What a statement needs to be allowed to: resources and operations, from the parsed statement and
-the catalog it is about to run on.
+"""The permissions that a statement needs: resources and operations, from the parsed statement and
+the catalog that it will run on.
 
-Ask right before the statement runs: an earlier statement of a script may have changed what its
-names stand for. Sources that do not exist need nothing: running the statement says so.
+Call this right before the statement runs: an earlier statement of a script may have changed the
+meaning of its names. Missing sources need no permission: running the statement reports them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Kind(Enum):
     """Kinds of resources."""
 
     TOPIC = "topic"
-    """Records, whichever streams and tables are laid over them."""
+    """Records, independent of the streams and tables over them."""
     SOURCE = "source"
     """The entry of a stream or table in the catalog."""
     QUERY = "query"
     """A persistent query, with its internal topics and its state."""
     FUNCTION = "function"
-    """A function that users brought along."""
+    """A user function."""
     TYPE = "type"
     SUBJECT = "subject"
     CONNECTOR = "connector"
@@ -40,7 +40,7 @@ class Kind(Enum):
 
 
 class Operation(Enum):
-    """What is done to a resource."""
+    """The operations on a resource."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -54,7 +54,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One resource and what is done to it."""
+    """One resource and one operation on it."""
 
     kind: Kind
     name: str
@@ -66,8 +66,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class AccessContext:
-    """What a statement is looked at in. `topics`: the names of those that exist; `functions`: of
-    those that users brought along."""
+    """The context of a statement. `topics`: the names of existing topics; `functions`: of user
+    functions."""
 
     catalog: Catalog
     topics: Container[str] = frozenset()
@@ -76,8 +76,8 @@ class AccessContext:
 
 
 def needs_of(statement: s.Statement, around: AccessContext, text: str) -> frozenset[Need]:
-    """Everything the statement, whose own text is `text`, needs. Raises StatementError for a WITH
-    clause that is wrong."""
+    """Everything the statement, whose own text is `text`, needs. Raises StatementError for an
+    invalid WITH clause."""
     # A call has a parenthesis: texts without one, most pull queries, need no search for calls.
     called = functions_called(statement) if "(" in text else frozenset()
     found = {*_needs(statement, around), *_functions(called, around)}
@@ -93,7 +93,7 @@ def needs_of(statement: s.Statement, around: AccessContext, text: str) -> frozen
 
 
 def _inner_text(statement: s.Explain, text: str) -> str:
-    """The text of what is explained, within that of the statement."""
+    """The text of the explained statement within that of the EXPLAIN."""
     inner = getattr(statement.statement, "span", None)
     if inner is None or statement.span is None:
         return text
@@ -101,7 +101,7 @@ def _inner_text(statement: s.Explain, text: str) -> str:
 
 
 def _keepers(name: str, around: AccessContext) -> Iterator[Need]:
-    """EXPLAIN of a pull query tells how far the queries are that keep its tables."""
+    """EXPLAIN of a pull query reports the progress of the queries that maintain its tables."""
     for query in around.catalog.writers(name):
         yield Need(Kind.QUERY, query.id, Operation.DESCRIBE)
 
@@ -115,13 +115,13 @@ def _read_twice(statement: s.SelectStatement, called: Collection[str]) -> bool:
 
 
 def _read_again(statement: s.SelectStatement, text: str) -> tuple[str, ...]:
-    """The engine may have another parser read the text: what that finds counts as well."""
+    """The engine may use another parser for the text: the sources that it finds count too."""
     try:
         return sources_of(Written.of(statement, text))
     except StatementError:
         if statement.query is None:
             raise
-        return ()  # It cannot be run so, but as the dialect has read it.
+        return ()  # It cannot be run this way, only as the dialect parsed it.
 
 
 def _needs(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
@@ -147,7 +147,7 @@ def _needs(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
         case s.Describe("SOURCE", name):
             yield from _source(name, Operation.DESCRIBE, around)
         case s.Show() | s.Describe() | s.DefineVariable():
-            # Lists show what may be seen; variables are the session's own.
+            # Lists show only visible objects; variables belong to the session.
             pass
         case s.SetProperty(system=system):
             if system:
@@ -165,7 +165,7 @@ def _needs(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
 
 
 def _simple(statement: s.Statement, around: AccessContext) -> Iterator[Need]:
-    """Statements about one thing that they name. One that is not known needs what nobody has."""
+    """Statements about one named object. An unknown one needs a permission that no one has."""
     match statement:
         case s.DropSource(_, name, _, delete_topic):
             yield Need(Kind.SOURCE, name, Operation.DELETE)
@@ -230,7 +230,7 @@ def _source(name: str, operation: Operation, around: AccessContext) -> Iterator[
 
 
 def _functions(called: Collection[str], around: AccessContext) -> Iterator[Need]:
-    """The users' functions among those that are called."""
+    """The user functions among the called ones."""
     for name in around.functions:
         if name in called:
             yield Need(Kind.FUNCTION, name, Operation.USE)

@@ -1,8 +1,8 @@
-"""Which names the server answers to, and which pages of browsers may call it.
+"""Checks the host names of the server, and which web pages may call it.
 
 A page can make any name of its own resolve to this server (DNS rebinding), but the browser still
 sends that name in `Host`. A browser names the origin of the page with each websocket and with each
-request that can change something, and says of most others where they come from in `Sec-Fetch-Site`;
+request that can change something, and for most others sends their relation in `Sec-Fetch-Site`;
 other clients send neither.
 """
 
@@ -38,8 +38,8 @@ class Origins:
     def refusal(
         self, headers: Iterable[tuple[bytes, bytes]], scheme: str = "http", address: str = ""
     ) -> Refusal | None:
-        """Why a request with these headers is not answered; None where it is. `address`: where it
-        came in."""
+        """The reason to refuse a request with these headers, or None. `address`: the local address
+        of the connection."""
         found: dict[bytes, str] = {}
         for header, value in headers:
             if header in _LOOKED_AT:
@@ -65,7 +65,8 @@ class Origins:
         return _is_loopback(name) or (bool(name) and name == address)
 
     def _of_browser(self, found: dict[bytes, str]) -> Refusal | None:
-        """Of a request without an origin, which a browser sends for what changes nothing."""
+        """For a request without an origin, which a browser sends for requests that change
+        nothing."""
         opened = (found.get(b"sec-fetch-mode"), found.get(b"sec-fetch-dest"))
         if found.get(b"sec-fetch-site") not in _FROM_ELSEWHERE or ANY in self.allowed:
             return None
@@ -86,8 +87,8 @@ def _misdirected(host: str) -> Refusal:
 
 @lru_cache(maxsize=256)
 def _parts(host: str) -> tuple[str, int | None]:
-    """The name in lower case, without brackets and final dot, and the port; no name for a text
-    that is none."""
+    """The name in lower case, without brackets and final dot, and the port; no name for an invalid
+    text."""
     match = _HOST.fullmatch(host)
     if match is None:
         return "", None
@@ -106,7 +107,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _same(origin: str, scheme: str, name: str, port: int | None) -> bool:
-    """Whether a page is of the origin that it calls."""
+    """Whether a page has the same origin as the server."""
     scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
     parts = urlsplit(origin)
     if parts.scheme != scheme or f"{parts.scheme}://{parts.netloc}" != origin:

@@ -26,19 +26,19 @@ _MEMORY_MAX = 200 << 20
 
 @dataclass(frozen=True, slots=True)
 class ScryptHash:
-    """What is kept of a password."""
+    """The stored hash of a password."""
 
     cost: tuple[int, int, int]
     salt: bytes = field(repr=False)
     key: bytes = field(repr=False)
 
     def text(self) -> str:
-        """The form it has in the file."""
+        """Its format in the file."""
         encoded = (base64.b64encode(part).decode().rstrip("=") for part in (self.salt, self.key))
         return ":".join(("scrypt", *map(str, self.cost), *encoded))
 
     def fits(self, password: str) -> bool:
-        """Whether this is the password; the time it takes does not tell how nearly."""
+        """Whether this is the password, compared in constant time."""
         raw = password.encode("utf-8", "surrogatepass")
         key = _derived(raw[:PASSWORD_BYTES_MAX], self.salt, self.cost)
         return hmac.compare_digest(key, self.key) and len(raw) <= PASSWORD_BYTES_MAX
@@ -54,7 +54,7 @@ class User:
 
 
 class Users:
-    """All users, immutable. A name that is unknown costs as much time as one that is known."""
+    """All users, immutable. An unknown name takes as much time as a known one."""
 
     def __init__(self, users: Iterable[User]) -> None:
         self._users: Mapping[str, User] = {user.name: user for user in users}
@@ -69,7 +69,7 @@ class Users:
 
 
 def hashed(password: str, cost: tuple[int, int, int] = COST) -> ScryptHash:
-    """A new hash of a password, with a salt of its own."""
+    """A new hash of a password, with a new salt."""
     raw = password.encode("utf-8", "surrogatepass")
     if not 0 < len(raw) <= PASSWORD_BYTES_MAX:
         raise StatementError(f"A password has 1 to {PASSWORD_BYTES_MAX} bytes.")
@@ -78,7 +78,7 @@ def hashed(password: str, cost: tuple[int, int, int] = COST) -> ScryptHash:
 
 
 def read_users(text: str) -> Users:
-    """The users of a file's text; StatementError for a line that is none."""
+    """The users of a file's text; raises StatementError for an invalid line."""
     users: dict[str, User] = {}
     for number, line in numbered(text):
         name, separator, rest = line.partition(": ")
@@ -120,5 +120,5 @@ def _derived(password: bytes, salt: bytes, cost: tuple[int, int, int]) -> bytes:
 
 
 def _wrong(number: int, why: str) -> StatementError:
-    # The line itself is not shown: it may hold a password that someone put there.
+    # The line itself is not shown: it may contain a plain password.
     return StatementError(f"Line {number} of the users' file: {why}.", code="E-CONFIG")

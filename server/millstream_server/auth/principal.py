@@ -1,4 +1,4 @@
-"""Who asks, and what is said to those who may not."""
+"""Principals, and the responses of refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream_server.failures import FORBIDDEN, TOO_MANY, UNAUTHENTICATED, sta
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client has shown: its Authorization header and its certificate."""
+    """The credentials of a client: its Authorization header and its certificate."""
 
     authorization: bytes | None = None
     certificate: Mapping[str, Any] | None = None
@@ -19,9 +19,9 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Someone who was recognised. `method` is how: basic, bearer, mtls, or none where
-    authentication is off. `until`: when that ends (epoch seconds), None for never. `by`: what it
-    showed, None where nothing was asked for."""
+    """An authenticated client. `method`: basic, bearer, mtls, or none if authentication is off.
+    `until`: when it expires (epoch seconds), None for never. `by`: its credentials, None without
+    authentication."""
 
     name: str
     roles: frozenset[str] = frozenset()
@@ -36,9 +36,9 @@ ANONYMOUS = Principal("anonymous")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer instead of the one asked for: ksqlDB's number, our code.
+    """A refusal: ksqlDB's number, our code.
 
-    `reason` says more, for the audit log alone.
+    `reason` has more detail, for the audit log only.
     """
 
     error_code: int
@@ -55,7 +55,7 @@ class Refusal:
 
 
 def unauthenticated(reason: str, challenges: str) -> Refusal:
-    """The one answer to all who are not recognised, whatever the reason."""
+    """The same response for every failed authentication, whatever the reason."""
     return Refusal(
         UNAUTHENTICATED,
         "E-AUTH",
@@ -66,12 +66,12 @@ def unauthenticated(reason: str, challenges: str) -> Refusal:
 
 
 def forbidden(message: str, hint: str = "", *, reason: str = "") -> Refusal:
-    """Someone known, but not allowed to use this endpoint."""
+    """An authenticated principal without permission for this endpoint."""
     return Refusal(FORBIDDEN, "E-FORBIDDEN", message, hint, reason=reason)
 
 
 def too_many(message: str, retry_after: float, code: str = "E-LIMIT") -> Refusal:
-    """A limit is reached; after `retry_after` seconds it may be otherwise."""
+    """A limit is reached; the client may retry after `retry_after` seconds."""
     seconds = max(1, int(-(-retry_after // 1)))
     return Refusal(
         TOO_MANY,

@@ -1,4 +1,4 @@
-"""Bearer tokens: a JWT that one of the known keys signed, for this server, for now."""
+"""Bearer tokens: a valid JWT for this server, signed by one of the known keys."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TYPES = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 
 
 class TokenRefusedError(Exception):
-    """A token is not accepted; the text says why, for the audit log."""
+    """A token is refused; the text has the reason, for the audit log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What makes a token acceptable. `clock`: epoch seconds."""
+    """The conditions for accepting a token. `clock`: epoch seconds."""
 
     keys: KeySet
     issuer: str
@@ -35,7 +35,7 @@ class Tokens:
     roles_claim: str = "roles"
 
     def principal(self, token: str) -> Principal:
-        """Whom the token names; raises TokenRefusedError."""
+        """The principal of a token; raises TokenRefusedError."""
         if len(token) > TOKEN_BYTES_MAX or not token.isascii():
             raise TokenRefusedError("too long, or no ASCII")
         header = self._header(token)
@@ -51,7 +51,7 @@ class Tokens:
                 algorithms=[key.algorithm],
                 options={
                     "require": list(REQUIRED),
-                    # Times are tested below with the clock that was handed in.
+                    # Times are checked below with the injected clock.
                     "verify_exp": False,
                     "verify_nbf": False,
                     "verify_iat": False,

@@ -1,4 +1,4 @@
-"""What of the catalog a principal may see: in lists, descriptions and explanations."""
+"""The part of the catalog that a principal may see: in lists, descriptions and explanations."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from millstream_server.auth.principal import Principal
 
 @dataclass(frozen=True, slots=True)
 class VisibleCatalog:
-    """What one principal may see of a catalog."""
+    """The part of a catalog that one principal may see."""
 
     catalog: Catalog
     access: Access
     principal: Principal
 
     def topic(self, name: str) -> bool:
-        """Whether a topic is seen."""
+        """Whether a topic is visible."""
         return self._may(Kind.TOPIC, name, Operation.DESCRIBE)
 
     def source(self, name: str) -> bool:
-        """Whether a stream or table is seen: who may not see its topic does not."""
+        """Whether a stream or table is visible; its topic must be visible too."""
         found = self.catalog.find(name)
         return found is not None and self.topic(found.topic)
 
     def query(self, query_id: str) -> bool:
-        """Whether a query is seen: by who may describe it, or all that it reads and writes. The
-        text of a query tells of both."""
+        """Whether a query is visible: to principals that may describe it, or everything that it
+        reads and writes, because its text contains both."""
         if self._may(Kind.QUERY, query_id, Operation.DESCRIBE):
             return True
         found = self.catalog.queries.get(query_id)
@@ -40,11 +40,11 @@ class VisibleCatalog:
         return all(map(self.source, touched))
 
     def suggested(self, hint: Suggested) -> bool:
-        """Whether what a hint names is seen."""
+        """Whether the name in a hint is visible."""
         return self.topic(hint.named) if hint.kind == "topic" else self.source(hint.named)
 
     def operates(self, query_id: str) -> bool:
-        """Whether the principal may end a query that is not their own."""
+        """Whether the principal may end other principals' queries."""
         return self._may(Kind.QUERY, query_id, Operation.OPERATE)
 
     def _may(self, kind: Kind, name: str, operation: Operation) -> bool:

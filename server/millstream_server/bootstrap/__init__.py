@@ -1,1 +1,1 @@
-"""From files, environment and flags to a server that runs."""
+"""Starts a server from files, environment and flags."""

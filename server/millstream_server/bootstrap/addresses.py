@@ -10,7 +10,7 @@ from millstream.model.errors import StatementError
 
 PORT = 8088
 EVERYWHERE = ("0.0.0.0", "::", "")
-"""Hosts of listeners that are reached by every address of the machine."""
+"""Hosts that bind a listener to all addresses of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,7 @@ class Address:
 
     @property
     def loopback(self) -> bool:
-        """Whether this machine alone can reach it. A name other than localhost is taken for one
-        that the world can reach."""
+        """Whether only this machine can reach it. A name other than localhost counts as public."""
         if self.host == "localhost":
             return True
         try:
@@ -34,8 +33,8 @@ class Address:
 
 
 def read_address(url: str) -> Address:
-    """The address of `http://host:port` or `https://host:port`; StatementError (E-CONFIG) for
-    another form."""
+    """The address of `http://host:port` or `https://host:port`; raises StatementError (E-CONFIG)
+    for another form."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname

@@ -1,4 +1,4 @@
-"""What a server refuses to start with: a door that is open to the world by oversight."""
+"""Checks that prevent a server from starting with a public listener by oversight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ CLIENT_CERTIFICATES = ("NONE", "REQUESTED", "REQUIRED")
 
 
 def check_boot(config: ServerConfig) -> tuple[Address, ...]:
-    """Where to listen; StatementError (E-INSECURE, E-CONFIG) where the configuration is refused."""
+    """The addresses to listen on; raises StatementError (E-INSECURE, E-CONFIG) if the configuration
+    is refused."""
     _check_methods(config)
     _check_instances(config)
     addresses = tuple(read_address(url) for url in config.texts("listeners"))
@@ -26,7 +27,7 @@ def check_boot(config: ServerConfig) -> tuple[Address, ...]:
 
 
 def methods(config: ServerConfig) -> frozenset[str]:
-    """The ways to authenticate that are on; empty for none."""
+    """The enabled authentication methods."""
     named = frozenset(name.upper() for name in config.texts("authentication.method"))
     return named - {"NONE"}
 

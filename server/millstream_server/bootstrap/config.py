@@ -1,7 +1,7 @@
-"""The configuration of a server: files, environment and flags to one immutable value.
+"""The configuration of a server: reads files, environment and flags into one immutable value.
 
-Flags come before the environment, the environment before files, later files before earlier
-ones. What is left is a default, and every default is finite.
+Flags override the environment, the environment overrides files, later files override earlier ones.
+Everything else has a default, and every default is finite.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KAFKA = ("security.protocol", "sasl.", "millstream.kafka.")
 _ENVIRONMENT_OF_OTHERS = re.compile(
     r"KSQL_(HEAP_OPTS|OPTS|JMX_OPTS|CLASSPATH|LOG4J.*|GC_LOG.*|HOME|DIR|JVM_PERFORMANCE_OPTS)"
     r"|MILLSTREAM_(KAFKA|KAFKA_CLIENT|TOKEN|CRASH_MASTER|REQUIRE_CLIENTS)"
-    # What Kubernetes gives to all that runs beside a service of such a name.
+    # Variables that Kubernetes sets for all pods beside a service of this name.
     r"|(KSQL|MILLSTREAM)(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
 )
 _UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -40,15 +40,15 @@ Value = str | tuple[str, ...] | int | float | Secret
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What a server was told. Ask for settings by the kind they are of."""
+    """The settings of a server. Each kind has its accessor."""
 
     values: Mapping[str, Value]
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Defaults of sessions, as SET would give them."""
+    """Defaults of sessions, as if set by SET."""
     kafka: Mapping[str, str | Secret] = field(default_factory=dict)
     """Settings of the Kafka clients."""
     insecure: bool = False
-    """Whether the operator said, on the command line, to listen to the world regardless."""
+    """Whether the operator allowed an insecure public listener on the command line."""
     warnings: tuple[str, ...] = ()
     spark: Mapping[str, str] = field(default_factory=dict)
     """Options of the Spark session."""
@@ -95,9 +95,9 @@ def load_config(
     *,
     insecure: bool = False,
 ) -> ServerConfig:
-    """Read and check all settings. StatementError (code E-CONFIG) names the one that is wrong;
-    one that is unknown is refused with the nearest. `insecure` is a flag only, so that no file
-    brings it along."""
+    """Read and check all settings. Raises StatementError (code E-CONFIG) with the name of the
+    invalid one, and the nearest name for an unknown one. `insecure` is a flag only, so that no file
+    can set it."""
     environment = environment or {}
     texts: dict[str, str] = {}
     for path in files:
@@ -136,7 +136,7 @@ def _property(name: str, text: str) -> tuple[str, str]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Those of ksqlDB's container first: a name of Millstream's own counts more."""
+    """Those of ksqlDB's container first, because Millstream's own names override them."""
     known = {_variable(name): name for name in (*BY_NAME, *(p.name for p in PROPERTIES))}
     for prefix in reversed(PREFIXES):
         for variable, text in sorted(environment.items()):
@@ -189,7 +189,7 @@ def _typed(kind: ValueKind, text: str) -> Value:
 
 
 def _positive(number: int | float) -> int | float:
-    # Also refuses NaN, which is not above anything.
+    # Also refuses NaN, which is not greater than any number.
     if not number > 0:
         raise ValueError
     return number
@@ -210,7 +210,7 @@ def _client_value(name: str, text: str, references: References) -> str | Secret:
 
 
 def _unknown(name: str) -> StatementError:
-    """A setting that is none is refused: what it should do would not be done."""
+    """An unknown setting is refused, because its intended effect would be missing."""
     known = (*BY_NAME, *(item.name for item in PROPERTIES))
     bare = name.removeprefix("ksql.streams.")
     near = nearest(name, known) or nearest(bare, known)

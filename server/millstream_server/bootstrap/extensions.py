@@ -1,4 +1,4 @@
-"""Functions in Python that the operator puts into a folder (`ksql.extension.dir`)."""
+"""Python functions in a folder of the operator (`ksql.extension.dir`)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from millstream.functions.user import UserFunction
 from millstream.model.errors import MillstreamError, StatementError
 
 MODULES = "millstream_extensions"
-"""What the names of the modules begin with, so that they hide no others."""
+"""The prefix of the modules' names, so that they shadow no others."""
 
 
 def load_functions(folder: str) -> tuple[UserFunction, ...]:
-    """The functions that the modules of a folder make with `millstream.udf`, `udaf` and `udtf`,
-    each once; no folder, no functions. StatementError (E-CONFIG) for a folder or a module that
-    cannot be used, or that others than its owner may change: what is in it runs in the server."""
+    """The functions that the modules of a folder define with `millstream.udf`, `udaf` and `udtf`,
+    each once; none without a folder. Raises StatementError (E-CONFIG) for an unusable folder or
+    module, or one that others than its owner may change: its code runs in the server."""
     if not folder:
         return ()
     path = Path(folder)
@@ -31,7 +31,7 @@ def load_functions(folder: str) -> tuple[UserFunction, ...]:
         _check_owner(file)
         for value in vars(_imported(file)).values():
             if isinstance(value, ScalarFunction | AggregateFunction | TableFunction):
-                # A module may have one of another module, or one under two names.
+                # A module may import a function of another module, or have one under two names.
                 found[id(value)] = value
     return tuple(found.values())
 
@@ -48,7 +48,7 @@ def _imported(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None, file
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up.
+    # Dataclasses look up their module.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class ValueKind(Enum):
-    """How the text of a setting is read."""
+    """How the text of a setting is parsed."""
 
     TEXT = "text"
     LIST = "texts with commas between"
@@ -66,7 +66,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("ksql.properties.overrides.validation.mode", _T, "denylist", "denylist or allowlist."),
     Option("ksql.properties.overrides.denylist", _L, "", "Properties that clients may not set."),
     Option("ksql.properties.overrides.allowlist", _L, "", "The only ones that they may set."),
-    # --- who may come in
+    # --- authentication and authorisation
     Option("authentication.method", _L, "NONE", "NONE, or any of BASIC, BEARER, MTLS."),
     Option("authentication.realm", _T, "millstream", "What a browser's prompt shows."),
     Option("authentication.roles", _L, "**", "Roles that may come in; ** for any principal."),
@@ -178,4 +178,4 @@ WITHOUT_EFFECT = frozenset(
         "window.size.ms",
     )
 )
-"""Settings of ksqlDB that have nothing to set here; they are accepted with a warning."""
+"""Settings of ksqlDB without effect here; they are accepted with a warning."""

@@ -1,4 +1,5 @@
-"""What SIGHUP reads again: users, tokens' keys, subjects, rules, certificates, the audit log."""
+"""Reads files again on SIGHUP: users, tokens' keys, subjects, rules, certificates, the audit
+log."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ _LOG = logging.getLogger("millstream.server")
 
 
 class AuditFile:
-    """The file of the audit log, which may be moved away and opened anew."""
+    """The file of the audit log, which may be rotated."""
 
     def __init__(self, path: str) -> None:
-        """StatementError (E-CONFIG) where the file cannot be had."""
+        """Raises StatementError (E-CONFIG) if the file cannot be opened."""
         self._path = path
         self._descriptor = _opened(path)
 
@@ -31,10 +32,11 @@ class AuditFile:
         os.write(self._descriptor, line.encode("ascii"))
 
     def reopen(self) -> None:
-        """Go on in the file that has the name now; StatementError leaves the old one in use."""
+        """Continue in the file that has the name now; a StatementError leaves the old one in
+        use."""
         new = _opened(self._path)
         try:
-            # In one step: no line falls between the two files.
+            # In one step, so that no line is lost between the two files.
             os.dup2(new, self._descriptor, inheritable=False)
         finally:
             os.close(new)
@@ -54,25 +56,25 @@ def _opened(path: str) -> int:
 
 
 class Certificate:
-    """The certificate that new connections are shown."""
+    """The certificate for new connections."""
 
     def __init__(self, tls: Tls) -> None:
-        """StatementError (E-CONFIG) for files that are none."""
+        """Raises StatementError (E-CONFIG) for invalid files."""
         self._tls = tls
         self._context = tls.context()
 
     def context(self) -> ssl.SSLContext:
-        """What a new connection speaks TLS with."""
+        """The TLS context of a new connection."""
         return self._context
 
     def reload(self) -> None:
-        """Read the files again; StatementError leaves the old ones in use."""
+        """Read the files again; a StatementError leaves the old ones in use."""
         self._context = self._tls.context()
 
 
 @dataclass(frozen=True, slots=True)
 class Reloading:
-    """The parts of a running server that are made of files."""
+    """The parts of a running server that depend on files."""
 
     config: ServerConfig
     gate: Gate
@@ -80,11 +82,11 @@ class Reloading:
     certificate: Certificate | None = None
     audit_file: AuditFile | None = None
     recheck: Callable[[], None] = lambda: None
-    """Ends what goes on and is not allowed any more."""
+    """Ends ongoing operations that are no longer allowed."""
 
     def reload(self) -> tuple[str, ...]:
-        """Read all files again, each kind as a whole, and say so in the log and the audit log. What
-        cannot be used is left as it was: these are returned. May wait for the network."""
+        """Read all files again, each kind as a whole, and report it in the log and the audit log.
+        Invalid ones stay unchanged and are returned. May block on the network."""
         kinds: list[tuple[str, Callable[[], None]]] = [("users and rules", self._policy)]
         if self.certificate is not None:
             kinds.append(("certificates", self.certificate.reload))

@@ -1,4 +1,4 @@
-"""Secrets: values that no log, error or repr shows, and references to where they are kept."""
+"""Secrets: values that no log, error or repr shows, and references to their storage."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SECRET_KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A text that shows itself only to `reveal()`. Two secrets are equal when their texts are."""
+    """A text that only `reveal()` returns. Two secrets are equal when their texts are."""
 
     _value: str = field(repr=False)
 
     def reveal(self) -> str:
-        """The text itself: for the library that needs it, never for a message."""
+        """The text itself: for the library that needs it, never in a message."""
         return self._value
 
     def __bool__(self) -> bool:
@@ -47,25 +47,25 @@ class Secret:
 
 
 def is_secret_key(name: str) -> bool:
-    """Whether the value of a setting of this name is to be kept from logs and answers."""
+    """Whether the value of a setting of this name must not appear in logs and responses."""
     return _SECRET_KEY.search(name) is not None
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text refers to a value that is kept elsewhere."""
+    """Whether a text refers to a value that is stored elsewhere."""
     return _REFERENCE.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Where `${env:NAME}`, `${file:path}` and `${file:path:key}` find their values."""
+    """Resolves `${env:NAME}`, `${file:path}` and `${file:path:key}`."""
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     read: Callable[[str], str] = field(default=lambda path: read_private(path), repr=False)
 
     def resolve(self, text: str) -> Secret:
-        """The text with its references replaced; StatementError for one that leads nowhere. What
-        is put in is not looked through again."""
+        """The text with its references replaced; raises StatementError for an unresolvable one.
+        Replaced text is not searched again."""
         return Secret(_REFERENCE.sub(self._value, text))
 
     def _value(self, match: re.Match[str]) -> str:
@@ -87,21 +87,22 @@ class References:
 
 
 def read_private(path: str) -> str:
-    """The text of a small file that nobody but its owner may read or write.
+    """The text of a small file that only its owner may read or write.
 
-    StatementError for one that is open to others, too large, no plain file, or missing.
+    Raises StatementError for one that is accessible to others, too large, not a regular file, or
+    missing.
     """
     return _read(path, private=True)
 
 
 def read_settings(path: str) -> str:
-    """The text of a small file that may be public; StatementError where it cannot be read."""
+    """The text of a small file that may be public; raises StatementError if it cannot be read."""
     return _read(path, private=False)
 
 
 def _read(path: str, *, private: bool) -> str:
     try:
-        # A pipe is not waited for: what it is comes out only when it is open.
+        # Do not block on a pipe: the file type is known only after opening.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             found = os.fstat(descriptor)
@@ -124,7 +125,7 @@ def _read(path: str, *, private: bool) -> str:
 
 
 def numbered(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that say something, with their numbers: no blanks, no `#` comments."""
+    """The lines of a file with their numbers, without blank lines and `#` comments."""
     for number, line in enumerate(text.splitlines(), 1):
         said = line.strip()
         if said and not said.startswith("#"):
@@ -133,7 +134,7 @@ def numbered(text: str) -> Iterator[tuple[int, str]]:
 
 def parse_properties(text: str) -> dict[str, str]:
     """The settings of a properties file: `key=value` or `key: value`, `#` comments, lines continued
-    by a final backslash. The last of several values of a key counts."""
+    by a final backslash. The last of several values of a key wins."""
     found: dict[str, str] = {}
     joined = re.sub(r"\\\r?\n[ \t]*", "", text)
     for line in joined.splitlines():

@@ -1,4 +1,4 @@
-"""Starting a server: from its configuration to listeners that answer."""
+"""Starting a server: from its configuration to open listeners."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOG = logging.getLogger("millstream.server")
 
 
 def tls_of(config: ServerConfig) -> Tls | None:
-    """The certificate of https listeners; None where there is none."""
+    """The certificate of https listeners; None without one."""
     certificate = config.text("ssl.keystore.location")
     if not certificate:
         return None
@@ -57,7 +57,7 @@ def tls_of(config: ServerConfig) -> Tls | None:
 
 
 def open_database(config: ServerConfig) -> Database:
-    """Open what the server serves: a file in its folder, or Kafka with the state there."""
+    """Open the server's database: a file in its folder, or Kafka with the state in that folder."""
     path, folder = ":memory:", config.text("ksql.streams.state.dir")
     if folder:
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def _revealed(config: ServerConfig) -> dict[str, str]:
 
 
 def instance_settings(config: ServerConfig) -> InstanceSettings:
-    """How this server goes along with the others of its service."""
+    """The sharing settings of this server within its service."""
     return InstanceSettings(
         instance_id=config.text("millstream.instance.id"),
         group_protocol="consumer" if config.text("group.protocol") == "consumer" else "classic",
@@ -128,7 +128,8 @@ def _door(config: ServerConfig) -> InternalListener:
 
 
 def _allow_files(count: int) -> None:
-    """Let the process have so many sockets beside its files, as far as the system permits."""
+    """Raise the process's limit of open files for this many sockets, as far as the system
+    permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + FILES_BESIDE_SOCKETS
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -140,9 +141,9 @@ def _allow_files(count: int) -> None:
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Look for garbage less often, and not among what is there now. By Python's own thresholds a
-    server that answers thousands of queries a second does it all the time, and each look at the old
-    objects holds all of them up."""
+    """Collect garbage less often, and exclude current objects. By Python's default thresholds a
+    server with thousands of queries per second collects all the time, and each full collection
+    delays all of them."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -150,7 +151,7 @@ def collecting_rarely() -> Iterator[None]:
     try:
         yield
     finally:
-        # What is frozen would outlive the modules that it needs to go.
+        # Frozen objects would outlive the modules that their destructors need.
         gc.unfreeze()
         gc.set_threshold(*before)
 
@@ -159,10 +160,10 @@ def run_server(
     config: ServerConfig, *, told: Callable[[Sequence[str]], None] = lambda urls: None
 ) -> None:
     """Serve until SIGINT or SIGTERM; SIGHUP reads files again. `told` is called with the addresses
-    once they are bound.
+    after binding.
 
-    Raises StatementError for a configuration that is refused, MillstreamError where the database,
-    an address or a file cannot be had.
+    Raises StatementError for a configuration that is refused, MillstreamError if the database, an
+    address or a file is unavailable.
     """
     addresses, tls = check_boot(config), tls_of(config)
     certificate = None if tls is None else Certificate(tls)
@@ -194,7 +195,7 @@ def run_server(
 
 
 def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
-    """How the server of a configuration answers."""
+    """The server settings of a configuration."""
     host, port = listener.address
     return ServerSettings(
         config.text("ksql.service.id"),
@@ -215,7 +216,7 @@ def server_settings(config: ServerConfig, listener: Listener) -> ServerSettings:
 
 
 def _named(host: str) -> str:
-    """How others call the machine; where it listens to all addresses, by its own name."""
+    """The advertised address of the server; for a listener on all addresses, the machine's name."""
     return socket.gethostname() if host in EVERYWHERE else host
 
 
@@ -223,7 +224,7 @@ def transport_of(config: ServerConfig) -> Transport:
     """The bounds on the connections of a server."""
     total = config.count("millstream.connections.max")
     per_address = config.count("millstream.connections.address.max")
-    # Where nobody is authenticated, nobody would ever have the room that is kept.
+    # Without authentication, no client could ever use reserved connections.
     reserved = config.count("millstream.connections.reserved") if methods(config) else 0
     of_address = AddressLimits(
         config.count("millstream.connections.address.rate"),

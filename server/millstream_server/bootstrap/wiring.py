@@ -1,4 +1,4 @@
-"""From a configuration to what guards the server."""
+"""Builds the server's guard from its configuration."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def authenticator(
     monotonic: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> Authenticator:
-    """What tells principals apart, with the files read. Raises StatementError for a file that
-    is wrong or open to others, UnavailableError where signing keys cannot be had."""
+    """The authenticator, with the files read. Raises StatementError for a file that is invalid or
+    accessible to others, UnavailableError if signing keys cannot be read."""
     chosen = methods(config)
     users = tokens = subjects = None
     if "BASIC" in chosen:
@@ -61,10 +61,10 @@ def authenticator(
 
 
 def access(config: ServerConfig, settings: EngineSettings) -> Access:
-    """The rules in force; `settings` say which topics are the engine's own.
+    """The rules in force; `settings` determine the internal topics.
 
-    Without authentication everybody may do everything; with it, what the rules' file allows,
-    and where there is none, the administrators alone.
+    Without authentication everyone may do everything; with it, the rules' file decides, and without
+    that file only administrators are allowed.
     """
     path = config.text("authorization.rules.file")
     rules = read_rules(read_settings(path)) if path else ()
@@ -79,8 +79,8 @@ def policy(
     before: Policy | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Policy:
-    """Who may come in and do what. Those who guess go on waiting as in the policy `before`. Raises
-    StatementError, UnavailableError as `authenticator` does."""
+    """The policy for authentication and authorisation. Delays of failed attempts continue from the
+    policy `before`. Raises StatementError, UnavailableError as `authenticator` does."""
     made = authenticator(config, monotonic=monotonic)
     if before is not None:
         made.go_on(before.authenticator)
@@ -94,7 +94,7 @@ def gate(
     *,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Gate:
-    """What guards a server; `monotonic` tells how long those who guess have waited. Raises
+    """The guard of a server; `monotonic` is the clock for the delays of failed attempts. Raises
     StatementError, UnavailableError as `authenticator` does."""
     return Gate(
         engine,
@@ -107,8 +107,8 @@ def gate(
 
 
 def names(config: ServerConfig) -> frozenset[str]:
-    """The names that the server is called by in Host, as far as its settings say: those that are
-    listed, those of its listeners, and the machine's where one listens to all addresses."""
+    """The allowed names in Host, from the settings: those that are listed, those of its listeners,
+    and the machine's if one listens on all addresses."""
     found = {name.lower() for name in config.texts("millstream.hosts")}
     advertised = config.text("ksql.advertised.listener")
     listeners = [*config.texts("listeners"), *([f"http://{advertised}"] if advertised else [])]
@@ -121,7 +121,7 @@ def names(config: ServerConfig) -> frozenset[str]:
 
 
 def quota(config: ServerConfig) -> Quota:
-    """The bounds of a configuration."""
+    """The limits of a configuration."""
     requests = float(config.count("millstream.request.max.rate"))
     statements = float(config.count("millstream.statement.max.rate"))
     connections = config.count("millstream.connections.max")
@@ -136,7 +136,7 @@ def quota(config: ServerConfig) -> Quota:
 
 
 def pulls_at_a_time(config: ServerConfig) -> int:
-    """How many pull queries may run or wait to."""
+    """How many pull queries may run or be queued."""
     waiting = config.count("ksql.query.pull.coordinator.queue.capacity")
     return config.count("ksql.query.pull.max.concurrent.requests") + waiting
 
@@ -146,7 +146,7 @@ def _functions_of_users(known: Catalogue) -> frozenset[str]:
 
 
 def answer_bounds(config: ServerConfig) -> Bounds:
-    """The bounds that each session of the server is given."""
+    """The limits of each session of the server."""
     return Bounds(
         config.count("millstream.result.max.rows"),
         config.count("millstream.result.max.bytes"),
@@ -155,7 +155,7 @@ def answer_bounds(config: ServerConfig) -> Bounds:
 
 
 def overrides(config: ServerConfig) -> Overrides:
-    """The properties that clients may set; StatementError for a mode that does not exist."""
+    """The properties that clients may set; raises StatementError for an unknown mode."""
     prefix = "ksql.properties.overrides"
     match config.text(f"{prefix}.validation.mode").lower():
         case "denylist":

@@ -1,1 +1,2 @@
-"""The JSON objects that statements give (reference: rest-api, 8), made from plain engine facts."""
+"""The JSON objects that statements return (reference: rest-api, 8), built from plain data of the
+engine."""

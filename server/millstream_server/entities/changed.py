@@ -1,4 +1,4 @@
-"""What statements give that change something: the status of a command."""
+"""The result of statements that change something: the status of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Entity = dict[str, Any]
 
 
 def command_id(statement: s.Statement, query_id: str | None) -> str:
-    """type/entity/action: how the status of a command is found again."""
+    """type/entity/action: identifies the status of a command."""
     match statement:
         case s.CreateSource(kind, name) | s.CreateAs(kind, name):
             return f"{kind.lower()}/`{name}`/create"
@@ -36,7 +36,7 @@ def command_id(statement: s.Statement, query_id: str | None) -> str:
 
 
 def status(done: Done, statement: s.Statement) -> Entity:
-    """The status of a command that has been carried out."""
+    """The status of an executed command."""
     message = done.message
     if isinstance(statement, s.ControlQuery):
         past = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}
@@ -45,7 +45,7 @@ def status(done: Done, statement: s.Statement) -> Entity:
 
 
 def statuses_of(outcomes: Iterable[Outcome]) -> dict[str, Entity]:
-    """Of commands, whoever gave them and however long ago: the last one of each id."""
+    """The status of commands from any instance, of any age: the last one of each id."""
     found: dict[str, Entity] = {}
     for outcome in outcomes:
         statement, done = outcome.statement, outcome.done
@@ -58,7 +58,7 @@ def statuses_of(outcomes: Iterable[Outcome]) -> dict[str, Entity]:
 
 
 def current_status(text: str, command: str, state: Entity, number: int) -> Entity:
-    """`number`: of the command, in the order of all."""
+    """`number`: the sequence number of the command."""
     return {
         "@type": "currentStatus",
         "statementText": text,
@@ -75,7 +75,7 @@ def warning(text: str, message: str) -> Entity:
 
 
 def terminated(text: str, query_id: str, done: bool) -> Entity:
-    """The end of a push query."""
+    """The result of ending a push query."""
     return {
         "@type": "terminate_query",
         "statementText": text,

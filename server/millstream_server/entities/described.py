@@ -1,4 +1,4 @@
-"""What DESCRIBE and EXPLAIN give: a source or a query, with all there is to say of it."""
+"""The result of DESCRIBE and EXPLAIN: a source or a query with all details."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Entity = dict[str, Any]
 
 
 def source_description(source: Source, view: View, *, extended: bool) -> Entity:
-    """A stream or table; its topic and what its readers lack only when `extended`."""
+    """A stream or table; its topic and its readers' lag only if `extended`."""
     catalog = view.engine.catalog
     topic = view.engine.log.topic(source.topic) if extended else None
     readers, writers = catalog.readers(source.name), catalog.writers(source.name)
@@ -45,7 +45,7 @@ def source_description(source: Source, view: View, *, extended: bool) -> Entity:
 
 
 def described_source(name: str, text: str, view: View, *, extended: bool) -> Entity:
-    """The entity of DESCRIBE; StatementError where there is no such source."""
+    """The entity of DESCRIBE; raises StatementError if there is no such source."""
     source = found_source(name, view.engine.catalog)
     return {
         "@type": "sourceDescription",

@@ -1,4 +1,4 @@
-"""What SHOW FUNCTIONS and DESCRIBE FUNCTION give."""
+"""The results of SHOW FUNCTIONS and DESCRIBE FUNCTION."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def function_names(catalogue: Catalogue) -> list[Entity]:
 
 
 def described_function(name: str, text: str, catalogue: Catalogue) -> Entity:
-    """The entity of DESCRIBE FUNCTION; StatementError where there is none of the name."""
+    """The entity of DESCRIBE FUNCTION; raises StatementError for an unknown name."""
     found = catalogue.find(name)
     if found is None:
         raise StatementError(

@@ -1,4 +1,4 @@
-"""What SHOW and LIST give."""
+"""The results of SHOW and LIST."""
 
 from __future__ import annotations
 

@@ -64,12 +64,12 @@ def fields_of(source: Source) -> list[dict[str, Any]]:
 
 
 def schema_of(table: pa.Table) -> Schema:
-    """The SQL types of an Arrow table whose query did not say them."""
+    """The SQL types of an Arrow table whose query has none."""
     return Schema(tuple(Column(field.name, sql_type_of(field.type)) for field in table.schema))
 
 
 def sql_type_of(kind: pa.DataType) -> SqlType:
-    """The SQL type that values of an Arrow type are shown as."""
+    """The SQL type for showing values of an Arrow type."""
     if pa.types.is_decimal(kind):
         return t.Decimal(kind.precision, kind.scale)
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""What the entities are made from: the engine at one moment, and where it answers."""
+"""The data that entities are built from: a snapshot of the engine, and the server's address."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`host`: "name:port" of this server, as others know it; `sight`: what may be shown;
-    `pushing`: the push queries that may be; `neighbours`: the other instances of the service."""
+    """`host`: the advertised "name:port" of this server; `sight`: what may be shown; `pushing`: the
+    visible push queries; `neighbours`: the other instances of the service."""
 
     engine: Engine
     figures: EngineMetrics
@@ -31,7 +31,7 @@ class View:
     neighbours: Sequence[PeerHost] = ()
 
     def figures_of(self, query_id: str) -> QueryMetrics | None:
-        """What a query has done; None where it does not run here."""
+        """The metrics of a query; None if it does not run here."""
         found = (query for query in self.figures.queries if query.query_id == query_id)
         return next(found, None)
 
@@ -41,7 +41,7 @@ class View:
         return "ERROR" if found is None else _STATES.get(found.state, "RUNNING")
 
     def states_of(self, query_id: str) -> dict[str, str]:
-        """The same by host: what the other instances of the service say of it, too."""
+        """The same by host, including the other instances of the service."""
         found = {
             other.host: _STATES.get(other.presence.states[query_id], "RUNNING")
             for other in self.neighbours
@@ -97,5 +97,5 @@ class View:
 
 
 def _together(states: Collection[str]) -> str:
-    """The state of a query that is in several: the worst of them."""
+    """The state of a query that is in several: the worst one."""
     return min(states, key=("ERROR", "RUNNING", "PAUSED").index)

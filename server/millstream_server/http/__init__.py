@@ -1,1 +1,1 @@
-"""Connections, and the protocols that are spoken on them."""
+"""Connections and their protocols."""

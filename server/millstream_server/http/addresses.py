@@ -1,4 +1,4 @@
-"""What the connections of one address may do together, however many it opens."""
+"""Joint limits on the connections of one address."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ ADDRESSES_MAX = 10_000
 KNOWN_SECONDS = 300.0
 """How long an address is trusted after a request from it was authenticated."""
 FLOOD_SECONDS = 1.0
-"""For each connection that is ended for flooding, its address gets no new ones for so long."""
+"""For each connection that is closed for flooding, its address may open no new ones for this
+long."""
 FLOODS_REMEMBERED = 10
-"""The longest that an address gets none, in units of FLOOD_SECONDS."""
+"""The longest time without new connections, in units of FLOOD_SECONDS."""
 _IPV6_PREFIX = 64
 
 
 @lru_cache(maxsize=1_024)
 def network_of(host: str) -> str:
-    """What counts as one address. With IPv6, one client has all addresses of a /64 prefix."""
+    """The key of an address. With IPv6, one client has all addresses of a /64 prefix."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -46,7 +47,7 @@ def _is_loopback(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """`connections_per_second` may be opened, with bursts of as many as `connections_burst`.
+    """`connections_per_second` may be opened, with bursts of up to `connections_burst`.
     `frames_factor`: how many times the frames of one connection all of them may send."""
 
     connections_per_second: float = 200.0
@@ -62,7 +63,7 @@ class _Usage:
 
 
 class Addresses:
-    """What each address has done of late. Loopback, where proxies and tools of this machine are,
+    """The recent activity of each address. Loopback, where proxies and tools of this machine are,
     and addresses of authenticated clients may open connections at any rate."""
 
     def __init__(self, limits: AddressLimits, clock: Callable[[], float]) -> None:
@@ -71,7 +72,7 @@ class Addresses:
         self._usages: OrderedDict[str, _Usage] = OrderedDict()
 
     def may_connect(self, address: str) -> bool:
-        """Count a new connection; False where there are too many a second."""
+        """Count a new connection; returns False if there are too many per second."""
         if _is_loopback(address):
             return True
         usage, now = self._usage(address), self._clock()
@@ -80,18 +81,18 @@ class Addresses:
         return usage.opened.take(1.0, now)
 
     def authenticated(self, address: str) -> None:
-        """A request from the address was authenticated."""
+        """Note that a request from the address was authenticated."""
         self._usage(address).known_until = self._clock() + KNOWN_SECONDS
 
     def flooded(self, address: str) -> None:
-        """A connection was ended because it sent too much."""
+        """Note that a connection was closed for flooding."""
         cost = self._limits.connections_per_second * FLOOD_SECONDS
         opened = self._usage(address).opened
         opened.spend(cost, self._clock(), least=-FLOODS_REMEMBERED * cost)
 
     def frames(self, address: str) -> Shared:
-        """Counts frames of a connection with those of all others of its address; False where
-        there are too many. Frames that are given back are negative."""
+        """Counts frames of a connection together with all others of its address; returns False if
+        there are too many. A negative count returns frames."""
 
         def count(kind: Kind, times: float) -> bool:
             factor = self._limits.frames_factor

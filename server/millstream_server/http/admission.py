@@ -1,4 +1,4 @@
-"""Which connections may be open at a time: in all, from one address, and by clients unknown."""
+"""Limits on open connections: in total, from one address, and of unauthenticated clients."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from millstream_server.http.frames import Shared
 
 
 class Admitted(Protocol):
-    """A connection as far as its admission goes."""
+    """A connection's interface for admission."""
 
     authenticated: bool
     """Whether a request on it was authenticated."""
 
     @property
     def idle(self) -> bool:
-        """Whether no request that has come whole is being answered on it."""
+        """Whether it has no complete request in progress."""
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """`reserved` of the `total` are for connections that are authenticated."""
+    """`reserved` of the `total` are for authenticated connections."""
 
     total: int = 1_000
     per_address: int = 500
@@ -36,9 +36,8 @@ class ConnectionLimits:
 
 
 class Admission:
-    """The open connections, oldest first. Where a limit is reached, a new connection takes the
-    place of the oldest idle one: silent sockets cannot keep others out, and HTTP clients open a
-    new connection where an idle one is closed."""
+    """The open connections, oldest first. At a limit, a new connection replaces the oldest idle
+    one: silent sockets cannot block others, and HTTP clients reopen a closed idle connection."""
 
     def __init__(
         self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic
@@ -51,11 +50,11 @@ class Admission:
         self._authenticated = 0
 
     def connections(self) -> tuple[Admitted, ...]:
-        """Those that are open now, oldest first."""
+        """The open connections, oldest first."""
         return tuple(self._open)
 
     def admit(self, new: Admitted, address: str) -> bool:
-        """Whether there is room for a new connection, which counts from now on."""
+        """Whether there is room for a new connection, which is counted from now on."""
         if not self._addresses.may_connect(address):
             return False
         limits, here = self._limits, self._by_address.get(address, {})
@@ -71,7 +70,7 @@ class Admission:
         return True
 
     def authenticate(self, connection: Admitted) -> None:
-        """A request on the connection was authenticated: it may use the reserved room."""
+        """Note that a request on the connection was authenticated: it may use a reserved slot."""
         address = self._open.get(connection)
         if not connection.authenticated:
             connection.authenticated = True
@@ -80,7 +79,7 @@ class Admission:
             self._addresses.authenticated(address)
 
     def flooded(self, connection: Admitted) -> None:
-        """The connection was ended because it sent too much."""
+        """Note that the connection was closed for flooding."""
         address = self._open.get(connection)
         if address is not None:
             self._addresses.flooded(address)
@@ -90,7 +89,7 @@ class Admission:
         return self._addresses.frames(address)
 
     def remove(self, connection: Admitted) -> None:
-        """The connection is closed."""
+        """Note that the connection is closed."""
         address = self._open.pop(connection, None)
         if address is None:
             return

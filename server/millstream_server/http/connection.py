@@ -1,4 +1,4 @@
-"""One connection, from its first byte: which protocol it speaks, and how long it may take."""
+"""One connection, from its first byte: protocol detection and deadlines."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class Speaks(Enum):
-    """What the first bytes of a connection say."""
+    """The protocol that the first bytes of a connection indicate."""
 
     PLAIN = "HTTP/1.1"
     OTHER = "HTTP/2, or a request to change to another protocol"
 
 
 def spoken(seen: bytes) -> Speaks | None:
-    """What a connection that begins with `seen` speaks; None while that cannot be told."""
+    """The protocol of a connection that begins with `seen`; None while it is ambiguous."""
     if _PREFACE.startswith(seen[: len(_PREFACE)]):
         return Speaks.OTHER if len(seen) >= len(_PREFACE) else None
     head, end, _ = seen.partition(_HEAD_END)
@@ -40,7 +40,7 @@ def spoken(seen: bytes) -> Speaks | None:
 
 
 class Connection(asyncio.Protocol):
-    """Looks at the first bytes, and passes all on to what answers them."""
+    """Examines the first bytes, and forwards everything to the matching protocol."""
 
     def __init__(self, connections: Connections, tls: Callable[[], ssl.SSLContext] | None) -> None:
         self._connections = connections
@@ -48,25 +48,25 @@ class Connection(asyncio.Protocol):
         self._seen = b""
         self._plain: PlainHttp1 | None = None
         self._incomplete: tuple[int, float] | None = None
-        """The number of the request of which a part is missing, and since when."""
+        """The number of the incomplete request, and since when it is incomplete."""
         self._progress = Progress()
         self._shaking_hands: asyncio.Task[None] | None = None
         self.authenticated = False
         self.address = ""
-        """Of the client, as far as it counts as one."""
+        """The client's address key."""
         self.answering: HttpConnection | None = None
-        """What answers a connection that is not plain HTTP/1.1."""
+        """The handler of connections that are not plain HTTP/1.1."""
         self.preface = False
         """Whether it begins with the preface of HTTP/2."""
         self.decided = False
-        """Whether the connection has shown which protocol it speaks."""
+        """Whether the protocol of the connection is known."""
         self.secure = tls is not None
         self.peer: object = None
-        """The certificate that the client has shown."""
+        """The client's certificate."""
 
     @property
     def transport_limits(self) -> Transport:
-        """The bounds on connections."""
+        """The limits on connections."""
         return self._connections.transport
 
     @property
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         if not self._connections.admit(self, self.address):
             self._transport.abort()
         elif self._tls is not None:
-            # Not the listening socket's own TLS: a connection counts before its handshake.
+            # TLS is not on the listening socket, because a connection counts before its handshake.
             self._transport.pause_reading()
             self._shaking_hands = loop.create_task(self._secured(self._transport, self._tls()))
 
@@ -173,13 +173,13 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """End it, whatever it was about to say."""
+        """Close it at once, without sending pending data."""
         if self._shaking_hands is not None:
             self._shaking_hands.cancel()
         elif self._transport.get_write_buffer_size():
             self._transport.close()
         else:
-            # Over TLS, closing would wait for the client's answer.
+            # Over TLS, a graceful close would wait for the client.
             self._transport.abort()
 
     def eof_received(self) -> None:

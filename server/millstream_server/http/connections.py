@@ -1,4 +1,4 @@
-"""Who answers a connection: uvicorn what speaks plain HTTP/1.1, Hypercorn HTTP/2 and upgrades."""
+"""Handles connections: plain HTTP/1.1 by uvicorn, HTTP/2 and upgrades by Hypercorn."""
 
 from __future__ import annotations
 
@@ -26,51 +26,52 @@ from millstream_server.http.http1 import PlainHttp1
 from millstream_server.http.protocols import HttpConnection
 
 PEER = "millstream.peer"
-"""Where a scope has the certificate that its client has shown, None for none."""
+"""The key in a scope of the client's certificate, or None."""
 AUTHENTICATED = "millstream.authenticated"
-"""Where a scope has the function to call when a request of the connection was authenticated."""
+"""The key in a scope of the function to call after a request of the connection was
+authenticated."""
 CHECKS_PER_DEADLINE = 8
 CHECKED_AT_ONCE = 20
-"""Connections, before others have their turn: each may have to be closed."""
+"""Connections per round of the event loop: each may have to be closed."""
 WEBSOCKET_BYTES_MAX = 64 << 10
-"""Of a message from a client; none is expected."""
+"""The size of a message from a client; none is expected."""
 _BUSY = "Too many requests at a time on this connection."
 _LOG = logging.getLogger("millstream.server.connections")
 
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """Bounds on connections."""
+    """Limits on connections."""
 
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     headers_bytes_max: int = 16 << 10
     headers_seconds: float = 10.0
-    """Until the head of a request has come whole, or the rest of a body that is not read."""
+    """Until the head of a request, or the rest of an unread body, is complete."""
     idle_seconds: float = 86_400
     stall_seconds: float = 60.0
-    """Until a client that takes nothing of its answer is cut off."""
+    """Until a client that does not read its response is disconnected."""
     streams_max: int = 100
     """Requests at a time on one connection."""
 
     @property
     def check_seconds(self) -> float:
-        """How often connections are compared with their deadlines."""
+        """How often deadlines are checked."""
         return min(self.headers_seconds, self.stall_seconds, CHECKS_PER_DEADLINE) / (
             CHECKS_PER_DEADLINE
         )
 
 
 class ConnectionApp:
-    """The application as one connection sees it: with the certificate that its client has shown,
-    and for a bounded number of requests at a time. Those that the client has given up count until
-    they end: without that, resets would pass the limit on streams."""
+    """The application for one connection: with the client's certificate, and with a limit on
+    concurrent requests. Requests that the client has reset count until they end; otherwise resets
+    would bypass the limit on streams."""
 
     def __init__(self, app: ASGIApp, connection: Connection, recognise: Callable[[], None]) -> None:
         self._app, self._connection, self._recognise = app, connection, recognise
         self._running: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if len(self._running) >= self._connection.transport_limits.streams_max:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1013})
@@ -88,15 +89,15 @@ class ConnectionApp:
             self._running.discard(task)
 
     def give_up(self) -> None:
-        """Cancel what answers requests now."""
+        """Cancel the requests in progress."""
         for task in self._running:
             task.cancel()
 
 
 class Connections:
-    """All connections of a server, and the two servers that answer them. Hypercorn's own would
-    neither bound their number nor tell the application of the client's certificate, and waits
-    without end for clients that do not read."""
+    """All connections of a server, and the two servers that handle them. Hypercorn's own connection
+    handling neither limits their number nor passes the client's certificate to the application, and
+    it waits for ever for clients that do not read."""
 
     def __init__(self, app: ASGIApp, transport: Transport) -> None:
         self._app = app
@@ -120,19 +121,19 @@ class Connections:
         self._date()
 
     def opened(self, tls: Callable[[], ssl.SSLContext] | None) -> Connection:
-        """The protocol of a new connection; `tls` gives what TLS speaks with, if it does."""
+        """The protocol of a new connection; `tls` returns the TLS context, if any."""
         return Connection(self, tls)
 
     def admit(self, connection: Connection, address: str) -> bool:
-        """Count a new connection; False when there is no room for it."""
+        """Count a new connection; returns False at the limit."""
         return self._admission.admit(connection, address)
 
     def closed(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Note that a connection is closed."""
         self._admission.remove(connection)
 
     def plain(self, connection: Connection) -> PlainHttp1:
-        """What answers HTTP/1.1 on a connection."""
+        """The HTTP/1.1 protocol of a connection."""
         state = self._states[connection.secure]
         app = self._for(connection)
         return PlainHttp1(self._plain, state, app, self.transport.headers_bytes_max, _LOG)
@@ -140,7 +141,7 @@ class Connections:
     async def other(
         self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answer everything else, to the end of the connection."""
+        """Handle all other protocols, to the end of the connection."""
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -155,7 +156,7 @@ class Connections:
         try:
             await answering
         except* KeyError:
-            # What comes on a stream that was answered already makes Hypercorn fall over.
+            # Data on a stream with a complete response makes Hypercorn raise an error.
             _LOG.debug("A connection ended that sent more than was read", exc_info=True)
         except* asyncio.CancelledError:
             _LOG.debug("A connection was cut off as the server stops")
@@ -171,15 +172,16 @@ class Connections:
         return ConnectionApp(self._app, connection, recognise)
 
     async def watch(self) -> None:
-        """Close connections whose deadlines pass, and keep the `date` of answers true, without
-        end."""
+        """Close connections whose deadlines pass, and update the `date` header of responses, for
+        ever."""
         while True:
             self._date()
             await self._check_all()
             await asyncio.sleep(self.transport.check_seconds)
 
     async def _check_all(self) -> None:
-        # Apart, so that no variable keeps the last connection until the next time.
+        # In a separate function, so that no variable references the last connection until the next
+        # round.
         loop = asyncio.get_running_loop()
         for number, connection in enumerate(self._admission.connections()):
             cast(Connection, connection).check(loop.time())
@@ -192,7 +194,7 @@ class Connections:
             state.default_headers = [date, *common_headers(secure=secure)]
 
     async def end(self, patience_s: float) -> None:
-        """Let answers end that end soon, then cut the others off."""
+        """Let responses finish for a short time, then cancel the others."""
         await self._context.terminated.set()
         for connection in self._admission.connections():
             if not cast(Connection, connection).decided:
@@ -209,7 +211,7 @@ class Connections:
 
 
 class _Config(Config):
-    """Hypercorn's settings, with our headers in every answer."""
+    """Hypercorn's settings, with our headers in every response."""
 
     common: list[tuple[bytes, bytes]]
 

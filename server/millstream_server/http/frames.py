@@ -14,8 +14,8 @@ _END_STREAM, _END_HEADERS = 1, 4
 
 
 class Kind(Enum):
-    """Frames that cost the server more than the client. `burst` of them may come at once, and
-    `per_second` on; of window updates two more for each KiB of answers."""
+    """Frames that cost the server more than the client. `burst` of them are allowed at once, and
+    `per_second` afterwards; plus two window updates for each KiB of responses."""
 
     RESET = ("stream resets", 100, 33.0)
     CONTROL = ("pings, settings, priorities and empty frames", 200, 33.0)
@@ -28,12 +28,12 @@ class Kind(Enum):
 
 
 CONTINUATIONS_MAX = 8
-"""Of one block of headers."""
+"""The bytes of one header block."""
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Tokens, at most `burst` of them, of which `per_second` come back."""
+    """A token bucket with at most `burst` tokens and `per_second` refills."""
 
     burst: float
     per_second: float
@@ -41,8 +41,8 @@ class Bucket:
     at: float
 
     def take(self, count: float, now: float) -> bool:
-        """Take tokens; False, and none is taken, where there are too few. A negative count gives
-        them back."""
+        """Take tokens; returns False, and takes none, if there are too few. A negative count
+        returns tokens."""
         self.spend(0.0, now)
         if count > self.tokens:
             return False
@@ -50,37 +50,37 @@ class Bucket:
         return True
 
     def spend(self, count: float, now: float, least: float = -math.inf) -> None:
-        """Take tokens that may have to come back first, but leave at least `least`."""
+        """Take tokens, perhaps in advance, down to the level `least`."""
         back = max(0.0, now - self.at) * self.per_second
         self.tokens = max(least, min(self.burst, self.tokens + back) - count)
         self.at = now
 
 
 Shared = Callable[[Kind, float], bool]
-"""Counts the frames of several connections together; False where there are too many."""
+"""Counts the frames of several connections together; returns False if there are too many."""
 
 
 def alone(kind: Kind, times: float) -> bool:
-    """The connection shares no bound with others."""
+    """A limit that is not shared with other connections."""
     return True
 
 
 @dataclass(slots=True)
 class FrameMeter:
-    """Reads the heads of frames alone. `clock`: monotonic seconds."""
+    """Reads only frame headers. `clock`: monotonic seconds."""
 
     headers_bytes_max: int
     clock: Callable[[], float]
     shared: Shared = alone
-    """Counts the same frames with those of other connections."""
+    """Counts the same frames together with other connections."""
     excess: str = ""
-    """What there was too much of; empty for nothing."""
+    """The kind of frames that exceeded a limit; empty for none."""
     in_headers: bool = False
-    """Whether a block of headers has begun and not ended."""
+    """Whether a header block is incomplete."""
     greeted: bool = False
-    """Whether the preface has come."""
+    """Whether the preface has arrived."""
     frames: int = 0
-    """How many have begun."""
+    """The number of streams begun."""
     _skip: int = PREFACE_BYTES
     _head: bytes = b""
     _block_bytes: int = 0
@@ -106,7 +106,7 @@ class FrameMeter:
                 self._frame(head[3], head[4], self._skip)
 
     def count(self, kind: Kind, times: float = 1) -> None:
-        """Count frames that are not in the bytes, as resets that the client has provoked."""
+        """Count frames that are not in the bytes, such as resets that the client provoked."""
         now = self.clock()
         if kind not in self._buckets:
             self._buckets[kind] = Bucket(kind.burst, kind.per_second, kind.burst, now)
@@ -115,8 +115,8 @@ class FrameMeter:
             self.excess = kind.title
 
     def sent(self, size: int) -> None:
-        """So many bytes of answers were sent, for which the client may open its windows again. A
-        client that opens them byte by byte gains next to nothing."""
+        """Note sent response bytes, for which the client may send window updates. A client that
+        opens windows byte by byte gains almost nothing."""
         self.count(Kind.WINDOW, -2 * size / 1024)
 
     def _frame(self, kind: int, flags: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What a protocol of Hypercorn is made of."""
+"""The constructor arguments of Hypercorn's protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every answer says beside its own headers, errors of the protocol included."""
+"""The headers of every response in addition to its own, including protocol errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY = (
 
 
 def common_headers(*, secure: bool) -> list[tuple[bytes, bytes]]:
-    """The headers of every answer; `secure`: those of answers over TLS."""
+    """The headers of every response; `secure`: for responses over TLS."""
     if secure:
         hsts = b"max-age=%d; includeSubDomains" % HSTS_SECONDS
         return [*_EVERY, (b"strict-transport-security", hsts)]

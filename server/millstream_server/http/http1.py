@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with bounds on what it would gather without end."""
+"""HTTP/1.1 by uvicorn, with limits on what it would buffer without limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PIPELINED_MAX = 32
 
 
 class PlainHttp1(HttpToolsProtocol):
-    """Answers one connection. Headers behind a body are dropped: uvicorn would add them to those
-    that were checked."""
+    """Handles one connection. Trailers are dropped: uvicorn would add them to the checked
+    headers."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class PlainHttp1(HttpToolsProtocol):
         self._in_head = False
         self._in_body = False
         self.requests = 0
-        """How many requests have come."""
+        """The number of requests so far."""
 
     @property
     def working(self) -> bool:
-        """Whether a request that has come whole is being answered."""
+        """Whether a complete request is in progress."""
         return not self._idle and not self.cycle.more_body
 
     @property
@@ -47,20 +47,20 @@ class PlainHttp1(HttpToolsProtocol):
 
     @property
     def incomplete(self) -> bool:
-        """Whether a part of a head, or of a body that is not read, has come or must come."""
+        """Whether a head, or an unread body, is incomplete."""
         return self._idle and (self.cycle is None or self._in_head or self.cycle.more_body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
         super().connection_lost(exc)
-        # After an error uvicorn leaves its timer, which would keep all of this.
+        # After an error uvicorn leaves its timer running, which would keep all of this alive.
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
         before, self._body_came = self.cycle, False
         super().data_received(data)
-        # Chunk extensions, headers behind a body and the head of a next request count alike.
+        # Chunk extensions, trailers and the head of a next request count alike.
         passed = self._body_came or self.cycle is not before
         self._head_bytes = 0 if passed else self._head_bytes + len(data)
         if self._head_bytes > self._headers_bytes_max:

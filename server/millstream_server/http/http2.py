@@ -1,4 +1,4 @@
-"""HTTP/2 as Hypercorn speaks it, with bounds, and with what one client needs beside that."""
+"""HTTP/2 by Hypercorn, with limits, and with an adaptation for one client."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from millstream_server.http.progress import Progress
 BYTES_AT_ONCE = 1 << 14
 READ_AT_ONCE = 8 << 10
 FRAMES_AT_ONCE = 16
-"""Of what a connection has sent, before other connections have their turn."""
+"""The bytes of a connection that are handled before other connections run."""
 _LIVE = (b"x-accel-buffering", b"no")
 
 
 class FloodError(Exception):
-    """The client has sent too much, and was told so: its requests are given up."""
+    """The client has exceeded a limit and was notified: its requests are cancelled."""
 
 
 class LiveHttp2(H2Protocol):
-    """Ends connections of too many frames and streams whose client takes nothing. Sends each line
-    of a live answer in a frame of its own: the client `ksqldb-client` takes each frame for one
-    row."""
+    """Closes connections with too many frames, and streams whose client does not read. Sends each
+    line of a live response in a frame of its own, because the client `ksqldb-client` interprets
+    each frame as one row."""
 
     def __init__(self, *given: *Given, shared: Shared) -> None:
         """`shared`: see `FrameMeter`."""
@@ -42,28 +42,30 @@ class LiveHttp2(H2Protocol):
         self._meter = FrameMeter(self.config.h2_max_header_list_size, time.monotonic, shared)
         self._progress: dict[int, Progress] = {}
         self._working: set[int] = set()
-        # Hypercorn only tells the client; what is larger once unpacked is refused here.
+        # Hypercorn only announces the limit; larger headers after decompression are refused here.
         self.connection.decoder.max_header_list_size = self.config.h2_max_header_list_size
 
     @property
     def working(self) -> bool:
-        """Whether a request that has come whole, or is answered as it comes, is being answered."""
+        """Whether a request is in progress that is complete, or whose response streams while it
+        arrives."""
         return not self._working.isdisjoint(self.streams)
 
     @property
     def requests(self) -> int:
-        """How many requests have come."""
+        """The number of requests so far."""
         return self.keep_alive_requests
 
     @property
     def incomplete(self) -> bool:
-        """Whether the head of a request has begun, or the preface or the first must come."""
+        """Whether the head of a request is incomplete, or the preface or the first request is
+        missing."""
         if self._meter.in_headers or not self._meter.greeted:
             return True
         return self.idle and not self.requests
 
     async def handle(self, event: WireEvent) -> None:
-        """Take what the connection brings."""
+        """Process received bytes."""
         if not isinstance(event, RawData):
             await super().handle(event)
             if self.closed:
@@ -84,7 +86,7 @@ class LiveHttp2(H2Protocol):
                 await self._check_excess()
 
     async def _check_excess(self) -> None:
-        """End the connection if the client has sent too much."""
+        """Close the connection if the client has exceeded a limit."""
         if not self._meter.excess:
             return
         with contextlib.suppress(h2.exceptions.ProtocolError):
@@ -95,7 +97,8 @@ class LiveHttp2(H2Protocol):
         raise FloodError(self._meter.excess)
 
     async def _end_waiting(self) -> None:
-        """Let answers go that wait for their data to be sent: nothing is sent any more."""
+        """Release responses that wait for their data to be sent, because nothing is sent any
+        more."""
         for waiting in tuple(self.stream_buffers.values()):
             await waiting.close()
 
@@ -106,10 +109,10 @@ class LiveHttp2(H2Protocol):
                 # Frames that make the server reset a stream cost as much as the client's resets.
                 self._meter.count(Kind.RESET)
             if isinstance(event, RequestReceived) and event.stream_id in given_up:
-                # Its answer would have no reader: do not begin it.
+                # Its response would have no reader: do not begin it.
                 continue
             if isinstance(event, DataReceived) and event.stream_id not in self.streams:
-                # The rest of a request that was answered before it had come, or was given up.
+                # The rest of a request that was answered before it was complete, or was cancelled.
                 length = event.flow_controlled_length
                 self.connection.acknowledge_received_data(length, event.stream_id)
                 continue
@@ -127,7 +130,7 @@ class LiveHttp2(H2Protocol):
             await self._give_up(stream_id)
 
     async def _priority_updated(self, event: PriorityUpdated) -> None:
-        """Priorities are deprecated; those of streams that never come would fill the tree."""
+        """Priorities are deprecated; those of streams that never open would fill the tree."""
 
     async def _create_stream(self, request: RequestReceived) -> None:
         fields = dict(request.headers)
@@ -139,7 +142,7 @@ class LiveHttp2(H2Protocol):
             self.connection.reset_stream(request.stream_id, ErrorCodes.PROTOCOL_ERROR)
 
     def check(self, now: float, stall_seconds: float) -> None:
-        """Give up the streams whose client has taken nothing for so long."""
+        """Reset the streams whose client has read nothing for this long."""
         for stream_id, waiting in self.stream_buffers.items():
             progress = self._progress.setdefault(stream_id, Progress())
             if progress.stalled_for(len(waiting.buffer), now) >= stall_seconds:
@@ -157,7 +160,7 @@ class LiveHttp2(H2Protocol):
             await self.stream_buffers[stream_id].close()
 
     async def stream_send(self, event: Event) -> None:
-        """Send a part of an answer."""
+        """Send a part of a response."""
         if isinstance(event, Response):
             self._working.add(event.stream_id)
         if isinstance(event, Response) and _LIVE in event.headers:
@@ -168,7 +171,7 @@ class LiveHttp2(H2Protocol):
         waiting = self.stream_buffers.get(stream_id)
         before = self.connection.outbound_flow_control_window
         if isinstance(waiting, Lines):
-            # The last line goes the usual way, and takes those before it along.
+            # The last line is sent the usual way, after those before it.
             with contextlib.suppress(h2.exceptions.ProtocolError):
                 room = self.connection.local_flow_control_window(stream_id)
                 for line in waiting.before_last(min(room, BYTES_AT_ONCE)):
@@ -178,15 +181,15 @@ class LiveHttp2(H2Protocol):
 
 
 class Lines(StreamBuffer):
-    """What waits to be sent of a live answer."""
+    """The pending lines of a live response."""
 
     async def pop(self, max_length: int) -> bytes:
-        """The next line, or as much of it as may be sent."""
+        """The next line, or as much of it as flow control allows."""
         end = self.buffer.find(b"\n", 0, max_length) + 1
         return await super().pop(end or max_length)
 
     def before_last(self, max_length: int) -> list[bytes]:
-        """Take out the lines that may be sent, without the last of them."""
+        """Remove the lines that may be sent, except the last of them."""
         end = self.buffer.rfind(b"\n", 0, max_length) + 1
         start = self.buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1
         lines = bytes(self.buffer[:start]).splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Sockets, what is set on them, and how long they are served."""
+"""Sockets, their options and their lifetime."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BACKLOG = 512
 GRACE_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
 ACCEPTED_AT_ONCE = 16
-"""New connections, before others have their turn."""
+"""New connections that are accepted before other events are handled."""
 UNSENT_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """PEM files of a server's certificate. `authorities` signed those of clients, which must show
-    one where it is `required`, and else may."""
+    """PEM files of a server's certificate. `authorities` are the CAs of client certificates, which
+    are `required` or optional."""
 
     certificate: str
     key: str
@@ -35,14 +35,14 @@ class Tls:
     required: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """TLS 1.2 and later, with HTTP/2 where clients have it. StatementError (E-CONFIG) for
-        files that are none."""
+        """TLS 1.2 and later, with HTTP/2 if clients support it. Raises StatementError (E-CONFIG)
+        for invalid files."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.options |= ssl.OP_NO_COMPRESSION
         made.set_alpn_protocols(["h2", "http/1.1"])
         try:
-            # Without a function OpenSSL would ask on the terminal.
+            # Without a function OpenSSL would prompt on the terminal.
             made.load_cert_chain(self.certificate, self.key, lambda: self.key_password)
             if self.authorities:
                 made.load_verify_locations(self.authorities)
@@ -58,7 +58,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A bound socket; `secure` ones speak TLS."""
+    """A bound socket; `secure` ones use TLS."""
 
     bound: socket.socket
     secure: bool
@@ -71,17 +71,18 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Its URL."""
         host, port = self.address
         shown = f"[{host}]" if ":" in host else host
         return f"{'https' if self.secure else 'http'}://{shown}:{port}"
 
 
 def bind(address: Address, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
-    """Bind a socket. A client that takes nothing of what it is sent for `patience_s`, or is not
-    there any more, is cut off. UnavailableError where the address cannot be had."""
+    """Bind a socket. A client that reads nothing for `patience_s`, or is unreachable, is
+    disconnected. Raises UnavailableError if the address cannot be bound."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # asyncio sends at once, without waiting for acknowledgements, only where it sees TCP named.
+    # asyncio sends at once, without waiting for acknowledgements, only if the protocol is given as
+    # TCP.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _limit_silence(bound, patience_s)
@@ -99,8 +100,8 @@ def bind(address: Address, *, patience_s: float = PATIENCE_SECONDS) -> Listener:
 
 
 def _limit_silence(bound: socket.socket, seconds: float) -> None:
-    """Let the system end connections nobody reads from: their own buffers would hide it from us.
-    What is set on a listening socket holds for those it accepts."""
+    """Let the operating system close connections whose client does not read: its buffers would hide
+    that from us. Options of a listening socket apply to accepted ones."""
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_USER_TIMEOUT", seconds * 1000)):
         if hasattr(socket, name):
@@ -108,8 +109,8 @@ def _limit_silence(bound: socket.socket, seconds: float) -> None:
 
 
 def _limit_unsent(bound: socket.socket) -> None:
-    """Let the system take no more than this of what a client does not take: megabytes of answers
-    would be made for nothing. What is on its way is not limited, so fast clients are as fast."""
+    """Limit the operating system's buffer of unsent data: otherwise megabytes of responses would be
+    produced for nothing. Data in flight is not limited, so fast clients stay fast."""
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
 
@@ -121,9 +122,9 @@ async def serve(
     tls: Callable[[], ssl.SSLContext] | None = None,
     transport: Transport | None = None,
 ) -> None:
-    """Serve until `stop` returns; each connection is given what `tls` returns then. The listeners
-    are closed in the end; clients that do not take the rest of their answers within some seconds
-    are left behind."""
+    """Serve until `stop` returns; each connection uses the current result of `tls`. The listeners
+    are closed at the end; clients that do not read the rest of their responses within some seconds
+    are abandoned."""
     connections = Connections(app, transport or Transport())
     loop = asyncio.get_running_loop()
     servers = [
@@ -135,7 +136,8 @@ async def serve(
         for listener in listeners
     ]
     for listener in listeners:
-        # asyncio accepts as many at once as may wait; these are two things.
+        # asyncio uses one number for the backlog and for connections accepted at once; they are set
+        # separately here.
         listener.bound.listen(BACKLOG)
     watching = asyncio.ensure_future(connections.watch())
     try:

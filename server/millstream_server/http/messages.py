@@ -1,4 +1,4 @@
-"""Messages that come over websockets."""
+"""Handles messages received over websockets."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from hypercorn.protocol.ws_stream import WSStream
 
 
 def given_up(stream: object) -> WSStream | None:
-    """The stream if it is a websocket that is over for the server: it was refused, or its message
-    has become larger than it may be. Hypercorn tells the client so, and then goes on reading and
-    keeping what comes."""
+    """The stream if it is a websocket that the server has finished: it was refused, or its message
+    exceeds the limit. Hypercorn notifies the client, but continues to read and buffer its data."""
     if not isinstance(stream, WSStream):
         return None
     return stream if stream.closed or stream.buffer.length > stream.buffer.max_length else None
 
 
 async def leave(stream: WSStream) -> None:
-    """Tell what answers a websocket that its client is gone. Hypercorn does not where it has
-    refused the client itself while the answer began."""
+    """Notify a websocket's handler that its client has disconnected. Hypercorn does not do so if it
+    has refused the client itself while the response began."""
     stream.closed = False
     await stream.handle(StreamClosed(stream.stream_id))

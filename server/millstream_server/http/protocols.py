@@ -1,4 +1,4 @@
-"""HTTP/1.1 and HTTP/2 as Hypercorn speaks them, and what some clients need beside that."""
+"""HTTP/1.1 and HTTP/2 by Hypercorn, with adaptations for some clients."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from millstream_server.http.http2 import FloodError, LiveHttp2
 from millstream_server.http.messages import given_up, leave
 
 LIVE = {"x-accel-buffering": "no"}
-"""The header of an answer whose lines come as they are made; proxies know it too."""
+"""The header of a response whose lines are streamed; proxies support it too."""
 
 
 class WholeHttp1(H11Protocol):
-    """Adds the words behind a status, which may be left out but without which the client `hyper`
-    reads nothing, and the absolute form of targets, which servers must accept and `hyper` sends."""
+    """Adds reason phrases, which are optional but which the client `hyper` requires, and the
+    absolute form of targets, which servers must accept and `hyper` sends."""
 
     async def _send_h11_event(self, event: H11SendableEvent) -> None:
         if isinstance(event, h11.Response | h11.InformationalResponse):
@@ -38,7 +38,7 @@ class WholeHttp1(H11Protocol):
         await super()._send_h11_event(event)
 
     async def handle(self, event: WireEvent) -> None:
-        """Take what the connection brings."""
+        """Process received bytes."""
         await super().handle(event)
         over = given_up(self.stream)
         if over is not None:
@@ -47,17 +47,17 @@ class WholeHttp1(H11Protocol):
 
     @property
     def working(self) -> bool:
-        """Whether a request that has come whole is being answered."""
+        """Whether a complete request is in progress."""
         return self.stream is not None and self.connection.their_state is not h11.SEND_BODY
 
     @property
     def requests(self) -> int:
-        """How many requests have come."""
+        """The number of requests so far."""
         return self.keep_alive_requests
 
     @property
     def incomplete(self) -> bool:
-        """Whether a part of a head has come."""
+        """Whether a head is incomplete."""
         return self.stream is None and bool(self.connection.trailing_data[0])
 
     async def _create_stream(self, request: h11.Request) -> None:
@@ -72,7 +72,8 @@ class WholeHttp1(H11Protocol):
 
 
 class NegotiatedProtocol(ProtocolWrapper):
-    """What one connection speaks, of these protocols. Hypercorn's own would make its own ones."""
+    """The protocol of one connection, one of the classes here. Hypercorn's own selection would
+    create its own classes."""
 
     def __init__(self, given: Given, shared: Shared, *, http2: bool) -> None:
         """`shared`: see `FrameMeter`."""
@@ -81,13 +82,13 @@ class NegotiatedProtocol(ProtocolWrapper):
 
     @property
     def now(self) -> WholeHttp1 | LiveHttp2:
-        """The protocol that is spoken now."""
+        """The current protocol."""
         protocol = self.protocol
         assert isinstance(protocol, WholeHttp1 | LiveHttp2)
         return protocol
 
     async def handle(self, event: WireEvent) -> None:
-        """Take what the connection brings."""
+        """Process received bytes."""
         try:
             await self.protocol.handle(event)
         except H2ProtocolAssumedError as error:
@@ -101,7 +102,7 @@ class NegotiatedProtocol(ProtocolWrapper):
         headers: list[tuple[bytes, bytes]] | None = None,
         settings: bytes | None = None,
     ) -> None:
-        """Go on with HTTP/2; `headers` and `settings` are those of a request to change to it."""
+        """Continue with HTTP/2; `headers` and `settings` are those of an upgrade request."""
         self.protocol = self._http2()
         await self.protocol.initiate(headers, settings)
         if data:
@@ -112,42 +113,42 @@ class NegotiatedProtocol(ProtocolWrapper):
 
 
 class HttpConnection(TCPServer):
-    """One connection that Hypercorn answers, in these protocols."""
+    """One connection that Hypercorn handles, with these protocols."""
 
     spoken: NegotiatedProtocol | None = None
     """None before it begins."""
     shared: Shared = staticmethod(alone)
-    """Counts its frames with those of other connections."""
+    """Counts its frames together with other connections."""
     preface = False
     """Whether it begins with the preface of HTTP/2."""
     _ended = False
     flooded = False
-    """Whether it was ended because the client has sent too much."""
+    """Whether it was closed for flooding."""
     give_up: Callable[[], None] = staticmethod(lambda: None)
-    """Ends the answers to its requests."""
+    """Cancels its requests."""
 
     @property
     def working(self) -> bool:
-        """Whether a request that has come whole is being answered."""
+        """Whether a complete request is in progress."""
         return self.spoken is not None and self.spoken.now.working
 
     @property
     def incomplete(self) -> bool:
-        """Whether a part of a head has come, or the first must come."""
+        """Whether a head is incomplete, or the first request is missing."""
         return self.spoken is None or self.spoken.now.incomplete
 
     @property
     def requests(self) -> int:
-        """How many requests have come."""
+        """The number of requests so far."""
         return 0 if self.spoken is None else self.spoken.now.requests
 
     def check(self, now: float, stall_seconds: float) -> None:
-        """Give up answers that the client has not taken for so long."""
+        """Cancel responses that the client has not read for this long."""
         if self.spoken is not None and isinstance(self.spoken.now, LiveHttp2):
             self.spoken.now.check(now, stall_seconds)
 
     async def run(self) -> None:
-        """Answer to its end."""
+        """Handle the connection to its end."""
         told = self.writer.get_extra_info
         secure = told("ssl_object")
         try:
@@ -171,7 +172,7 @@ class HttpConnection(TCPServer):
                 await self.idle_task.restart(group, self._idle_timeout)
                 await self._read_until_flooded()
         except OSError:
-            pass  # The client is gone.
+            pass  # Note that the client has disconnected.
         finally:
             await self._close()
 
@@ -180,25 +181,25 @@ class HttpConnection(TCPServer):
             await self._read_data()
         except FloodError:
             self.flooded = True
-            # Requests that still wait would take the place of others'.
+            # Queued requests would use slots of others.
             self.give_up()
             self.writer.close()
         finally:
-            # The task group waits for its timer, which answers that end later would start anew.
+            # The task group waits for its timer, which later responses would restart.
             self._ended = True
             await self.idle_task.stop()
 
     async def protocol_send(self, event: WireEvent) -> None:
-        """Send what the protocol has to say."""
+        """Send the protocol's pending bytes."""
         if not (self._ended and isinstance(event, Updated)):
             await super().protocol_send(event)
 
     def release(self) -> None:
-        """Free what the connection holds, when it is over. Hypercorn's objects and h2's refer to
-        each other in circles, which garbage collection would find much later."""
+        """Free the connection's objects after its end. Hypercorn's and h2's objects form reference
+        cycles, which garbage collection would find much later."""
         error = self.reader.exception()
         if error is not None:
-            # asyncio keeps the error, and its traceback what was waiting for bytes.
+            # asyncio keeps the error, and its traceback the frame that waited for bytes.
             error.__traceback__ = None
         vars(self.reader).clear()
         spoken, self.spoken = self.spoken, None

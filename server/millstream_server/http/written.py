@@ -1,4 +1,4 @@
-"""What is written in one go is sent in one go."""
+"""Combines consecutive writes into one send."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Written(asyncio.Transport):
-    """The transport of a connection, for uvicorn, which writes the head of an answer and its body
-    apart: that would be two calls of the system for a pull query. The first of the pieces that are
-    written at a time waits for the second, or for the end of what the event loop does now."""
+    """The transport of a connection, for uvicorn, which writes the head and the body of a response
+    separately: that would be two system calls for a pull query. The first of consecutive pieces is
+    buffered until the second, or until the end of the current event loop iteration."""
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""SELECT and PRINT: how they are executed, and how their rows are framed."""
+"""SELECT and PRINT: their execution, and the framing of their rows."""

@@ -1,6 +1,6 @@
-"""How the rows of a query are framed, one class for each media type (reference: 5).
+"""Framing of a query's rows, one class for each media type (reference: 5).
 
-Each is fed in order: `header`, `rows` any number of times, then `end` or `failed`.
+Each is called in order: `header`, `rows` any number of times, then `end` or `failed`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Framing(Protocol):
-    """What a client gets of a query."""
+    """The encoder of a query's response."""
 
     media_type: str
 
     def header(self, query_id: str | None, schema: Schema) -> bytes:
-        """What comes before the rows."""
+        """The part before the rows."""
 
     def rows(self, table: pa.Table) -> bytes:
         """Rows; `$diff` less than 1 marks deletions."""
 
     def end(self, message: str | None) -> bytes:
-        """What comes last; `message` says why."""
+        """The last part; `message` has the reason."""
 
     def failed(self, refused: RefusedError) -> bytes:
-        """What comes last when rows cannot go on."""
+        """The last part after an error."""
 
 
 def marked_texts(table: pa.Table, schema: Schema) -> Iterable[str]:
-    """Rows as what follows `"columns":` in an object: a JSON array, and a mark for a deletion."""
+    """Rows as the text after `"columns":` in an object: a JSON array, and a marker for a
+    deletion."""
     texts = row_texts(table, schema)
     if DIFF not in table.column_names:
         return texts
@@ -82,7 +83,7 @@ class Delimited:
         return self.framed(row_texts(without_deletions(table), self._schema))
 
     def framed(self, texts: Iterable[str]) -> bytes:
-        """Rows that are JSON arrays already."""
+        """Rows that are already JSON arrays."""
         return "".join(f"{text}\n" for text in texts).encode()
 
     def end(self, message: str | None) -> bytes:
@@ -109,7 +110,7 @@ class PlainArray:
         return self.framed(row_texts(without_deletions(table), self._schema))
 
     def framed(self, texts: Iterable[str]) -> bytes:
-        """Rows that are JSON arrays already."""
+        """Rows that are already JSON arrays."""
         return "".join(f",{text}" for text in texts).encode()
 
     def end(self, message: str | None) -> bytes:
@@ -122,11 +123,11 @@ class PlainArray:
 
 
 class Objects:
-    """One JSON array of objects, each with one field that says what it is.
+    """One JSON array of objects, each with one field that determines its kind.
 
-    The separator follows each object at once, so that somebody who reads lines sees a row when it
-    comes; of a `pull` query it comes before the next one, and none is left over. A line ends the
-    last one too, which clients look for.
+    The separator directly follows each object, so that a client that reads lines gets a row as soon
+    as it arrives; in a `pull` query it precedes the next object, and none is left over. A line end
+    also follows the last object, because clients look for it.
     """
 
     media_type = KSQL
@@ -145,7 +146,7 @@ class Objects:
         return self.framed(marked_texts(table, self._schema))
 
     def framed(self, texts: Iterable[str]) -> bytes:
-        """Rows that are JSON arrays already."""
+        """Rows that are already JSON arrays."""
         return b"".join(self.following(f'{{"row":{{"columns":{text}}}}}') for text in texts)
 
     def end(self, message: str | None) -> bytes:
@@ -172,7 +173,7 @@ class Objects:
 
 
 JsonFramings = Delimited | PlainArray | Objects
-"""Framings that take rows as JSON arrays too."""
+"""Framings that also accept rows as JSON arrays."""
 
 
 def _unmarked(column: Column) -> Column:
@@ -180,7 +181,7 @@ def _unmarked(column: Column) -> Column:
 
 
 class ArrowStream:
-    """An Arrow IPC stream. What cannot be said in it, an error, cuts it off before its end."""
+    """An Arrow IPC stream. It cannot represent an error, which truncates the stream."""
 
     media_type = ARROW
 

@@ -1,4 +1,4 @@
-"""The rows of finished pull queries that wait for their clients to take them."""
+"""Bounds the rows of finished pull queries that their clients have not read."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from millstream_server.failures import TOO_MANY, RefusedError
 
 
 class HeldRows:
-    """How many bytes they are. A table counts until nothing refers to it any more, so that no way
-    in which an answer may end is forgotten. Thread-safe."""
+    """Counts their bytes. A table counts until it is no longer referenced, so that every way in
+    which a response can end is covered. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        # Tables may be collected while this is held, by the same thread.
+        # The same thread may collect tables while it holds this lock.
         self._lock = threading.RLock()
 
     @property
     def size(self) -> int:
-        """The bytes that wait now."""
+        """The current unread bytes."""
         return self._bytes
 
     def hold(self, table: pa.Table) -> None:
-        """Count a table; RefusedError where it would be too much beside the others."""
+        """Count a table; raises RefusedError if the total would exceed the limit."""
         size = table.nbytes
         with self._lock:
             if self._bytes and self._bytes + size > self._bytes_max:

@@ -1,4 +1,4 @@
-"""Pull queries by key: prepared once for all keys, answered together where they come at once."""
+"""Pull queries by key: prepared once for all keys, and batched if they arrive together."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ from millstream_server.requests import Asked
 from millstream_server.results.values import texts_of
 
 SHAPES_MAX = 1_000
-"""So many queries are kept prepared; then all are forgotten."""
+"""The most prepared queries; beyond that all are evicted."""
 TOGETHER_MAX = 200
 GATHER_EACH_S = 0.000_2
 GATHER_MAX_S = 0.005
-"""So long those who ask again wait for others, for each who was answered the last time, and at
-most: a statement costs more than the keys in it, but nobody waits where nobody else asks. A share
-of what comes in that time has to be less than 1 at the rates that are meant: at half a millisecond
-for each, 2,000 a second made each other wait for the most."""
+"""How long a batch waits for more requests: a time per request of the last batch, and a maximum. A
+statement costs more than its keys, but a single client never waits. The number of requests that
+arrive in the time per request must be below 1 at the intended rates: with half a millisecond, 2,000
+requests a second always waited for the maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is known of the texts with one beginning: `pull` gives None where they are not pull
-    queries by key, and is waited for by all who ask before it is known. `heads` is for what answers
-    in each media type begin with."""
+    """The prepared query of texts with a common beginning. `pull` resolves to None if they are not
+    pull queries by key, and all requests wait until it is resolved. `heads` caches the start of
+    responses in each media type."""
 
     catalog: Catalog
     pull: asyncio.Future[KeyedPull | None]
     heads: dict[str, bytes] = field(default_factory=dict)
 
     def holds(self, engine: Engine) -> bool:
-        """Whether it is so now."""
+        """Whether this is still valid."""
         if engine.catalog is not self.catalog:
             return False
         if not self.pull.done():
@@ -67,14 +67,14 @@ class Shape:
 
 
 Batch: TypeAlias = Sequence[str] | pa.Table
-"""The rows of those who asked at the same time: as JSON arrays, or as they are."""
+"""The rows of one batch of requests: as JSON arrays, or as a table."""
 Answer: TypeAlias = tuple[Batch, Sequence[int]]
-"""Some rows of a batch, by their places."""
+"""Some rows of a batch, by their indexes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer."""
+    """A result."""
 
     schema: Schema
     heads: dict[str, bytes]
@@ -83,7 +83,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One who asks for a key."""
+    """A request for a key."""
 
     piece: ParsedStatement
     key: Value
@@ -93,11 +93,11 @@ class Waiting:
 
 
 Together: TypeAlias = tuple[KeyedPull, bool]
-"""What can be answered together: keys of one query, all as JSON or (True) all as a table."""
+"""The key of a batch: requests for one query, all as JSON or (True) all as a table."""
 
 
 class Lookups:
-    """Used in the thread of the event loop alone."""
+    """Used only in the event loop's thread."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Lookups:
         threads: int,
         counted: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`counted`: counts a query while it is answered; RefusedError where there is no room."""
+        """`counted`: counts a running query; raises RefusedError at the limit."""
         self._counted = counted
         self._engine = engine
         self._guard = guard
@@ -118,8 +118,8 @@ class Lookups:
     async def find(
         self, asked: Asked, principal: Principal, session: Session, *, as_table: bool
     ) -> Found | None:
-        """The answer to a pull query by key; None for any other statement, also one that is wrong.
-        RefusedError where it may not be asked."""
+        """The result of a pull query by key; None for any other statement, including an invalid
+        one. Raises RefusedError if it is not allowed."""
         text = asked.sql
         split = key_asked(text, asked.parameters)
         if split is None:
@@ -165,7 +165,8 @@ class Lookups:
         return await asking.answer
 
     async def _answer(self, together: Together) -> None:
-        """Answer until nobody waits: those who come meanwhile are answered together, next time."""
+        """Process batches until no request waits: requests that arrive meanwhile form the next
+        batch."""
         loop = asyncio.get_running_loop()
         while waiting := self._waiting[together]:
             taken, self._waiting[together] = waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
@@ -181,15 +182,15 @@ class Lookups:
         del self._waiting[together]
 
     def _answers(self, together: Together, waiting: Sequence[Waiting]) -> list[Answer | Exception]:
-        """Their answers; in a thread, as it may wait."""
+        """The results of a batch; in a thread, because it may block."""
         refused = [self._refused(one) for one in waiting]
         asking = [one for one, error in zip(waiting, refused, strict=True) if error is None]
         each = iter(self._found(together, asking))
         return [next(each) if error is None else error for error in refused]
 
     def _found(self, together: Together, asking: Sequence[Waiting]) -> Sequence[Answer | Exception]:
-        """What cannot be answered together is answered by halves: a row that fails is nobody's
-        business but of those who asked for it."""
+        """A failing batch is split in half, so that a failing row affects only the requests for
+        it."""
         if not asking:
             return []
         try:
@@ -213,7 +214,7 @@ class Lookups:
         return None
 
     def close(self) -> None:
-        """Take no more questions."""
+        """Accept no more requests."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,4 +1,5 @@
-"""Rows as protobuf messages in JSON objects: what `Accept: application/vnd.ksql.v1+protobuf` gives.
+"""Rows as protobuf messages in JSON objects: the format of `Accept:
+application/vnd.ksql.v1+protobuf`.
 
 The header holds the definition of the message; its fields are numbered in column order.
 """
@@ -51,8 +52,9 @@ class ProtobufObjects:
         return b"[" + self._objects.first(text_of({"header": header}))
 
     def rows(self, table: pa.Table) -> bytes:
-        """See `Framing`. A deletion has its key columns alone, as NULL is not written. RefusedError
-        for rows that no message holds: NULL in a list or map, lists in lists."""
+        """See `Framing`. A deletion has only its key columns, because NULL is not written. Raises
+        RefusedError for rows that a message cannot represent: NULL in a list or map, lists in
+        lists."""
         columns = [column.combine_chunks() for column in table.columns[: len(self._layout.columns)]]
         written = write_protobuf(columns, self._layout)
         for reason in written.bad.values():
@@ -93,7 +95,7 @@ def _message(
     imports: dict[str, None],
     count: list[int],
 ) -> str:
-    """`count`: how many messages there are, for their names."""
+    """`count`: the number of messages so far, for their names."""
     pad = "  " * depth
     nested: list[str] = []
     lines = []

@@ -1,4 +1,4 @@
-"""SELECT and PRINT: from the text of a request to rows that flow to a client."""
+"""SELECT and PRINT: from the text of a request to rows that are streamed to a client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from millstream_server.server import Server
 from millstream_server.statements import pieces_of
 
 ROWS_AT_ONCE = 1_000
-"""Of a finished answer, so many rows are put into text at a time."""
+"""The rows of a finished result that are converted to text at a time."""
 LIMIT_REACHED = "Limit Reached"
 COMPLETED = "Query Completed"
 
@@ -58,12 +58,12 @@ class QueryResponse:
 
     @property
     def prints(self) -> bool:
-        """Whether it gives lines of text."""
+        """Whether it returns lines of text."""
         return isinstance(self.piece.statement, s.PrintTopic)
 
 
 def query_of(server: Server, asked: Asked) -> ParsedStatement:
-    """The one query of a request; RefusedError for anything else."""
+    """The one query of a request; raises RefusedError for anything else."""
     pieces = pieces_of(asked, server.session(asked))
     if len(pieces) != 1:
         raise RefusedError(
@@ -81,7 +81,7 @@ def query_of(server: Server, asked: Asked) -> ParsedStatement:
 
 
 def pulls(piece: ParsedStatement) -> bool:
-    """Whether a query ends by itself, and is answered at once."""
+    """Whether a query ends by itself and returns at once."""
     query = getattr(piece.statement, "query", None)
     printed = isinstance(piece.statement, s.PrintTopic)
     return not printed and (query is None or query.emit is None)
@@ -90,7 +90,7 @@ def pulls(piece: ParsedStatement) -> bool:
 def start(
     server: Server, asked: Asked, piece: ParsedStatement, principal: Principal
 ) -> QueryResponse:
-    """Execute a query up to its first row. May wait: call it in a thread."""
+    """Execute a query up to its first row. May block: call it in a thread."""
     session = server.session(asked)
     ongoing = server.ongoing.begin(principal, piece, session)
     try:
@@ -137,13 +137,13 @@ def _started(server: Server, ongoing: Ongoing) -> QueryResponse:
 
 
 def _revoked(stream: Stream, error: RevokedError) -> None:
-    """End a push query: its client gets the rows of before, then the error."""
+    """End a push query: its client gets the rows so far, then the error."""
     stream.fail(error)
     stream.close()
 
 
 def whole(found: Found, framing: Framing) -> bytes:
-    """The body of the answer to a pull query by key."""
+    """The response body of a pull query by key."""
     if not isinstance(framing, JsonFramings):
         header = framing.header(None, found.schema)
         return header + framing.rows(found.rows) + framing.end(None)
@@ -154,7 +154,7 @@ def whole(found: Found, framing: Framing) -> bytes:
 
 
 def _of_table(server: Server, piece: ParsedStatement) -> bool:
-    """Whether a pull query asks a table; of a stream it is a push query that ends by itself."""
+    """Whether a pull query reads a table; on a stream it is a push query that ends by itself."""
     query = getattr(piece.statement, "query", None)
     source = server.engine.catalog.find(query.source.name) if query else None
     return source is None or source.kind is SourceKind.TABLE
@@ -195,7 +195,8 @@ def framed(framing: Framing, change: Change, start: int) -> bytes:
 
 
 def shared(change: Change, kind: str, start: int, make: Callable[[pa.Table], bytes]) -> bytes:
-    """Some rows of a change as what `kind` names: made once for all who ask for the same."""
+    """Some rows of a change in the format of `kind`, computed once for all clients of the same
+    query."""
 
     def made() -> bytes:
         return make(change.rows.slice(start, ROWS_AT_ONCE))
@@ -204,7 +205,7 @@ def shared(change: Change, kind: str, start: int, make: Callable[[pa.Table], byt
 
 
 async def lines(server: Server, answer: QueryResponse) -> AsyncGenerator[bytes, None]:
-    """The body of PRINT. A record is waited for in a thread, so that its client is alone in it."""
+    """The body of PRINT. It waits for records in a thread of its own."""
     assert isinstance(answer.result, Stream)
     try:
         while (change := await server.run_printing(answer.result.next_change)) is not None:
@@ -216,7 +217,7 @@ async def lines(server: Server, answer: QueryResponse) -> AsyncGenerator[bytes, 
 
 
 async def ended(server: Server, answer: QueryResponse) -> None:
-    """End a query, wherever it is."""
+    """End a query in any state."""
     result = answer.result
     if isinstance(result, Rows):
         return
@@ -235,7 +236,7 @@ async def ended(server: Server, answer: QueryResponse) -> None:
 
 
 def final_message(answer: QueryResponse) -> str | None:
-    """Why there are no more rows."""
+    """The reason for the end of the rows."""
     if answer.pull:
         return None
     result = answer.result
@@ -244,7 +245,7 @@ def final_message(answer: QueryResponse) -> str | None:
 
 
 async def arriving(server: Server, answer: QueryResponse) -> AsyncGenerator[Change, None]:
-    """The rows of a query as they come."""
+    """The rows of a query as they arrive."""
     result = answer.result
     assert not isinstance(result, Rows)
     if isinstance(result, Stream):
@@ -258,8 +259,8 @@ async def arriving(server: Server, answer: QueryResponse) -> AsyncGenerator[Chan
 
 
 async def changes(stream: Stream) -> AsyncGenerator[Change, None]:
-    """The rows of a push query as they come; nothing but its buffer waits meanwhile. The loop is
-    told of them only while it waits for some."""
+    """The rows of a push query as they arrive, without a blocked thread. The event loop is notified
+    only while it waits for rows."""
     loop, arrived = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:

@@ -49,7 +49,7 @@ def texts_of(rows: Sequence[Sequence[Any]], schema: Schema) -> list[str]:
 
 
 def _shower(kind: SqlType) -> Show:
-    """How values of a type are written; NULL is `null` in all of them."""
+    """The encoder of a type; NULL is `null` in all types."""
     inner = _bare(kind)
     return lambda value: "null" if value is None else inner(value)
 
