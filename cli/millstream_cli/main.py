@@ -1,4 +1,4 @@
-"""The `millstream` command: connects, then runs what is given or asks for it.
+"""The `millstream` command: connects, then runs the given statements or an interactive shell.
 
 Exit codes: 0 all statements succeeded, 1 one failed, 2 the options were wrong.
 """
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _checked(arguments: list[str]) -> argparse.Namespace:
-    """The options; `url` and `file` are what the words after them stand for."""
+    """The options; the positional arguments set `url` and `file`."""
     reader = parser()
     options = reader.parse_args(arguments)
     options.url = None
@@ -137,7 +137,8 @@ def _serve(out: Output) -> int:
 
 
 def _script(options: argparse.Namespace) -> str | None:
-    """The SQL given by options, None for none; StatementError when the file cannot be read."""
+    """The SQL given by options, None without any; raises StatementError when the file cannot be
+    read."""
     if options.execute is not None:
         text: str = options.execute
         return text if text.rstrip().endswith(";") else text + ";"

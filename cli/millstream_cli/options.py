@@ -20,7 +20,7 @@ def _definition(text: str) -> tuple[str, str]:
 
 
 def setting(text: str) -> tuple[str, str]:
-    """Name and value of `name=value`. The text is not repeated in the error: it may be a
+    """Name and value of `name=value`. The error does not repeat the text, which may be a
     password."""
     name, separator, value = text.partition("=")
     if not separator:
@@ -29,7 +29,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def property_option(parser: argparse.ArgumentParser, about: str) -> None:
-    """The option that gives a property, any number of times."""
+    """The repeatable option that sets a property."""
     parser.add_argument(
         "--property", action="append", default=[], type=setting, metavar="NAME=VALUE",
         help=f"a property{about}; may be repeated",
@@ -37,7 +37,7 @@ def property_option(parser: argparse.ArgumentParser, about: str) -> None:
 
 
 def service_options(parser: argparse.ArgumentParser) -> None:
-    """What else there is to say of a service on Kafka."""
+    """More options for a service on Kafka."""
     parser.add_argument(
         "--service-id", default="default", metavar="ID",
         help="with --kafka: whose streams, tables and queries these are (default: default)",
@@ -50,7 +50,7 @@ def service_options(parser: argparse.ArgumentParser) -> None:
 
 
 def group_options(group: argparse._ActionsContainer) -> None:
-    """How a process is a member of the groups of a service on Kafka."""
+    """Options for the group membership of a process on Kafka."""
     default = InstanceSettings()
     group.add_argument(
         "--session-timeout", type=int, default=default.session_timeout_ms, metavar="MS",
@@ -95,7 +95,7 @@ def _sharing_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What reads the options."""
+    """The parser of the options."""
     parser = argparse.ArgumentParser(
         prog="millstream",
         description="A streaming database: ksqlDB's SQL over one local file, Kafka, or a server.",

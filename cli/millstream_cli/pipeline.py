@@ -1,4 +1,4 @@
-"""`millstream pipeline run`: the queries of a script, processed in epochs by jobs."""
+"""`millstream pipeline run`: processes the queries of a script in epochs, by jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millstream_cli.screen.output import Output
 from millstream_cli.screen.show import show_error
 
 HERE = "none"
-"""The master that stands for this process."""
+"""The name of the master that means this process."""
 _STDERR = 2
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -78,8 +78,8 @@ def _options() -> argparse.ArgumentParser:
 
 
 def pipeline_command(arguments: Sequence[str]) -> int:
-    """Do what the words after `millstream pipeline` say; returns the exit code: 1 where a query
-    or the script has failed."""
+    """Run `millstream pipeline` with these arguments; returns the exit code: 1 if a query or the
+    script failed."""
     options = _options().parse_args(arguments)
     errors = Output(Console(stderr=True, soft_wrap=True))
     try:
@@ -123,7 +123,8 @@ def _sharing(options: argparse.Namespace) -> InstanceSettings | None:
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process as always."""
+    """An event that the first Ctrl-C or SIGTERM sets; the second one terminates the process as
+    usual."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -131,7 +132,7 @@ def _stopping() -> Iterator[threading.Event]:
         stop.set()
         for each, handler in before.items():
             signal.signal(each, handler)
-        # Not through the console: this may be in the middle of a line that it prints.
+        # Not through the console: the handler may interrupt a line that the console is printing.
         os.write(_STDERR, b"The pipeline ends when this epoch is done.\n")
 
     for number in before:
@@ -159,7 +160,7 @@ def _work(
 
 
 def _epoch(pipeline: Pipeline, number: int, errors: Output) -> bool:
-    """Run one epoch and tell of it; whether there was anything to do."""
+    """Run one epoch and report it; returns whether there was work."""
     began = last = time.monotonic()
     count = 0
     for advance in pipeline.epoch():

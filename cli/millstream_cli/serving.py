@@ -1,4 +1,4 @@
-"""`millstream server start`: the HTTP server, which is an extra of the package."""
+"""`millstream server start`: starts the HTTP server, an extra of the package."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 def server_command(arguments: Sequence[str]) -> int:
-    """Do what the words after `millstream server` say; returns the exit code."""
+    """Run `millstream server` with these arguments; returns the exit code."""
     options = _options().parse_args(arguments)
     errors = Console(stderr=True, soft_wrap=True)
     return _user(options, errors) if options.action == "user" else _start(options, errors)

@@ -1,1 +1,1 @@
-"""What is typed: entries, commands, completion, the bar below."""
+"""The prompt: entries, commands, completion, toolbar."""

@@ -1,4 +1,4 @@
-"""The shell's own commands: what is typed at the prompt and is no SQL."""
+"""The shell's own commands: entries at the prompt that are not SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORD = re.compile(r"""'(?:[^']|'')*'|[^\s;']+|(?P<end>;\s*$)|(?P<other>\S)""")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its words, how its arguments are told, and how many there may be."""
+    """A command: its words, the names of its arguments, and how many are allowed."""
 
     words: str
     arguments: str
@@ -28,7 +28,7 @@ class Command:
 
 
 def find_command(text: str) -> tuple[Command, list[str]] | None:
-    """The command that a line is, with its arguments; None for SQL."""
+    """The command in a line, with its arguments; None for SQL."""
     found = list(_WORD.finditer(text.strip()))
     if any(match["other"] for match in found):
         return None
@@ -41,7 +41,7 @@ def find_command(text: str) -> tuple[Command, list[str]] | None:
 
 
 def run_command(terminal: Terminal, command: Command, arguments: list[str]) -> bool:
-    """Run a command, or say what is wrong with it and return False."""
+    """Run a command, or print an error and return False."""
     try:
         if not command.least <= len(arguments) <= command.most:
             raise StatementError(

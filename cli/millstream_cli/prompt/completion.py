@@ -1,4 +1,4 @@
-"""Candidates for what is being written: a function of text, cursor and names."""
+"""Completion candidates, as a function of text, cursor and names."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SKELETONS = {
     "ctas": "CREATE TABLE t AS SELECT key, COUNT(*) AS n FROM s GROUP BY key",
     "ii": "INSERT INTO s SELECT * FROM ",
 }
-"""Short words that stand for the outline of a statement."""
+"""Abbreviations of statement templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that may replace the word before the cursor, and what to say beside it."""
+    """A text that may replace the word before the cursor, and its description."""
 
     text: str
     about: str = ""
@@ -37,7 +37,7 @@ class Candidate:
 
 def candidates(text: str, cursor: int, names: Names) -> tuple[int, list[Candidate]]:
     """How many characters before the cursor a candidate replaces, and the candidates, the likely
-    ones first. Keywords and plain names are lower case where the word is."""
+    ones first. Keywords and plain names are lower case if the word is."""
     here = place(text, cursor)
     if here is None:
         return 0, []
@@ -61,7 +61,7 @@ def _all(here: Place, names: Names) -> Iterator[Candidate]:
         return
     for item in lexical:
         yield from _named(item, here, names)
-    # Within a string there are no keywords: nothing there begins with a quote.
+    # Within a string there are no keywords, because no keyword begins with a quote.
     for keyword in sorted(keywords):
         if _begins(keyword, here.prefix):
             yield Candidate(_phrase(keyword, here))
@@ -70,7 +70,7 @@ def _all(here: Place, names: Names) -> Iterator[Candidate]:
 
 
 def _named(item: Expected, here: Place, names: Names) -> Iterator[Candidate]:
-    """Candidates for a token with a value, by the rule that it stands in."""
+    """Candidates for a token with a value, by the grammar rule that contains it."""
     rules = item.rules
     match item.item:
         case Lexical("function"):
@@ -125,7 +125,7 @@ def _of_source(source: SourceName | None) -> Iterator[Candidate]:
 
 
 def _columns(here: Place, names: Names) -> Iterator[Candidate]:
-    """The columns of the sources in FROM; of all sources while there are none."""
+    """The columns of the sources in FROM; of all sources if FROM is missing."""
     aliases = sources_in(here.statement)
     for source in dict.fromkeys(aliases.values()) or names.sources:
         yield from _of_source(names.sources.get(source))
@@ -165,7 +165,7 @@ def _property_values(here: Place, names: Names) -> Iterator[Candidate]:
 
 
 def _files(prefix: str) -> Iterator[Candidate]:
-    """The files and folders that begin with what is written of a path."""
+    """The files and folders that begin with an incomplete path."""
     typed = prefix.removeprefix("'")
     folder, _, name = typed.rpartition("/")
     at = Path(typed[: len(typed) - len(name)]).expanduser()
@@ -181,7 +181,7 @@ def _files(prefix: str) -> Iterator[Candidate]:
 
 
 def _settings(here: Place) -> Iterator[Candidate]:
-    """Properties of the session, and behind `=` what they may be."""
+    """Properties of the session, and their values behind `=`."""
     if here.last != "=":
         yield from (Candidate(f"'{item.name}'", item.description) for item in PROPERTIES)
         return
@@ -194,7 +194,7 @@ def _settings(here: Place) -> Iterator[Candidate]:
 
 
 def _phrase(keyword: str, here: Place) -> str:
-    """The keyword with those that must follow it, as in GROUP BY."""
+    """The keyword with the keywords that must follow it, as in GROUP BY."""
     words = [keyword]
     while len(words) < _PHRASE_MAX:
         following = {item.item for item in follows(here.before, *words)}
@@ -210,7 +210,7 @@ _PHRASE_MAX = 3
 
 
 def _anything(here: Place, names: Names) -> Iterator[Candidate]:
-    """Where the grammar is of no help: what the statement reads, and functions."""
+    """Without help from the grammar: columns of the statement's sources, and functions."""
     yield from _columns(here, names)
     yield from map(_source, names.sources.values())
     yield from _functions(names)
@@ -230,7 +230,7 @@ def _cased(candidate: Candidate, prefix: str) -> Candidate:
 
 
 def _name_after(words: Sequence[Lexeme], keyword: str) -> str:
-    """The name that follows a keyword, "" where none does."""
+    """The name that follows a keyword, "" without one."""
     for word, following in pairwise(words):
         if word.upper == keyword and following.piece in (LexemeKind.WORD, LexemeKind.QUOTED):
             return plain(following)

@@ -56,7 +56,7 @@ class SqlCompleter(Completer):
         self.names = names
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """Nothing is offered unasked before a word has begun."""
+        """No automatic completion before a word has begun."""
         before = document.text_before_cursor
         if not event.completion_requested and before[-1:] in ("", " ", "\n", ";", ",", "(", ")"):
             return
@@ -68,7 +68,7 @@ class SqlCompleter(Completer):
 
 
 def command_candidates(before: str) -> Iterable[tuple[int, Candidate]]:
-    """Commands of the shell that begin like an entry, and what their argument may be."""
+    """Commands of the shell with the entry as prefix, and values of their arguments."""
     typed = before.lstrip().lower()
     for command in COMMANDS:
         rest = command.words[len(typed) :]
@@ -115,7 +115,7 @@ def _style(piece: Lexeme) -> str:
 def prompt_session(
     terminal: Terminal, history: Path, toolbar: Callable[[], StyleAndTextTuples]
 ) -> PromptSession[str]:
-    """What reads entries from the keyboard."""
+    """The reader of entries from the keyboard."""
     session: PromptSession[str] = PromptSession(
         PROMPT,
         multiline=True,
@@ -138,8 +138,8 @@ def prompt_session(
 
 
 def _history(path: Path) -> History:
-    """The lines of earlier sessions, which the user alone may read; of this one where the file
-    cannot be written."""
+    """The history of earlier sessions, in a file that only the user can read; without a writable
+    file, of this session only."""
     try:
         path.touch(mode=0o600)
         path.open("ab").close()
@@ -153,7 +153,7 @@ def _keys() -> KeyBindings:
 
     @keys.add("enter", filter=has_focus("DEFAULT_BUFFER"))
     def _(event: KeyPressEvent) -> None:
-        """A chosen candidate is taken; a finished entry is run; else a new line begins."""
+        """Take the selected candidate; otherwise run a complete entry, or begin a new line."""
         buffer = event.current_buffer
         chosen = buffer.complete_state and buffer.complete_state.current_completion
         if chosen:
@@ -165,7 +165,7 @@ def _keys() -> KeyBindings:
 
     @keys.add("tab", filter=has_focus("DEFAULT_BUFFER"))
     def _(event: KeyPressEvent) -> None:
-        """The only candidate is taken; of several, the next one is chosen."""
+        """Take a single candidate; with several, select the next one."""
         buffer = event.current_buffer
         asked = CompleteEvent(completion_requested=True)
         found = list(buffer.completer.get_completions(buffer.document, asked))

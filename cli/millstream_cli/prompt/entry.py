@@ -1,4 +1,4 @@
-"""What one entry at the prompt, or a script, consists of: statements and commands of the shell."""
+"""Splits an entry at the prompt, or a script, into statements and commands of the shell."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
 
 def complete(text: str) -> bool:
-    """Whether Enter ends an entry: it is a command, is empty, or its last statement is ended by
-    `;` or `\\G` outside of quotes and comments. A backslash at its end continues it."""
+    """Whether Enter ends an entry: it is a command, is empty, or its last statement ends in `;` or
+    `\\G` outside quotes and comments. A final backslash continues it."""
     if is_continued(text):
         return False
     pieces = list(lexemes(text))
@@ -24,8 +24,8 @@ def complete(text: str) -> bool:
 
 
 def parts(text: str) -> Iterator[str]:
-    """A script in pieces that are run one after another: each command of the shell for itself,
-    and the statements between them, on the lines where they stand."""
+    """A script split into pieces to run one after another: each command of the shell, and the
+    statements between them, at their original lines."""
     begin, start = 0, None
     for piece in lexemes(text):
         if piece.piece is LexemeKind.COMMENT:
@@ -47,7 +47,7 @@ def parts(text: str) -> Iterator[str]:
 
 
 def _filled(text: str, begin: int, end: int) -> Iterator[str]:
-    """The statements of a range, moved to the line and column that they have in the whole."""
+    """The statements of a range, padded to their line and column in the whole script."""
     if any(p.piece is not LexemeKind.COMMENT and p.text != ";" for p in lexemes(text[begin:end])):
         before = text[:begin]
         column = begin - (before.rfind("\n") + 1)

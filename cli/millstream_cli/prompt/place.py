@@ -1,4 +1,4 @@
-"""Where the cursor is in a statement: what stands before it, and which sources it is about."""
+"""Where the cursor is in a statement: the tokens before it, and the sources of the statement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = (LexemeKind.WORD, LexemeKind.QUOTED)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cursor: `before` are the tokens of its statement up to the word it is in, `prefix` is that
+    """A cursor: `before` are the tokens of its statement before the current word, `prefix` is that
     word (with its opening quote, if any), `statement` all tokens of the statement."""
 
     before: tuple[Lexeme, ...]
@@ -24,7 +24,7 @@ class Place:
 
     @property
     def qualifier(self) -> str:
-        """`a` where the cursor stands behind `a.`, else ""."""
+        """`a` if the cursor is behind `a.`, else ""."""
         match self.before:
             case (*_, Lexeme(piece=LexemeKind.WORD | LexemeKind.QUOTED) as name, Lexeme(text=".")):
                 return plain(name)
@@ -38,7 +38,7 @@ class Place:
 
 
 def place(text: str, cursor: int) -> Place | None:
-    """Where a cursor is; None within a comment or a number."""
+    """The context of a cursor; None within a comment or a number."""
     pieces = list(lexemes(text[:cursor]))
     if pieces and pieces[-1].piece is LexemeKind.COMMENT and not pieces[-1].closed:
         return None
@@ -62,7 +62,7 @@ def follows(words: Iterable[Lexeme], *keywords: str) -> tuple[Expected, ...]:
 
 
 def plain(name: Lexeme) -> str:
-    """The name that a word or quoted name stands for."""
+    """The name of a word or quoted name."""
     if name.piece is LexemeKind.WORD:
         return name.text.upper()
     mark = name.text[0]
@@ -70,7 +70,7 @@ def plain(name: Lexeme) -> str:
 
 
 def sources_in(statement: Sequence[Lexeme]) -> dict[str, str]:
-    """Name or alias -> source, of all that stand in FROM and JOIN."""
+    """Name or alias -> source, for all in FROM and JOIN."""
     found: dict[str, str] = {}
     for index, word in enumerate(statement):
         if word.upper not in ("FROM", "JOIN") or index + 1 == len(statement):
@@ -89,7 +89,7 @@ _AFTER_SOURCE = HARD | {"EMIT"}
 
 
 def _touches(piece: Lexeme, cursor: int) -> bool:
-    """Whether the cursor is in a piece, so that what is written goes on with it."""
+    """Whether the cursor is in a piece, so that typing continues it."""
     if not piece.closed:
         return True
     return piece.end == cursor and piece.piece in _WORDS

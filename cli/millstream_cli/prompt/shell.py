@@ -1,4 +1,4 @@
-"""The interactive shell: a prompt, and what is done with each entry."""
+"""The interactive shell: a prompt that executes each entry."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_shell(terminal: Terminal, history: Path = HISTORY) -> int:
 
 
 def _greet(terminal: Terminal) -> None:
-    """Say what this is and where statements go; without a server there the shell starts as well."""
+    """Print the version and the connection; the shell also starts without a reachable server."""
     out = terminal.out
     out.line(f"Millstream {VERSION}, {terminal.session.where}", "bold")
     try:
@@ -69,7 +69,7 @@ def _greet(terminal: Terminal) -> None:
 
 
 def process(terminal: Terminal, text: str) -> bool:
-    """Do what one entry says, up to the first statement that fails; whether none did."""
+    """Execute one entry, up to the first statement that fails; returns whether none failed."""
     if not text.strip(" \n\t;"):
         return True
     terminal.echo(text.strip())
@@ -77,8 +77,8 @@ def process(terminal: Terminal, text: str) -> bool:
 
 
 def run_parts(terminal: Terminal, text: str) -> bool:
-    """Run the statements and commands of a text, up to the first that fails; whether none did. A
-    backslash at the end of a line continues it."""
+    """Run the statements and commands of a text, up to the first that fails; returns whether none
+    failed. A backslash at the end of a line continues it."""
     text = without_continuations(text)
     whole = [text] if find_command(text) is not None else parts(text)
     for part in whole:

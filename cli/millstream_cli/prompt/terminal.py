@@ -1,4 +1,4 @@
-"""One shell: its session, what it prints to, and its settings."""
+"""One shell: its session, its output, and its settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _VERTICAL = re.compile(r"\\G\s*;?\s*$")
 
 @dataclass(slots=True)
 class Terminal:
-    """What one shell shows, and how."""
+    """The state and output settings of one shell."""
 
     session: Session
     out: Output
     errors: Output
-    """The same as `out` where somebody looks."""
+    """The same as `out` for an interactive terminal."""
     look: TableStyle = field(default_factory=TableStyle)
     history: Callable[[], Sequence[str]] = tuple
     """The lines typed so far, oldest first."""
@@ -34,8 +34,8 @@ class Terminal:
     leaving: bool = False
 
     def execute(self, text: str) -> bool:
-        """Run statements, printing each result or what was wrong; Ctrl-C ends a query. Says
-        whether all went well. A text that ends in `\\G` is shown vertically."""
+        """Run statements, printing each result or error; Ctrl-C ends a query. Returns whether all
+        succeeded. A text that ends in `\\G` is shown vertically."""
         look = replace(self.look, form="VERTICAL") if _VERTICAL.search(text) else self.look
         try:
             with Bars(self.out) as bars:
@@ -50,5 +50,5 @@ class Terminal:
         return True
 
     def echo(self, text: str) -> None:
-        """Put what was typed into the copy of the session."""
+        """Write the entry into the spool file."""
         self.out.keep([PROMPT + text])

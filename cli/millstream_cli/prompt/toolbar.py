@@ -1,4 +1,5 @@
-"""The bar below the prompt: the connection and what the queries do, kept up to date beside it."""
+"""The toolbar below the prompt: the connection and the state of the queries, updated in the
+background."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _SECONDS = 1.0
 
 @dataclass(slots=True)
 class Watch:
-    """Asks for the status now and then in a thread of its own: a server may take its time."""
+    """Polls the status in a thread of its own, because a server may respond slowly."""
 
     look: Callable[[], Status]
     latest: Status
@@ -32,13 +33,13 @@ class Watch:
         while not self.over.is_set():
             try:
                 self.latest = self.look()
-            except Exception:  # the engine may be closing; the bar has no place for why
+            except Exception:  # the engine may be closing; the toolbar has no room for the reason
                 self.latest = Status(self.latest.where, reachable=False)
             self.over.wait(_SECONDS)
 
 
 def toolbar(status: Status, form: str, vi: bool) -> StyleAndTextTuples:
-    """The parts of the bar, what is wrong in red."""
+    """The parts of the toolbar, errors in red."""
     parts: StyleAndTextTuples = [("bold", f" {status.where} ")]
     if not status.reachable:
         return [*parts, ("class:bottom-toolbar.bad", " not reachable ")]

@@ -1,1 +1,1 @@
-"""What is shown: tables, live queries, bars, errors."""
+"""The output: tables, live queries, progress bars, errors."""

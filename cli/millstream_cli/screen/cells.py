@@ -14,7 +14,7 @@ NULL = "null"
 
 
 def cell(value: Any) -> str:
-    """One value as a shell shows it."""
+    """One value in the shell's format."""
     match value:
         case None:
             return NULL
@@ -33,7 +33,7 @@ def cell(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is lined up at its end."""
+    """Whether a value is right-aligned."""
     return isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
 
 
@@ -43,7 +43,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 
 def fitted(text: str, width: int, *, right: bool = False) -> str:
-    """Text padded to a width in cells of the terminal; text that is wider stays as it is."""
+    """Text padded to a width in cells of the terminal; wider text stays unchanged."""
     room = width - cell_len(text)
     if room <= 0:
         return text
@@ -51,7 +51,7 @@ def fitted(text: str, width: int, *, right: bool = False) -> str:
 
 
 def clipped(text: str, width: int) -> str:
-    """Text that ends in `...` where it does not fit."""
+    """Text that is cut to end in `...` if it does not fit."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(width - 3, 0)).rstrip() + "..."[:width]

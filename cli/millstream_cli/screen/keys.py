@@ -1,4 +1,4 @@
-"""Single keys that are pressed while a query runs."""
+"""Reads single key presses while a query runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """While statements run, what is typed ahead is not echoed: the next prompt shows it."""
+    """While statements run, type-ahead is not echoed: the next prompt shows it."""
     fd = _terminal()
     if fd is None:
         yield
@@ -40,7 +40,7 @@ def _terminal() -> int | None:
 
 @dataclass(slots=True)
 class Keys:
-    """The keyboard without echo and without waiting for Enter; Ctrl-C works as ever. Without a
+    """The keyboard without echo and without waiting for Enter; Ctrl-C works as usual. Without a
     terminal (`fd` None) no key is ever pressed."""
 
     fd: int | None
@@ -48,7 +48,7 @@ class Keys:
 
     @staticmethod
     def of_terminal() -> Keys:
-        """Those of standard input."""
+        """The keys of standard input."""
         return Keys(_terminal())
 
     def pressed(self) -> str:

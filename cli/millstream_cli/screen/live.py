@@ -24,13 +24,13 @@ from millstream_cli.sessions.results import Live, Row
 TICK_SECONDS = 0.2
 _BUFFERED = 64
 _AT_ONCE = 1_000
-"""So many rows are printed before anybody looks for Ctrl-C again."""
+"""The number of rows printed between checks for Ctrl-C."""
 _FOOTER_LINES = 1
 
 
 @dataclass(slots=True)
 class Followed:
-    """What has come of a query so far. `latest`: the newest row of each key, in the order in
+    """The rows received from a query so far. `latest`: the newest row of each key, in the order in
     which the keys appeared; `fresh` are the keys of the last batch."""
 
     live: Live
@@ -40,11 +40,11 @@ class Followed:
     fresh: set[Row] = field(default_factory=set)
     in_place: bool = False
     ended: str = ""
-    """What to say about its end."""
+    """The message about its end."""
     interrupted: bool = False
 
     def take(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Count rows, and put them in the place of those before."""
+        """Count rows, and replace earlier ones of the same key."""
         self.count += len(rows)
         if self.live.key:
             keyed = {tuple(map(_hashable, (row[i] for i in self.live.key))): row for row in rows}
@@ -56,7 +56,7 @@ class Followed:
         return rows
 
     def enough(self, look: TableStyle) -> bool:
-        """Whether a limit of the shell's own ends the query."""
+        """Whether a limit of the shell ends the query."""
         if look.row_limit is not None and self.count >= look.row_limit:
             self.ended = "Limit Reached"
         elif look.timeout_ms is not None and self.seconds * 1000 >= look.timeout_ms:
@@ -65,11 +65,11 @@ class Followed:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """The elapsed time."""
         return time.monotonic() - self.started
 
     def summary(self) -> str:
-        """How many rows in which time."""
+        """The number of rows and the elapsed time."""
         noun = "row" if self.count == 1 else "rows"
         return f"{self.count} {noun} in {self.seconds:.1f} s"
 
@@ -77,8 +77,8 @@ class Followed:
 def incoming(
     live: Live, followed: Followed, look: TableStyle, interrupt: Interrupt
 ) -> Iterator[Sequence[Row] | None]:
-    """The batches of a query, and None now and then while there is none. Ends with the query, at
-    the look's limits or with Ctrl-C; raises what ended it."""
+    """The batches of a query, and None at intervals without any. Ends with the query, at the limits
+    of the settings or with Ctrl-C; raises the error that ended it."""
     inbox: queue.Queue[Sequence[Row] | Exception | None] = queue.Queue(_BUFFERED)
     left = threading.Event()
     thread = threading.Thread(target=_read, args=(live, inbox, left), daemon=True)
@@ -115,7 +115,7 @@ def _read(
                 return
     except MillstreamError as error:
         end = error
-    except Exception as error:  # whatever it is, the one who waits has to hear of it
+    except Exception as error:  # the waiting thread must receive any error
         end = MillstreamError("The query ended", detail=str(error))
     _put(inbox, end, left)
 
@@ -161,7 +161,7 @@ def follow(live: Live, out: Output, look: TableStyle, interrupt: Interrupt) -> F
 
 
 def _obeyed(pressed: str, followed: Followed, out: Output, look: TableStyle) -> bool:
-    """Do what a key says; False to end the query."""
+    """Handle a key; returns False to end the query."""
     if "q" in pressed:
         followed.ended = "Query terminated"
         return False
@@ -173,7 +173,7 @@ def _obeyed(pressed: str, followed: Followed, out: Output, look: TableStyle) -> 
 
 
 def _picture(followed: Followed, screen: Console, look: TableStyle) -> Group:
-    """What is seen for a moment: the table where rows are replaced, and the line below it."""
+    """The live part of the screen: the table whose rows are replaced, and the line below it."""
     toggle = "t rows below each other, " if followed.in_place else "t rows in place, "
     keys = f"{toggle if followed.live.key else ''}Ctrl-C ends"
     footer = set_cell_size(f" {followed.summary()}   {keys}", max(screen.width - 1, 1))
@@ -213,7 +213,7 @@ def _whole(followed: Followed, width: int, look: TableStyle) -> list[str]:
 
 
 def marked(row: Row) -> Row:
-    """A deletion with `<TOMBSTONE>` for what is NULL, any other row as it is."""
+    """A deletion with `<TOMBSTONE>` for NULL values, any other row unchanged."""
     if not isinstance(row, Deletion):
         return row
     return tuple("<TOMBSTONE>" if value is None else value for value in row)

@@ -1,4 +1,4 @@
-"""Where text goes: the screen, a copy in a file while the session is spooled, a pager."""
+"""The output: the screen, a copy in a file while the session is spooled, a pager."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGER = "less -RFX"
 
 @dataclass(slots=True)
 class Output:
-    """A terminal or a pipe. `paged`: somebody sits in front of it."""
+    """A terminal or a pipe. `paged`: it is interactive."""
 
     screen: Console
     paged: bool = False
@@ -32,11 +32,11 @@ class Output:
         return self.screen.width
 
     def line(self, text: str, style: str = "") -> None:
-        """Print a text as it is."""
+        """Print a text verbatim."""
         self.lines([text], style)
 
     def lines(self, lines: Sequence[str], style: str = "") -> None:
-        """Print texts below each other, as they are."""
+        """Print texts below each other, verbatim."""
         if lines:
             self.screen.print(
                 Text("\n".join(lines), style=style), soft_wrap=True, highlight=False, end="\n"
@@ -50,7 +50,8 @@ class Output:
             self.copy.flush()
 
     def pages(self, lines: Sequence[str]) -> None:
-        """Print what may be longer than the screen; `$PAGER` shows it where somebody looks."""
+        """Print text that may be longer than the screen, through `$PAGER` on an interactive
+        terminal."""
         command = os.environ.get("PAGER", PAGER)
         if not (self.paged and command and len(lines) >= self.screen.height):
             self.lines(lines)
@@ -64,7 +65,7 @@ class Output:
             self.lines(lines)
 
     def spool(self, path: str | None) -> None:
-        """Start, or with None end, keeping a copy."""
+        """Start spooling to a file, or end it with None."""
         if path is not None and self.copy is not None:
             raise StatementError(
                 "The session is spooled to a file already.", hint="SPOOL OFF ends that."

@@ -1,4 +1,4 @@
-"""Bars for what takes long: loading a file, catching up, restoring state."""
+"""Progress bars for long operations: loading a file, catching up, restoring state."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from millstream_cli.sessions.results import QueryStatus, Status
 
 _LOOK_SECONDS = 0.2
 _UNTOLD_MAX = 50
-"""How many looks in a row may find nothing out: a server need not tell the lag of its queries."""
+"""How many polls in a row may return nothing: a server need not report the lag of its queries."""
 
 
 @dataclass(slots=True)
 class Bars:
-    """Bars below each other, seen while there is something to wait for, gone afterwards. Nothing is
-    shown where there is no terminal."""
+    """Bars below each other, shown while an operation runs and removed afterwards. Nothing is shown
+    without a terminal."""
 
     out: Output
     shown: Progress | None = None
     tasks: dict[str, TaskID] = field(default_factory=dict)
 
     def done(self, done: int, total: int | None, name: str = "rows") -> None:
-        """A statement has done so much."""
+        """Report the progress of a statement."""
         self.update(name, done, total)
 
     def update(self, name: str, done: int, total: int | None) -> None:
-        """Move the bar of this name, which is made where it is missing."""
+        """Update the bar of this name, which is created if it is missing."""
         if not self.out.screen.is_terminal:
             return
         if self.shown is None:
@@ -57,7 +57,7 @@ class Bars:
         self.shown.update(self.tasks[name], completed=done, total=total)
 
     def end(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         if self.shown is not None:
             self.shown.refresh()
             self.shown.stop()
@@ -77,7 +77,7 @@ def wait(
     query_id: str | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Wait until the queries, or one of them, have processed all there is; says how it ended."""
+    """Wait until the queries, or one of them, have processed all records; returns how it ended."""
     most: dict[str, int] = {}
     untold = 0
     with Bars(out) as bars:

@@ -1,4 +1,4 @@
-"""Results on the screen, in the form that is asked for."""
+"""Prints results on the screen in the selected format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from millstream_cli.sessions.interrupts import Interrupt, noted
 from millstream_cli.sessions.results import Live, Message, Outcome, ResultTable, Row
 
 TOMBSTONE = "$tombstone"
-"""The further field of a deletion in JSON. No column of a query has a name like this."""
+"""The extra field of a deletion in JSON. No column of a query has a name like this."""
 FORMS = ("TABULAR", "JSON", "CSV", "VERTICAL")
 
 
@@ -38,7 +38,7 @@ def show(outcome: Outcome, out: Output, look: TableStyle) -> None:
 
 
 def show_error(error: MillstreamError, out: Output) -> None:
-    """Print an error: what went wrong, the line with a caret under the place, what to do."""
+    """Print an error: the message, the line with a caret under the position, and the hint."""
     out.line(error.message, "bold red")
     if error.detail:
         out.lines(_underlined(error, out.width))
@@ -47,14 +47,14 @@ def show_error(error: MillstreamError, out: Output) -> None:
 
 
 def _underlined(error: MillstreamError, width: int) -> list[str]:
-    """The detail, with carets under all of the span where it shows the line; of a long line the
-    part around them."""
+    """The detail, with carets under the whole span if it shows the line; of a long line, the part
+    around them."""
     lines = error.detail.split("\n")
     if error.span is None or len(lines) != 2 or lines[1].strip(" ^"):
         return lines
     line, at = lines[0].rstrip(), lines[1].index("^")
     marked = max(min(error.span.end - error.span.start, len(line) - at), 1)
-    # An entry of a script is preceded by blanks that keep its columns.
+    # An entry of a script is padded with blanks that keep its columns.
     left = len(line) - len(line.lstrip()) if len(line) > width else 0
     if at - left + marked > width:
         left = max(at - width // 3, 0)
@@ -89,7 +89,7 @@ def _answer(answer: ResultTable, out: Output, look: TableStyle) -> None:
 
 
 def _live(live: Live, out: Output, look: TableStyle) -> None:
-    # An exception in the middle of drawing would leave the console collecting what it is given.
+    # An exception in the middle of drawing would leave the console in its buffering state.
     with noted() as interrupt:
         if live.columns and look.form == "TABULAR":
             followed = follow(live, out, look, interrupt)
@@ -103,7 +103,7 @@ def _live(live: Live, out: Output, look: TableStyle) -> None:
 
 
 def _listed(live: Live, out: Output, look: TableStyle, interrupt: Interrupt) -> Followed:
-    """Rows as lines of a form that needs no widths, or lines of text."""
+    """Rows as lines of a format without column widths, or lines of text."""
     followed = Followed(live)
     if live.columns and look.form == "CSV":
         out.line(_csv([live.columns]))

@@ -1,4 +1,4 @@
-"""Rows as lines of text that fit a terminal."""
+"""Formats rows as lines of text that fit a terminal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from millstream_cli.sessions.results import Row
 NARROWEST = 5
 _ESCAPES = {ord("\t"): "    ", ord("\r"): "\\r", ord("\x1b"): "\\e"}
 _FRAME = 3
-"""What a column takes beside its text."""
+"""The width of a column in addition to its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableStyle:
-    """How results are printed. Text that does not fit is wrapped, or else cut to end in `...`; a
-    `width` of 0 lets the columns share the terminal. `live`: rows of a table replace each other on
-    the screen. `pager`: long answers are shown page by page. A push query ends at `row_limit` rows
-    or after `timeout_ms`."""
+    """The settings for printing results. Text that does not fit is wrapped, or else cut to end in
+    `...`; a `width` of 0 lets the columns share the terminal. `live`: rows of a table replace each
+    other on the screen. `pager`: long results are shown page by page. A push query ends at
+    `row_limit` rows or after `timeout_ms`."""
 
     form: str = "TABULAR"
     wrap: bool = True
@@ -34,7 +34,7 @@ class TableStyle:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns with their widths in cells of the terminal; `right` are lined up at their end."""
+    """Columns with their widths in cells of the terminal; `right` are right-aligned."""
 
     columns: Sequence[str]
     widths: Sequence[int]
@@ -43,7 +43,7 @@ class Layout:
 
     @property
     def rule(self) -> str:
-        """The line above and below the names."""
+        """The rule above and below the names."""
         return "+" + "+".join("-" * (width + 2) for width in self.widths) + "+"
 
     def head(self) -> list[str]:
@@ -76,7 +76,7 @@ class Layout:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A line as several that fit, broken behind a space where there is one."""
+    """A line wrapped into several, behind a space where possible."""
     pieces = []
     while cell_len(line) > width:
         first = chop_cells(line, width)[0] or line[0]
@@ -88,7 +88,7 @@ def wrapped(line: str, width: int) -> list[str]:
 
 
 def stream_layout(columns: Sequence[str], screen: int, look: TableStyle) -> Layout:
-    """For rows that are not known yet: all columns are equally wide."""
+    """For rows that are not available yet: all columns have the same width."""
     width = look.width or max((screen - 1) // max(len(columns), 1) - _FRAME, NARROWEST)
     return Layout(columns, [width] * len(columns), [False] * len(columns), look.wrap)
 
@@ -96,8 +96,8 @@ def stream_layout(columns: Sequence[str], screen: int, look: TableStyle) -> Layo
 def table_layout(
     columns: Sequence[str], rows: Sequence[Row], screen: int, look: TableStyle
 ) -> Layout:
-    """For rows that are known: as wide as the text, the widest columns less where that is more
-    than the screen has."""
+    """For available rows: as wide as their text, with the widest columns reduced if they exceed the
+    screen."""
     widths = [
         max([cell_len(name), *(_longest(cell(row[i])) for row in rows)])
         for i, name in enumerate(columns)
@@ -115,7 +115,7 @@ def table_layout(
 
 
 def shared(widths: Sequence[int], room: int) -> list[int]:
-    """The widths, the greatest made smaller until their sum fits; none below `NARROWEST`."""
+    """The widths, the greatest reduced until their sum fits; none below `NARROWEST`."""
     low, high = NARROWEST, max([NARROWEST, *widths])
     while low < high:
         limit = (low + high + 1) // 2
@@ -127,7 +127,7 @@ def shared(widths: Sequence[int], room: int) -> list[int]:
 
 
 def fits(columns: Sequence[str], screen: int) -> bool:
-    """Whether the columns can stand side by side at all."""
+    """Whether the columns fit side by side at all."""
     return len(columns) * (NARROWEST + _FRAME) + 1 <= screen
 
 
@@ -144,7 +144,7 @@ def vertical(columns: Sequence[str], rows: Iterable[Row], first: int = 1) -> lis
 
 
 def table(columns: Sequence[str], rows: Sequence[Row], screen: int, look: TableStyle) -> list[str]:
-    """A whole table, vertical where the columns cannot stand side by side."""
+    """A whole table, vertical if the columns do not fit side by side."""
     if not look.width and not fits(columns, screen):
         return vertical(columns, rows)
     layout = table_layout(columns, rows, screen, look)

@@ -1,1 +1,1 @@
-"""Where statements go: an engine in this process, or a server."""
+"""Sessions that execute statements: an engine in this process, or a server."""

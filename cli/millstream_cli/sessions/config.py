@@ -20,7 +20,7 @@ class Config:
 
 
 def read_config(path: str | None) -> Config:
-    """What a file says; nothing without one. StatementError where it cannot be read."""
+    """The settings of a file; none without a file. Raises StatementError if it cannot be read."""
     connection: dict[str, str] = {}
     properties: dict[str, str] = {}
     for number, line in enumerate(read_text(path, "settings").splitlines() if path else (), 1):

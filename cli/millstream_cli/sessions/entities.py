@@ -1,4 +1,4 @@
-"""What a server answers to statements, as sentences and tables."""
+"""A server's responses to statements, as messages and tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Entity = Mapping[str, Any]
 
 
 def outcomes(entity: Entity) -> Iterator[Outcome]:
-    """An entity as the shell shows it, its warnings behind it."""
+    """An entity as the shell shows it, followed by its warnings."""
     kind = str(entity.get("@type", ""))
     reader = _READERS.get(kind)
     if kind in _SEVERAL:
@@ -33,7 +33,7 @@ def outcomes(entity: Entity) -> Iterator[Outcome]:
 
 
 def type_text(schema: Mapping[str, Any] | None) -> str:
-    """A type as a statement writes it, of its description in JSON."""
+    """The SQL text of a type, from its JSON description."""
     match schema:
         case {"type": "ARRAY", "memberSchema": member}:
             return f"ARRAY<{type_text(member)}>"
@@ -226,7 +226,7 @@ def _function(entity: Entity) -> ResultTable:
 
 
 def _anything(entity: Entity) -> ResultTable:
-    """An entity that has no form of its own: its fields."""
+    """An entity without a format of its own: its fields."""
     rows = [(name, cell(value)) for name, value in entity.items() if name != "statementText"]
     return ResultTable(["Property", "Value"], rows, entity=entity)
 
@@ -244,4 +244,4 @@ _SEVERAL = {
     "source_descriptions": ("sourceDescriptions", "sourceDescription"),
     "query_descriptions": ("queryDescriptions", "queryDescription"),
 }
-"""Entity that holds several others -> its field, and what they are."""
+"""Entity that contains others -> its field, and their kind."""

@@ -1,4 +1,4 @@
-"""What takes long elsewhere, in the shell: how far it is, and Ctrl-C of a back-fill."""
+"""Progress of remote operations in the shell, and Ctrl-C of a back-fill."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FIGURE = re.compile(
 
 @contextmanager
 def followed(progress: Progress | None, interrupt: Interrupt) -> Iterator[Callable[[Watch], None]]:
-    """What a session calls when a job begins in this process: from then on, until this ends, its
-    progress is told, and Ctrl-C ends it."""
+    """The callback of a session for a job that begins in this process: while this context is open,
+    its progress is reported, and Ctrl-C ends it."""
     with _looking() as look:
 
         def follow(watch: Watch) -> None:
@@ -41,7 +41,7 @@ def followed(progress: Progress | None, interrupt: Interrupt) -> Iterator[Callab
 
 @contextmanager
 def asked(progress: Progress, stages: Callable[[], Iterable[StageProgress]]) -> Iterator[None]:
-    """Until this ends, tell what a server says when it is asked. One that does not is as good."""
+    """Poll a server's progress and report it until this context ends. Errors are ignored."""
     with _looking() as look:
 
         def tell() -> None:
@@ -53,7 +53,7 @@ def asked(progress: Progress, stages: Callable[[], Iterable[StageProgress]]) -> 
 
 
 def fills(figures: str) -> Iterator[StageProgress]:
-    """The back-fills that a server has in its figures."""
+    """The back-fills in a server's metrics."""
     found: dict[tuple[str, str], dict[str, int]] = {}
     for kind, sink, stage, value in _FIGURE.findall(figures):
         found.setdefault((sink, stage), {})[kind] = int(value)
@@ -63,7 +63,7 @@ def fills(figures: str) -> Iterator[StageProgress]:
 
 @contextmanager
 def _looking() -> Iterator[Callable[[Callable[[], None], float], None]]:
-    """Has something done again and again in a thread, until this ends or it fails."""
+    """Calls a function repeatedly in a thread, until this context ends or the call fails."""
     ended = threading.Event()
     threads: list[threading.Thread] = []
 

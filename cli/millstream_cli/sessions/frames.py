@@ -14,7 +14,7 @@ from millstream_parser.lexemes import LexemeKind, lexemes
 
 
 def objects(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The objects of an array that comes in pieces, each as soon as it is there: a server may
+    """The objects of an array that arrives in pieces, each as soon as it is complete. A server may
     write the comma behind an object or before the next one."""
     decoder = json.JSONDecoder(parse_float=Decimal)
     waiting = ""
@@ -35,7 +35,7 @@ _BETWEEN = "[], \r\n\t"
 
 
 def header(objects: Iterator[dict[str, Any]]) -> tuple[str, list[str]]:
-    """The id and the columns of a query: what comes first. Raises what comes instead."""
+    """The id and the columns of a query: the first object. Raises an error that arrives instead."""
     first = next(objects, None)
     if first is None:
         raise StatementError("The server gave no rows and no columns.")
@@ -45,8 +45,8 @@ def header(objects: Iterator[dict[str, Any]]) -> tuple[str, list[str]]:
 
 
 def rows(objects: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    """The rows, deletions as such; ends at the final message. Raises an error that comes among
-    them."""
+    """The rows, with deletions marked; ends at the final message. Raises an error that arrives
+    among them."""
     for item in objects:
         raise_error(item)
         row = item.get("row")
@@ -55,7 +55,7 @@ def rows(objects: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 
 def raise_error(item: dict[str, Any]) -> None:
-    """Raise the error that an object in place of a row may be."""
+    """Raise the error of an object that is not a row."""
     error = item.get("errorMessage") or (item if "error_code" in item else None)
     if error is not None:
         text = error.get("message") if isinstance(error, dict) else error

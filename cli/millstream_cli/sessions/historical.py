@@ -1,4 +1,4 @@
-"""A query over history in the shell: how far it is, then its rows."""
+"""A query over history in the shell: its progress, then its rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.2
 
 
 def shown(result: History, progress: Progress | None = None) -> Outcome:
-    """A table when there are few rows; else the rows as they come. KeyboardInterrupt ends the
+    """A table when there are few rows; else the rows as they arrive. KeyboardInterrupt ends the
     query."""
     first: list[Row] = []
     while len(first) < TABLE_ROWS_MAX:
@@ -38,7 +38,7 @@ def shown(result: History, progress: Progress | None = None) -> Outcome:
 
 
 def _awaited(result: History, progress: Progress | None) -> pa.Table | None:
-    """The next rows, read in a thread, so that progress can be told and Ctrl-C heard meanwhile."""
+    """The next rows, read in a thread, so that progress and Ctrl-C are handled meanwhile."""
     inbox: queue.Queue[pa.Table | BaseException | None] = queue.Queue()
 
     def read() -> None:

@@ -27,14 +27,14 @@ _PLACE = re.compile(r"line:? (\d+)(?::|, col: )(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who asks: a user with a password, or the bearer of a token, or nobody in particular."""
+    """The credentials of a client: a user with a password, a bearer token, or none."""
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
 
     def headers(self) -> dict[str, str]:
-        """What proves it."""
+        """The Authorization header."""
         if self.token is not None:
             return {"Authorization": f"Bearer {self.token}"}
         if self.user is not None:
@@ -53,29 +53,29 @@ class RefusedError(StatementError):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How a server is reached. `tls` are the `ssl.*` settings of the client."""
+    """The settings of a connection to a server. `tls` are the `ssl.*` settings of the client."""
 
     url: str
     credentials: Credentials
     tls: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, path: str) -> Any:
-        """What a resource says."""
+        """The JSON value of a resource."""
         with Reply(self, "GET", path, None, JSON) as reply:
             return decoded(reply.text())
 
     def text(self, path: str) -> str:
-        """The text of a resource that is no JSON."""
+        """The text of a resource that is not JSON."""
         with Reply(self, "GET", path, None, "*/*") as reply:
             return reply.text()
 
     def post(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> Any:
-        """What the server answers, as a whole."""
+        """The whole response of the server."""
         with Reply(self, "POST", path, body, accept) as reply:
             return decoded(reply.text())
 
     def open(self, path: str, body: Mapping[str, Any], accept: str) -> Reply:
-        """An answer that is read as it comes; to be closed."""
+        """A streaming response; the caller closes it."""
         return Reply(self, "POST", path, body, accept)
 
     def connection(self) -> http.client.HTTPConnection:
@@ -93,7 +93,7 @@ class Wire:
 
 
 class Reply:
-    """An answer of the server. Raises UnavailableError without one, and what a refusal says."""
+    """A response of the server. Raises UnavailableError without one, and the error of a refusal."""
 
     def __init__(
         self, wire: Wire, method: str, path: str, body: Mapping[str, Any] | None, accept: str
@@ -103,7 +103,7 @@ class Reply:
         self.connection = wire.connection()
         try:
             self.connection.connect()
-            # A statement may take long; only the way to the server is watched.
+            # A statement may take long; only the connection has a timeout.
             self.connection.sock.settimeout(None)
             self.connection.request(method, path, content, headers)
             self.response = self.connection.getresponse()
@@ -115,7 +115,7 @@ class Reply:
                 hint="Is it running? Does it speak TLS (https)? SERVER shows or changes the URL.",
             ) from error
         except BaseException:
-            # Ctrl-C: the server sees that nobody waits any more.
+            # Ctrl-C: the server detects the closed connection.
             self.connection.close()
             raise
         if self.response.status >= 400:
@@ -123,11 +123,11 @@ class Reply:
                 raise refusal(self.response.status, self.text(), str((body or {}).get("ksql", "")))
 
     def text(self) -> str:
-        """All of the answer."""
+        """The whole response."""
         return "".join(self.pieces())
 
     def pieces(self) -> Iterator[str]:
-        """The answer, as it comes. Ends when it is closed from another thread."""
+        """The response as it arrives. Ends when it is closed from another thread."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while True:
             try:
@@ -139,7 +139,7 @@ class Reply:
             yield decoder.decode(data)
 
     def lines(self) -> Iterator[str]:
-        """The same by lines, without their ends."""
+        """The same by lines, without line ends."""
         waiting = ""
         for piece in self.pieces():
             *whole, waiting = (waiting + piece).split("\n")
@@ -148,7 +148,7 @@ class Reply:
             yield waiting
 
     def close(self) -> None:
-        """Hang up, also while another thread reads."""
+        """Close the connection, even while another thread reads."""
         sock = self.connection.sock
         if sock is not None:
             with contextlib.suppress(OSError):
@@ -173,7 +173,7 @@ def decoded(text: str) -> Any:
 
 
 def refusal(status: int, text: str, sent: str = "") -> MillstreamError:
-    """The error of an answer that is none, to statements that were sent."""
+    """The error of an unsuccessful response to statements."""
     try:
         body = json.loads(text, parse_float=Decimal)
     except ValueError:
@@ -188,7 +188,7 @@ def refusal(status: int, text: str, sent: str = "") -> MillstreamError:
 
 
 def _shown(message: str, statement: str) -> tuple[str, Span | None]:
-    """The line that a message speaks of, with a caret below the place, unless it has one."""
+    """The line that a message refers to, with a caret below the position, unless it has one."""
     found = _PLACE.search(message)
     lines = statement.splitlines()
     shown = "^" in message

@@ -1,4 +1,4 @@
-"""Ctrl-C, where a statement must not be torn apart."""
+"""Handles Ctrl-C during statements that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Interrupt:
 
 @contextmanager
 def noted() -> Iterator[Interrupt]:
-    """Within this, Ctrl-C is noted and interrupts nothing: who works there looks now and then."""
+    """Within this context, Ctrl-C sets a flag and interrupts nothing; the code inside checks the
+    flag."""
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt

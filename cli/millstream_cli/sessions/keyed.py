@@ -1,4 +1,4 @@
-"""Which columns of a push query tell the rows of its table apart, from the text of the query."""
+"""Finds the key columns of a push query's table, from the text of the query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
 
 def key_positions(text: str, columns: Sequence[str], names: Names) -> tuple[int, ...]:
-    """The positions of the key's columns; none for a stream, and where some are left out."""
+    """The positions of the key's columns; none for a stream, and if some are left out."""
     try:
         [piece] = parse_text(text)
     except (MillstreamError, ValueError):
@@ -31,7 +31,7 @@ def key_positions(text: str, columns: Sequence[str], names: Names) -> tuple[int,
 
 
 def _key(query: Query, names: Names) -> list[str] | None:
-    """What a row's key is made of, as text; None where rows do not replace each other."""
+    """The key expressions of a row, as text; None if rows do not replace each other."""
     source = names.sources.get(query.source.name)
     if query.group_by:
         windowed = query.window is not None or (source is not None and source.windowed)
@@ -43,7 +43,7 @@ def _key(query: Query, names: Names) -> list[str] | None:
 
 
 def _shown(query: Query, columns: Sequence[str]) -> dict[str, int]:
-    """Expression -> where the result has it; a column stands for itself by its name too."""
+    """Expression -> its position in the result; a column also matches by its name."""
     found = {name: index for index, name in enumerate(columns)}
     if len(query.items) == len(columns):
         found |= {print_expression(item.expression): i for i, item in enumerate(query.items)}

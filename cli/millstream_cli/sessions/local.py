@@ -1,4 +1,4 @@
-"""Statements executed by an engine in this process."""
+"""Executes statements on an engine in this process."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class LocalSession:
         self._known: tuple[object, Names] | None = None
 
     def run(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
-        """Execute statements one after another. Raises MillstreamError, and KeyboardInterrupt for
-        a Ctrl-C: a query ends at once, COPY behind a batch, a back-fill with an error of its own,
-        and any other statement is completed.
+        """Execute statements one after another. Raises MillstreamError, and KeyboardInterrupt after
+        Ctrl-C: a query ends at once, COPY after a batch, a back-fill with its own error, and any
+        other statement is completed.
         """
         results = self.database.each(text)
         while True:
@@ -67,7 +67,7 @@ class LocalSession:
         self.database.session.variables[name] = value
 
     def names(self) -> Names:
-        """What the catalog holds, and the functions of the user as well."""
+        """The contents of the catalog, including user functions."""
         engine = self.database.engine
         catalog = engine.catalog
         if self._known is None or self._known[0] is not catalog:
@@ -82,7 +82,7 @@ class LocalSession:
         return self._known[1]
 
     def status(self) -> Status:
-        """What the persistent queries do."""
+        """The status of the persistent queries."""
         queries = self.database.metrics().queries
         return Status(self.where, tuple(_status(q) for q in queries if q.type == PERSISTENT))
 
@@ -113,14 +113,14 @@ def _read(results: Iterator[Result]) -> Result | None:
     try:
         return next(results, None)
     except RuntimeError as error:
-        # DuckDB looks for Ctrl-C itself, and ends its query with an error of its own.
+        # DuckDB handles Ctrl-C itself and ends its query with an error of its own.
         if "interrupted" in str(error).lower():
             raise KeyboardInterrupt from error
         raise
 
 
 def _copying(progress: Progress | None, interrupt: Interrupt) -> Callable[[str, int], None]:
-    """What COPY tells after each batch, which is where it can be ended."""
+    """The callback of COPY after each batch, where it can be cancelled."""
     totals: dict[str, int | None] = {}
 
     def copying(path: str, rows: int) -> None:

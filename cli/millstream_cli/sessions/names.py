@@ -1,4 +1,4 @@
-"""What there is to be named in a statement: for completion, and to know the keys of a table."""
+"""The names that statements can use, for completion and for the keys of tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream_grammar.keywords import HARD
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column, its type as it is written, and whether it is (part of) the key."""
+    """A column, its type as SQL text, and whether it is (part of) the key."""
 
     name: str
     type: str
@@ -33,7 +33,7 @@ class SourceName:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Everything at one moment. `functions`: name -> signatures."""
+    """All names at one moment. `functions`: name -> signatures."""
 
     sources: Mapping[str, SourceName] = field(default_factory=dict)
     types: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def function_names(catalogue: Catalogue) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def builtin_names() -> Mapping[str, tuple[str, ...]]:
-    """The functions that every engine has."""
+    """The built-in functions."""
     return MappingProxyType(function_names(builtin_catalogue()))
 
 
@@ -60,6 +60,6 @@ def _signature(text: str) -> str:
 
 
 def written(name: str) -> str:
-    """A name as a statement has to spell it."""
+    """A name as a statement must spell it."""
     plain = name.isascii() and name.replace("@", "_").isidentifier() and name == name.upper()
     return name if plain and name not in HARD else f"`{name.replace('`', '``')}`"

@@ -1,4 +1,4 @@
-"""Statements sent to a server over the ksqlDB REST API."""
+"""Sends statements to a server over the ksqlDB REST API."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RemoteSession:
 
     @staticmethod
     def connect(url: str, credentials: Credentials, config: Config | None = None) -> RemoteSession:
-        """A session with the server of a URL. It need not be there yet."""
+        """A session with the server of a URL. The server need not be reachable yet."""
         chosen = config or Config()
         if not url.startswith(("http://", "https://")):
             raise StatementError(f"Not the URL of a server: {url}", hint="http://localhost:8088")
@@ -86,11 +86,12 @@ class RemoteSession:
         self.settings.variables[name] = value
 
     def names(self) -> Names:
-        """What the server had when it was last asked."""
+        """The names as of the last request."""
         return self._names
 
     def status(self) -> Status:
-        """What the persistent queries do; looks for new names too, where there may be some."""
+        """The status of the persistent queries; refreshes the names too if they may have
+        changed."""
         if self._stale:
             self._names = self._fetched()
             self._stale = False
@@ -108,7 +109,7 @@ class RemoteSession:
         )
 
     def version(self) -> str:
-        """The version that the server says it has."""
+        """The version that the server reports."""
         return str(self.wire.get("/info")["KsqlServerInfo"]["version"])
 
     def close(self) -> None:
@@ -180,14 +181,13 @@ class RemoteSession:
         try:
             self.wire.post("/close-query", {"queryId": query_id})
         except MillstreamError:
-            return  # It has ended by itself, or the server sees that nobody listens.
+            return  # It has ended by itself, or the server detects the closed connection.
 
     def _is_property(self, name: str) -> None:
         self.wire.get(f"/is_valid_property/{quote(name, safe='')}")
 
     def _lags(self) -> dict[str, int]:
-        """Query -> records not yet processed; empty where the server is of a kind that does not
-        tell."""
+        """Query -> records not yet processed; empty if the server does not report it."""
         if not self._tells_lags:
             return {}
         try:
@@ -212,13 +212,14 @@ class RemoteSession:
 
 
 def _silent(text: str) -> str:
-    """What to say of statements of which the server says nothing."""
+    """The message for statements without a response entity."""
     rows = sum(_words(part)[:1] == ["INSERT"] for part in split_text(text))
     return f"{rows} {'row' if rows == 1 else 'rows'} inserted" if rows else "Done"
 
 
 def _pulled(reply: Reply, columns: list[str], rows: Iterator[Row]) -> Outcome:
-    """A table when there are few rows; else the rows as they come. Ctrl-C hangs up."""
+    """A table when there are few rows; else the rows as they arrive. Ctrl-C closes the
+    connection."""
     with ExitStack() as failed:
         failed.callback(reply.close)
         first = list(itertools.islice(rows, TABLE_ROWS_MAX))

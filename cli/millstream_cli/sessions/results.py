@@ -1,4 +1,4 @@
-"""What a statement gave, as the shell shows it: the same from a local engine and from a server."""
+"""Results of statements for the shell, in the same form from a local engine and from a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A sentence. `entity` is what a server sent, shown as it is in JSON."""
+    """A message. `entity` is the server's object, shown unchanged in JSON."""
 
     text: str
     warning: bool = False
@@ -33,14 +33,14 @@ class ResultTable:
 
 
 TABLE_ROWS_MAX = 10_000
-"""With more rows than these an answer is shown as it comes, without waiting for the last row."""
+"""A result with more rows is shown as it arrives, without waiting for the last row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Rows that come as long as nobody ends it. `batches` blocks until there are some and ends
-    with the query; `close` ends it from another thread. `key`: where each row replaces the one
-    before with the same values in these columns. Without `columns`, rows are lines of text."""
+    """Rows that arrive until the query ends. `batches` blocks until there are some and ends with
+    the query; `close` ends it from another thread. `key`: each row replaces the previous one with
+    the same values in these columns. Without `columns`, rows are lines of text."""
 
     columns: Sequence[str]
     batches: Iterator[Sequence[Row]]
@@ -55,8 +55,8 @@ Outcome = Message | ResultTable | Live
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """How far a persistent query is; `to_restore` of `restore_total` changelog records are to be
-    replayed before it goes on. What is not known is None."""
+    """The progress of a persistent query; `to_restore` of `restore_total` changelog records must be
+    replayed before it continues. Unknown values are None."""
 
     query_id: str
     state: str
@@ -68,7 +68,7 @@ class QueryStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the toolbar says: where statements go and what the queries do."""
+    """The contents of the toolbar: the connection and the state of the queries."""
 
     where: str
     queries: tuple[QueryStatus, ...] = ()
@@ -76,25 +76,26 @@ class Status:
 
     @property
     def lag(self) -> int | None:
-        """Records not yet processed by all queries; None where one does not know."""
+        """Records not yet processed by all queries; None if unknown."""
         lags = [query.lag for query in self.queries]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
 
 class Progress(Protocol):
-    """Told how much a long statement has done of what, and of how much, if that is known."""
+    """Called with the progress of a long statement: the kind of work, the amount done, and the
+    total if known."""
 
     def __call__(self, done: int, total: int | None, name: str = "rows") -> None:
-        """See above."""
+        """The callback, as described above."""
 
 
 class Session(Protocol):
-    """Where statements go: an engine in this process, or a server."""
+    """A session that executes statements: on an engine in this process, or on a server."""
 
     where: str
     """The file, the cluster or the URL."""
     pipelining: bool
-    """Whether a statement is sent without waiting for what the one before made."""
+    """Whether a statement is sent without waiting for the effect of the one before."""
 
     def run(self, text: str, progress: Progress | None = None) -> Iterator[Outcome]:
         """Execute statements one after another. Raises MillstreamError."""
@@ -103,13 +104,13 @@ class Session(Protocol):
         """Set a variable."""
 
     def names(self) -> Names:
-        """What there is at the moment; from memory where a server would have to be asked."""
+        """The current names; cached ones if a request to a server would be necessary."""
 
     def status(self) -> Status:
-        """What the queries do at the moment. May take a while."""
+        """The current status of the queries. May block."""
 
     def version(self) -> str:
-        """The version of what executes the statements."""
+        """The version of the engine or server."""
 
     def close(self) -> None:
         """Release everything; idempotent."""

@@ -13,7 +13,7 @@ from millstream_parser.statements import DefineVariable, Listing, SetProperty, S
 
 @dataclass(slots=True)
 class Settings:
-    """What is sent along with each statement. Names of variables are in upper case."""
+    """The settings that are sent with each statement. Names of variables are in upper case."""
 
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -30,7 +30,8 @@ class Settings:
                 return False
 
     def apply(self, statement: str, check: Callable[[str], None]) -> Outcome:
-        """Carry out a statement; `check` raises for a property that the server does not know."""
+        """Carry out a statement; `check` raises an error for a property that the server does not
+        support."""
         [piece] = parse_text(statement)
         match piece.statement:
             case SetProperty(name, str(value)):

@@ -1,4 +1,4 @@
-"""How many rows a file holds, so that loading it can say how far it is."""
+"""The number of rows in a file, for the progress of loading it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BLOCK = 1 << 20
 
 
 def rows_in(path: Path) -> int | None:
-    """The rows of a Parquet file, the lines of any other; None where that says nothing."""
+    """The rows of a Parquet file, the lines of any other; None if that is no indication."""
     try:
         if path.suffix.lower() == ".parquet":
             return int(pq.read_metadata(path).num_rows)
