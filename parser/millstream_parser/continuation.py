@@ -1,4 +1,4 @@
-"""Lines of a script that end in a backslash go on in the next one."""
+"""Joins lines of a script that end in a backslash with the next line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ _LINE_ENDS = ("\n", "\r\n")
 
 
 def without_continuations(text: str) -> str:
-    """The text with a blank for each backslash at the end of a line, so that all else stays where
-    it is. In a string, a quoted name and a comment a backslash is a character like any other."""
+    """The text with a blank for each backslash at the end of a line, so that everything else keeps
+    its position. In a string, a quoted name and a comment a backslash is a character like any
+    other."""
     if "\\" not in text:
         return text
     characters = list(text)
@@ -20,7 +21,7 @@ def without_continuations(text: str) -> str:
 
 
 def is_continued(text: str) -> bool:
-    """Whether the last line of a text goes on in a line that is not written yet."""
+    """Whether the last line of a text is continued in a line that is not typed yet."""
     last = None
     for piece in lexemes(text):
         last = piece

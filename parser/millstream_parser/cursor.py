@@ -1,4 +1,4 @@
-"""A place in a list of tokens, and the few moves that every production is made of."""
+"""A position in a list of tokens, and the basic operations of every production."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Cursor:
     depth: int = 0
     extended: bool = False
     test_statements: bool = True
-    """Whether the statements that only a test tool has are known."""
+    """Whether the statements of the test tool are accepted."""
     first: int = field(default=0)
     """Index of the first token of the statement being read, for error messages."""
 
@@ -46,7 +46,7 @@ class Cursor:
         return self.tokens[self.at]
 
     def ahead(self, n: int) -> Token:
-        """The token n places further; END past the end."""
+        """The token n positions ahead; END past the end."""
         return self.tokens[min(self.at + n, len(self.tokens) - 1)]
 
     def advance(self) -> Token:
@@ -93,7 +93,7 @@ class Cursor:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """One level deeper; fails past the limit, long before Python's stack would."""
+        """One nesting level deeper; fails past the limit, long before Python's stack overflows."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.too_deep()
@@ -103,12 +103,12 @@ class Cursor:
     # --- names and literals ------------------------------------------------------------------
 
     def is_name(self, n: int = 0) -> bool:
-        """Whether the token n places further can be a name."""
+        """Whether the token n positions ahead can be a name."""
         token = self.ahead(n)
         return token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.upper not in HARD)
 
     def name(self, what: str = "identifier") -> str:
-        """A name as the engine knows it: folded to upper case unless quoted."""
+        """A name in stored form: folded to upper case unless quoted."""
         if not self.is_name():
             raise self.unexpected(what)
         token = self.advance()
@@ -150,7 +150,7 @@ class Cursor:
         return self.lines.span(self.tokens[index].start, last.end)
 
     def marked(self, node: E, index: int) -> E:
-        """The node with its character range noted."""
+        """The node, annotated with its character range."""
         last = self.tokens[max(self.at - 1, index)]
         node.meta["span"] = (self.tokens[index].start, last.end)
         return node
@@ -158,17 +158,17 @@ class Cursor:
     # --- failures ----------------------------------------------------------------------------
 
     def fail(self, reason: str, token: Token | None = None, hint: str = "") -> SyntaxFailure:
-        """The text is in the language but says something that can never be meant."""
+        """The error for text that is grammatical but can have no valid meaning."""
         token = token or self.token
         failure = self.lines.failure(reason, token.start, token.end, hint or token.about)
         span = failure.span
-        # ksqlDB counts the columns of what it refuses after parsing from 2.
+        # For errors after parsing, ksqlDB counts columns from 2.
         place = f"line {span.line}:{span.column + 1}: " if span else ""
         failure.message = f"Failed to prepare statement: {place}{reason}"
         return failure
 
     def too_deep(self, token: Token | None = None) -> SyntaxFailure:
-        """Nesting past the limit."""
+        """The error for nesting past the limit."""
         return self.fail(
             f"The expression is nested too deeply: the limit is {MAX_DEPTH} levels",
             token,
@@ -176,7 +176,7 @@ class Cursor:
         )
 
     def unexpected(self, *expected: str, hint: str = "") -> SyntaxFailure:
-        """The current token cannot stand here; `expected` are the things that could."""
+        """The error for an unexpected token; `expected` are the allowed ones."""
         token = self.token
         span = self.lines.span(token.start, token.end)
         shown = self.shown(token)
@@ -214,7 +214,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def _nearest_hint(token: Token, expected: tuple[str, ...]) -> str:
-    """A misspelt keyword: the most similar of those that could stand here."""
+    """The most similar allowed keyword, as the correction of a misspelt one."""
     words = [e.strip("'") for e in expected if e[1:2].isalpha() and e.startswith("'")]
     near = difflib.get_close_matches(token.upper, words, n=1, cutoff=0.7) if token.upper else []
     return f"Did you mean {near[0]}?" if near else ""
@@ -240,7 +240,7 @@ def _quoting_hint(token: Token, expected: tuple[str, ...]) -> str:
 
 def check_integer(cursor: Cursor, token: Token, *, negative: bool) -> None:
     """Refuse an integer literal that does not fit 64 bits."""
-    # Bounding the length first keeps int() from converting (or refusing) thousands of digits.
+    # Bounding the length first prevents int() from converting (or refusing) thousands of digits.
     digits = token.text.lstrip("0")
     if len(digits) > 19 or int(digits or "0") > 2**63 - (0 if negative else 1):
         sign = "-" if negative else ""

@@ -55,7 +55,7 @@ def create(cursor: Cursor) -> Statement:
 
 
 def elements(cursor: Cursor, kind: str) -> tuple[Element, ...]:
-    """`elements` of a STREAM or TABLE (`kind`), which decides how keys are marked."""
+    """`elements` of a STREAM or TABLE (`kind`), which determines how keys are marked."""
     cursor.expect("(")
     if cursor.accept(")"):
         return ()
@@ -151,7 +151,7 @@ def alter_source(cursor: Cursor) -> AlterSource:
 
 def _added(cursor: Cursor) -> tuple[str, exp.DataType]:
     cursor.expect("ADD")
-    # COLUMN is itself a possible name: it is the noise word only where a name and a type follow.
+    # COLUMN is itself a possible name: it is the noise word only if a name and a type follow.
     if cursor.looking_at("COLUMN") and not _ends_definition(cursor, 2):
         cursor.advance()
     return cursor.name(), data_type(cursor)

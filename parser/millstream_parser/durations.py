@@ -1,4 +1,4 @@
-"""Lengths of time in text: which are accepted, wherever they are written."""
+"""Durations in text: which ones are accepted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from millstream_grammar.keywords import TIME_UNITS
 from .statements import Duration
 
 LONGEST_MS = 2**62 - 1
-"""Event time is 64 bits of milliseconds, half of it for moments: a moment and a length that is
-added to it always fit."""
+"""Event time has 64 bits of milliseconds; timestamps and durations each use at most half the range,
+so their sum never overflows."""
 _TWO_WORDS = re.compile(r"\s*(\S+)\s+(\S+)\s*")
 _DIGITS = re.compile(r"[0-9]+")
 
 
 def read_duration(text: str) -> Duration:
-    """`<number> <unit>`, longer than nothing. ValueError says what is wrong with it."""
+    """`<number> <unit>`, longer than zero. Raises ValueError for an invalid one."""
     words = _TWO_WORDS.fullmatch(text)
     if words is None:
         raise ValueError("Expected format is: '<number> <unit>', for example '10 SECONDS'.")
@@ -28,7 +28,7 @@ def read_duration(text: str) -> Duration:
     digits = amount.lstrip("0")
     if not digits:
         raise ValueError("The size must be greater than zero.")
-    # Bounding the length first keeps int() from converting thousands of digits.
+    # Bounding the length first prevents int() from converting thousands of digits.
     if len(digits) > len(str(LONGEST_MS)):
         raise ValueError(too_long(f"{amount} {unit.upper()}"))
     duration = Duration(int(digits), TIME_UNITS[unit.upper()])
@@ -38,5 +38,5 @@ def read_duration(text: str) -> Duration:
 
 
 def too_long(what: str) -> str:
-    """The message for a length of time that may not fit when it is added to a moment."""
+    """The message for a duration whose sum with a timestamp may overflow."""
     return f"{what} is longer than {LONGEST_MS} milliseconds."

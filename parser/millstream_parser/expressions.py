@@ -21,8 +21,8 @@ AT TIME ZONE, then primaries with `[…]` and `->`.
 | `DATEADD(DAYS, …)`                       | Var("DAYS") as the argument                  |
 | `e AT TIME ZONE 'z'`                     | AtTimeZone                                   |
 
-Parentheses leave no trace, a unary plus neither. Names are folded; `meta["span"]` of every node is
-its character range.
+The tree contains neither parentheses nor unary plus. Names are folded; `meta["span"]` of every node
+is its character range.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def expression(cursor: Cursor) -> exp.Expression:
 
 
 def value_expression(cursor: Cursor) -> exp.Expression:
-    """`value`: as tight as `||`; what GROUP BY, PARTITION BY and index brackets take."""
+    """`value`: as tight as `||`; the operand of GROUP BY, PARTITION BY and index brackets."""
     return climb(cursor, _CONCAT)
 
 
@@ -101,8 +101,8 @@ def climb(cursor: Cursor, minimum: int) -> exp.Expression:
 
 def _check_height(cursor: Cursor, tree: exp.Expression, start: int) -> None:
     """A chain such as a + b + … is as deep as it is long although nothing is nested in the text,
-    and whatever walks the tree later relies on the limit. Measured is the nesting of the printed
-    text, so that a tree that was accepted is accepted again in print. Without recursion itself."""
+    and all later tree walks rely on the limit. The nesting of the printed text is measured, so that
+    an accepted tree is accepted again after printing. This function itself does not recurse."""
     stack = [(tree, 1)]
     while stack:
         node, level = stack.pop()
@@ -123,7 +123,7 @@ def _step(node: exp.Expression, child: object) -> int:
 
 
 def _prefixed(cursor: Cursor, minimum: int) -> exp.Expression | None:
-    """NOT or a sign with its operand, if one stands here."""
+    """NOT or a sign with its operand, if there is one here."""
     start = cursor.at
     if minimum <= _NOT and cursor.accept("NOT"):
         return cursor.marked(exp.Not(this=climb(cursor, _NOT)), start)
@@ -142,7 +142,7 @@ def _prefixed(cursor: Cursor, minimum: int) -> exp.Expression | None:
 
 
 def _connected(cursor: Cursor, first: exp.Expression, start: int, word: str) -> exp.Expression:
-    """`first AND … AND …`: a left-deep tree, as long as the chain is short."""
+    """`first AND … AND …`: a left-deep tree if the chain is short."""
     level, _ = _BINARY[word]
     operands = [first]
     while cursor.accept(word):
@@ -153,7 +153,8 @@ def _connected(cursor: Cursor, first: exp.Expression, start: int, word: str) -> 
 def _joined(
     cursor: Cursor, operands: list[exp.Expression], node: type[exp.Expression], start: int
 ) -> exp.Expression:
-    """AND and OR are associative in two-valued logic, so long chains are halved to stay shallow."""
+    """AND and OR are associative in two-valued logic, so long chains are split in half to stay
+    shallow."""
     if len(operands) > _CHAIN:
         middle = len(operands) // 2
         operands = [

@@ -1,4 +1,4 @@
-"""The one exception of the parser, with where it happened and what to do about it."""
+"""The parser's exception, with the position and a hint."""
 
 from __future__ import annotations
 

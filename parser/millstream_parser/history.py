@@ -1,4 +1,4 @@
-"""Which part of a source's history a query looks at, as immutable data.
+"""The part of a source's history that a query reads, as immutable data.
 
 `span` never takes part in comparison.
 """
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from .span import Span
 
 Moment = str | int
-"""A time: text as ROWTIME compares with, or milliseconds since 1970."""
+"""A time: text as in comparisons with ROWTIME, or milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """AS OF TIMESTAMP: what there was up to a time, this time included."""
+    """AS OF TIMESTAMP: everything up to a time, inclusive."""
 
     time: Moment
     span: Span | None = field(default=None, compare=False)

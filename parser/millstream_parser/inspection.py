@@ -61,7 +61,7 @@ def show(cursor: Cursor) -> Show:
 
 
 def describe(cursor: Cursor) -> Describe:
-    """DESCRIBE of a source, of all of a kind, of a function or of a connector."""
+    """DESCRIBE of a source, of all objects of a kind, of a function or of a connector."""
     start = cursor.at
     cursor.expect("DESCRIBE")
     if cursor.token.upper in ("STREAMS", "TABLES"):

@@ -1,6 +1,6 @@
-"""Text that is still being written, cut into pieces: for highlighting, completion, line editing.
+"""Splits incomplete text into pieces, for highlighting, completion, line editing.
 
-Unlike `tokens.tokenize` this never fails: what is not closed yet is a piece that says so.
+Unlike `tokens.tokenize` this never fails: an unclosed string or comment is a piece with a flag.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .tokens import SCAN
 
 
 class LexemeKind(Enum):
-    """What a piece of text is, as far as one can tell without its surroundings."""
+    """The kind of a piece of text, as far as it is independent of its context."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -60,7 +60,7 @@ _OPENINGS = {
 
 
 def lexemes(text: str) -> Iterator[Lexeme]:
-    """The pieces of a text in order; white space lies between them."""
+    """The pieces of a text in order, separated by white space."""
     for found in SCAN.finditer(text):
         start = found.start()
         opened = found.group("open")
@@ -69,7 +69,7 @@ def lexemes(text: str) -> Iterator[Lexeme]:
             return
         piece = found.group()
         kind = _kind(piece)
-        # A comment to the end of the line goes on as long as the line does.
+        # A line comment continues as long as the line does.
         ends = not (piece.startswith("--") and found.end() == len(text))
         yield Lexeme(kind, piece, start, found.end(), closed=ends)
 

@@ -12,7 +12,7 @@ _PLAIN = re.compile(r"[A-Z_][A-Z0-9_@]*")
 
 
 def is_plain(name: str) -> bool:
-    """Whether a stored name can be written without quotes and come back the same."""
+    """Whether a stored name can be written without quotes and is read back unchanged."""
     return _PLAIN.fullmatch(name) is not None and name not in HARD
 
 
@@ -27,6 +27,6 @@ def quote_string(text: str) -> str:
 
 
 def identifier(name: str) -> exp.Identifier:
-    """A stored name as a tree node. `quoted` follows from the name and not from how it was typed,
-    so that `A` and `"A"` are the same column and compare equal."""
+    """A stored name as a tree node. `quoted` depends on the name and not on how it was typed, so
+    that `A` and `"A"` are the same column and compare equal."""
     return exp.Identifier(this=name, quoted=not is_plain(name))

@@ -1,7 +1,7 @@
-"""`?`, `$1` and `:name` -> the literals they stand for, token by token.
+"""Replaces `?`, `$1` and `:name` by literals, token by token.
 
-A value never becomes text that is read again: a string is one token whatever is in it, so it can
-stand where a literal of its kind can and is nothing else.
+A value never becomes text that is parsed again: a string is one token whatever it contains, so it
+is allowed exactly where a literal of its kind is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from decimal import Decimal
 from .tokens import Kind, Lines, Token, tokenize
 
 Value = None | bool | int | float | Decimal | str | date | time
-"""What a parameter can be; a datetime is a date too. One without a time zone is taken as UTC."""
+"""The types of parameters; a datetime is a date too. A datetime without a time zone is in UTC."""
 Values = Sequence[Value] | Mapping[str, Value]
 """By position, or by name."""
 
@@ -25,7 +25,7 @@ _POSITIONAL, _NUMBERED = "?", "$"
 
 class Parameters:
     """The values of one script. Its statements may be parsed one after the other, in their order:
-    the first `?` of a statement takes the value behind that of the last `?` before it."""
+    the first `?` of a statement uses the value after that of the last `?` before it."""
 
     def __init__(self, values: Values = ()) -> None:
         self._named = isinstance(values, Mapping)
@@ -40,7 +40,8 @@ class Parameters:
         return len(self._values)
 
     def check(self, text: str) -> None:
-        """Each place in the whole script has a value, and each value a place; SyntaxFailure."""
+        """Check that each placeholder in the whole script has a value, and each value a
+        placeholder; raises SyntaxFailure."""
         lines = Lines.of(text)
         tokens = tokenize(text, lines)
         places = [token for token in tokens if token.kind is Kind.PARAMETER]
@@ -64,8 +65,8 @@ class Parameters:
                 )
 
     def bound(self, tokens: Sequence[Token], lines: Lines) -> list[Token]:
-        """The same tokens, with literals in the places of parameters; SyntaxFailure where a value
-        is missing, or of a kind that there is no literal of."""
+        """The same tokens, with literals instead of parameters; raises SyntaxFailure where a value
+        is missing, or of a type without literals."""
         found: list[Token] = []
         for token in tokens:
             if token.kind is not Kind.PARAMETER:
@@ -96,7 +97,7 @@ class Parameters:
 
 
 def _key(place: Token, number: int) -> str:
-    """Which value a place asks for; `number` counts the places so far."""
+    """The value of a placeholder; `number` counts the placeholders so far."""
     if place.text == _POSITIONAL:
         return str(number)
     name = place.text[1:]
@@ -109,7 +110,7 @@ def _token(kind: Kind, text: str, place: Token, about: str) -> Token:
 
 
 def _literal(value: object) -> Iterator[tuple[Kind, str]]:
-    """The tokens of a literal. ValueError where there is none."""
+    """The tokens of a literal. Raises ValueError where there is none."""
     match value:
         case None:
             yield Kind.WORD, "NULL"
@@ -154,7 +155,7 @@ def _number(value: int | float | Decimal) -> tuple[Kind, str]:
 
 
 def _moment(value: date | time) -> Iterator[tuple[Kind, str]]:
-    """`CAST('…' AS TIMESTAMP)`, to the millisecond, as the dialect has it."""
+    """`CAST('…' AS TIMESTAMP)`, to the millisecond, the dialect's precision."""
     match value:
         case datetime():
             kind = "TIMESTAMP"

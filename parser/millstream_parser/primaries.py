@@ -19,8 +19,8 @@ _LAMBDA_PARAMETERS = 3
 
 
 def primary(cursor: Cursor, *, negative: bool = False) -> exp.Expression:
-    """An operand with its `[index]` and `->field` suffixes. `negative` says that a minus sign
-    stands before it, which lets the lowest 64-bit integer in."""
+    """An operand with its `[index]` and `->field` suffixes. `negative`: a minus sign precedes it,
+    which allows the lowest 64-bit integer."""
     start = cursor.at
     tree = _literal(cursor, negative=negative)
     if tree is None and cursor.accept("("):
@@ -32,7 +32,7 @@ def primary(cursor: Cursor, *, negative: bool = False) -> exp.Expression:
             raise cursor.unexpected()
         if read is _column:
             tree = _column(cursor)
-        else:  # Calls and constructors take more of Python's stack than parentheses do.
+        else:  # Calls and constructors use more of Python's stack than parentheses do.
             with cursor.nested():
                 tree = read(cursor)
         tree = cursor.marked(tree, start)
@@ -110,7 +110,7 @@ def _column(cursor: Cursor) -> exp.Expression:
 
 
 def _call(cursor: Cursor) -> exp.Expression:
-    """`name(arguments)`; once a lambda has come, only lambdas follow."""
+    """`name(arguments)`; after a lambda, only lambdas follow."""
     name = cursor.advance().text.upper()
     cursor.expect("(")
     arguments: list[exp.Expression] = []
@@ -204,7 +204,7 @@ def _cast(cursor: Cursor) -> exp.Expression:
 
 
 def _typed_decimal(cursor: Cursor) -> exp.Expression:
-    """`DECIMAL '1.20'`: a cast of the text to the precision and scale it is written with."""
+    """`DECIMAL '1.20'`: a cast of the text to its own precision and scale."""
     cursor.expect("DECIMAL")
     token = cursor.token
     text = cursor.string()

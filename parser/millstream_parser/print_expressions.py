@@ -1,5 +1,5 @@
-"""Expressions and types -> text: fully parenthesised, in the one way of writing that messages,
-schemas and EXPLAIN use."""
+"""Expressions and types -> text: fully parenthesised, in the canonical form that messages, schemas
+and EXPLAIN use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPE_NAMES = {
 
 
 def print_expression(tree: exp.Expression) -> str:
-    """The canonical text of an expression; `parse_expression` gives an equal tree back."""
+    """The canonical text of an expression; `parse_expression` returns an equal tree."""
     operator = _OPERATORS.get(type(tree))
     if operator:
         left, right = print_expression(tree.this), print_expression(tree.expression)
@@ -128,7 +128,7 @@ def _compound(tree: exp.Expression) -> str:
 
 
 def _operand(tree: exp.Expression) -> str:
-    """What `[`, `->` and AT TIME ZONE apply to."""
+    """The operand of `[`, `->` and AT TIME ZONE."""
     text = print_expression(tree)
     if isinstance(tree, exp.Neg | exp.AtTimeZone):
         return f"({text})"

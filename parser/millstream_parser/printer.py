@@ -1,7 +1,7 @@
 """Statements -> canonical text: `parse(print_statement(s)) == (s,)`.
 
-Names are written plain where they can be, properties in the order given, one clause of a query
-per line. Printed text carries no final semicolon.
+Names are written without quotes where possible, properties in the given order, one clause of a
+query per line. Printed text has no final semicolon.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _inspection(statement: Statement) -> str | None:
             every = "ALL " if everything else ""
             return f"SHOW {every}{listing.value}{' EXTENDED' if extended else ''}"
         case Describe("SOURCE", name, extended):
-            # A plain TABLES would ask for all of them.
+            # A plain TABLES would list all of them.
             written = "`TABLES`" if name == "TABLES" else quote(name)
             return f"DESCRIBE {written}{' EXTENDED' if extended else ''}"
         case Describe(what, name, extended):

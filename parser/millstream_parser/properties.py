@@ -94,7 +94,7 @@ def _word_or_string(token: Token) -> PropertyValue | None:
 
 
 def check_window(cursor: Cursor, found: Properties, token: Token) -> None:
-    """WINDOW_TYPE and WINDOW_SIZE of a source whose keys are windowed must fit each other."""
+    """WINDOW_TYPE and WINDOW_SIZE of a source whose keys are windowed must be consistent."""
     values = dict(found)
     kind = str(values.get("WINDOW_TYPE", "")).upper()
     size = values.get("WINDOW_SIZE")

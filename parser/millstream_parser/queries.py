@@ -102,7 +102,7 @@ def _item(cursor: Cursor) -> SelectItem:
 def _alias(cursor: Cursor) -> str | None:
     """`[[AS] name]`."""
     if cursor.accept("AS"):
-        # The one place where a name may start with a digit without quotes.
+        # Only here may a name start with a digit without quotes.
         digits = cursor.token.kind is Kind.DIGIT_WORD
         return cursor.advance().text.upper() if digits else cursor.name()
     following = cursor.ahead(1).upper
@@ -209,7 +209,7 @@ def _grouping(cursor: Cursor) -> tuple[exp.Expression, ...]:
         try:
             items = _values(cursor)
         except SyntaxFailure:
-            items = ()  # Something like (NOT a): the second reading says what is wrong, if any.
+            items = ()  # Something like (NOT a): the second attempt raises the error, if any.
         if items and cursor.accept(")") and cursor.token.upper in _GROUPING_ENDS:
             return items
         cursor.at, cursor.depth = start, depth
@@ -239,5 +239,5 @@ def _order_item(cursor: Cursor) -> tuple[exp.Expression, bool]:
 
 
 def starts_query(cursor: Cursor) -> bool:
-    """Whether a SELECT stands at the cursor."""
+    """Whether there is a SELECT at the cursor."""
     return cursor.token.kind is Kind.WORD and cursor.looking_at("SELECT")

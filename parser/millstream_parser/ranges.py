@@ -1,4 +1,4 @@
-"""Which part of a source's history a query looks at: what stands behind the name of the source."""
+"""The part of a source's history that a query reads, written behind the name of the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BEFORE_A_SOURCE = frozenset({"FROM", "JOIN", ",", "("})
 
 
 def history_range(cursor: Cursor) -> Range | None:
-    """`range`, where one stands at the cursor."""
+    """`range`, if there is one at the cursor."""
     start = cursor.at
     if cursor.accept("AS", "OF", "TIMESTAMP"):
         return AsOf(_moment(cursor), cursor.span_from(start))
@@ -44,7 +44,7 @@ def _offsets(cursor: Cursor) -> tuple[int, ...]:
 
 def cut_ranges(cursor: Cursor, end: int) -> tuple[tuple[Span, Range], ...]:
     """The ranges in a query that only SQL's own parser reads, up to token `end`, each with the
-    place of its text."""
+    position of its text."""
     found: list[tuple[Span, Range]] = []
     at = cursor.at
     while at < end:

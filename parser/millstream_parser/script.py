@@ -1,4 +1,4 @@
-"""Scripts: statements one after the other, and which production reads which."""
+"""Scripts: sequences of statements, and the production of each kind."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def parse(
 ) -> tuple[Statement, ...]:
     """The statements of a script. The semicolon of the last one may be left out.
 
-    With `extended_pull`, a SELECT or WITH without EMIT that goes beyond the dialect is kept as
-    text for the pull engine. Without `test_statements`, ASSERT VALUES, STREAM and TABLE are unknown
-    as they are to a server. Each `?`, `$1` or `:name` is read as the literal that `parameters` has
-    for it. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens,
-    500 statements and 128 levels of nesting.
+    With `extended_pull`, a SELECT or WITH without EMIT that goes beyond the dialect is kept as text
+    for the pull engine. Without `test_statements`, ASSERT VALUES, STREAM and TABLE are not
+    accepted, as in a server. Each `?`, `$1` or `:name` is replaced by its literal from
+    `parameters`. Raises SyntaxFailure; the limits are 1 MiB of text, 20,000 tokens, 500 statements
+    and 128 levels of nesting.
     """
     cursor = _cursor(text, parameters)
     cursor.extended = extended_pull
@@ -61,7 +61,7 @@ def parse(
 
 
 def split(text: str) -> tuple[Span, ...]:
-    """Where the statements of a script lie, without looking into them; for scripts whose later
+    """The positions of a script's statements, without parsing them; for scripts whose later
     statements depend on what earlier ones define. Raises SyntaxFailure as `parse` does."""
     cursor = _unbound(text)
     found: list[Span] = []
@@ -126,7 +126,7 @@ def _select(cursor: Cursor) -> SelectStatement:
 
 
 def _extended(cursor: Cursor) -> Statement:
-    """A statement, or a pull query in more SQL than the dialect has, kept as it was written."""
+    """A statement, or a pull query in more SQL than the dialect has, kept as text."""
     if not starts_query(cursor) and not cursor.looking_at("WITH"):
         return statement(cursor)
     start = cursor.at
@@ -142,7 +142,7 @@ def _extended(cursor: Cursor) -> Statement:
         found = statement(cursor)
         _expect_end(cursor)
     except SyntaxFailure as failure:
-        # More than the dialect: the pull engine reads it, and says what is wrong with it.
+        # More than the dialect: the pull engine parses it, and reports errors.
         beyond = failure
     else:
         assert isinstance(found, SelectStatement)
@@ -156,7 +156,7 @@ def _extended(cursor: Cursor) -> Statement:
 
 
 def _bound(cursor: Cursor, start: int, end: int) -> tuple[tuple[Span, exp.Expression], ...]:
-    """The values of parameters among the tokens of a query, each with the place it stands in."""
+    """The values of parameters among the tokens of a query, each with its position."""
     found: list[tuple[Span, exp.Expression]] = []
     at = start
     while at < end:
@@ -219,7 +219,7 @@ PRODUCTIONS: dict[str, Callable[[Cursor], Statement]] = {
     "RUN": run_script,
     "SPOOL": spool,
 }
-"""First word -> what reads the statement."""
+"""First word -> the production of the statement."""
 
 _ALL_WORDS = f"A statement starts with {', '.join(PRODUCTIONS)}."
 _OPENINGS = (
@@ -235,7 +235,7 @@ _OPENINGS = (
 
 
 def _unknown(cursor: Cursor) -> SyntaxFailure:
-    """No statement starts like this: name the nearest ones."""
+    """The error for an unknown first word, with the nearest ones."""
     token = cursor.token
     if token.kind is Kind.END:
         return cursor.unexpected("statement")

@@ -1,4 +1,4 @@
-"""A place in a script."""
+"""A position in a script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where in the script: 1-based line and column, 0-based half-open character range."""
+    """A position in the script: 1-based line and column, 0-based half-open character range."""
 
     line: int
     column: int
@@ -16,14 +16,14 @@ class Span:
 
 
 class PropertyName(str):
-    """The name of a property, with the place of its `name = value`; it is equal to its text."""
+    """The name of a property, with the position of its `name = value`; it is equal to its text."""
 
     __slots__ = ("span",)
 
     span: Span | None
 
     def __new__(cls, text: str, span: Span | None = None) -> PropertyName:
-        """The name as text, and where it stands."""
+        """The name as text, and its position."""
         made = super().__new__(cls, text)
         made.span = span
         return made

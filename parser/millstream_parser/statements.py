@@ -1,8 +1,8 @@
 """Statements as immutable data, one class per form of the grammar.
 
-Names are stored as the engine knows them: folded to upper case unless they were quoted.
-Expressions are sqlglot trees (see `expressions.py` for which classes stand for what); they compare
-by structure. `span` never takes part in comparison.
+Names are stored in canonical form: folded to upper case unless they were quoted. Expressions are
+sqlglot trees (`expressions.py` lists the classes); they compare by structure. `span` never takes
+part in comparison.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Tree = exp.Expression
 """A tree of an expression."""
 PropertyValue = str | int | float | bool | exp.Expression
 Properties = tuple[tuple[str, PropertyValue], ...]
-"""WITH (…): upper-case names (PropertyName where they were parsed) and literal values (a decimal
+"""WITH (…): upper-case names (PropertyName if they were parsed) and literal values (a decimal
 literal stays an exp.Literal)."""
 
 
 class ColumnRole(Enum):
-    """What an element of a column list was marked as."""
+    """The marker of an element of a column list."""
 
     VALUE = ""
     KEY = "KEY"
@@ -73,8 +73,8 @@ _UNIT_MS = {
 
 @dataclass(frozen=True, slots=True)
 class AliasedSource:
-    """A source in FROM or JOIN; `alias` is None where none was given. `range`: a query of its own
-    without EMIT may look at a part of the source's history."""
+    """A source in FROM or JOIN; `alias` is None without one. `range`: a top-level query without
+    EMIT may read a part of the source's history."""
 
     name: str
     alias: str | None = None
@@ -143,15 +143,15 @@ class Query:
     """Pull queries only (an extension): expression and whether it is descending."""
     span: Span | None = field(default=None, compare=False)
     end: Span | None = field(default=None, compare=False)
-    """Where EMIT and LIMIT stand."""
+    """The positions of EMIT and LIMIT."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
-    """A query of its own: push with `emit`, else pull. `extended` holds the DuckDB-style text of a
+    """A top-level query: push with `emit`, else pull. `extended` holds the DuckDB-style text of a
     pull query that goes beyond the dialect (joins, subqueries, …), None otherwise; `ranges` are
-    those in it, with the place of each in the script, `beyond` why the dialect has no such query.
-    `bound` are the values of the parameters, with the places they stand in."""
+    those in it, with the position of each in the script, `beyond` the reason why the dialect has no
+    such query. `bound` are the values of the parameters, with their positions."""
 
     query: Query | None
     extended: str | None = None
@@ -256,7 +256,7 @@ class DropConnector:
 
 @dataclass(frozen=True, slots=True)
 class InsertValues:
-    """INSERT INTO … VALUES; `columns` is empty where none were listed."""
+    """INSERT INTO … VALUES; `columns` is empty if none were listed."""
 
     target: str
     columns: tuple[str, ...]
@@ -366,7 +366,7 @@ class AssertSource:
 
 
 class Listing(Enum):
-    """What SHOW or LIST lists."""
+    """The kind of objects that SHOW or LIST lists."""
 
     PROPERTIES = "PROPERTIES"
     TOPICS = "TOPICS"
@@ -406,7 +406,7 @@ class Describe:
 @dataclass(frozen=True, slots=True)
 class Explain:
     """EXPLAIN of a statement or a query id. `stage` (an extension: EXPLAIN (STAGE) …) is one of
-    STATEMENT, PLAN, TOPOLOGY, PROGRAM, or None for the usual answer."""
+    STATEMENT, PLAN, TOPOLOGY, PROGRAM, or None for the default."""
 
     statement: Statement | None
     query_id: str | None = None

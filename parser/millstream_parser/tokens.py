@@ -1,9 +1,9 @@
-"""Text -> tokens: sqlglot's tokenizer, set up for this dialect, and what it leaves to be done.
+"""Text -> tokens: sqlglot's tokenizer, configured for this dialect, plus what it does not do.
 
-sqlglot decodes strings, quoted names, numbers, comments and operators. Left to us: words are not
-classified (keywords depend on where they stand), `1abc` becomes one token, `.5` a number, `${x}` a
-variable, `?`, `$1` and `:x` parameters, and characters outside of the language are refused with
-their place.
+sqlglot decodes strings, quoted names, numbers, comments and operators. This module does the rest:
+words are not classified (keywords depend on their position), `1abc` becomes one token, `.5` a
+number, `${x}` a variable, `?`, `$1` and `:x` parameters, and characters outside the language are
+refused with their position.
 """
 
 # ruff: noqa: RUF012 - the class attributes of a sqlglot tokenizer are declared there
@@ -29,7 +29,7 @@ MAX_TOKENS = 20_000
 
 
 class Kind(Enum):
-    """What a token is, before its place in the statement gives it a meaning."""
+    """The kind of a token, independent of its position in the statement."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -47,8 +47,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Token:
     """`text` is decoded for strings and quoted names; `upper` is the text of words and symbols in
-    upper case and empty for every other kind, so that it can be compared with keywords. `about` is
-    what to say of a token that stands in the place of another."""
+    upper case and empty for every other kind, so that it can be compared with keywords. `about`
+    describes, in messages, a token that replaces another."""
 
     kind: Kind
     text: str
@@ -89,7 +89,7 @@ SCAN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-"""A code point that no UTF-8 has: neither the log nor DuckDB can store it."""
+"""A code point that UTF-8 cannot encode: neither the log nor DuckDB can store it."""
 _GAP = re.compile(r"(?:\s+|--[^\n\r]*|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
 _PARAMETER = re.compile(r"\?|\$[0-9]{1,9}(?![\w@$])|:[A-Za-z_][A-Za-z0-9_]*(?![@$])")
@@ -154,8 +154,8 @@ def tokenize(text: str, lines: Lines) -> list[Token]:
 
 
 def _check_size(text: str, lines: Lines) -> None:
-    """Refuse what is too large or no Unicode before any slow work, and find strings that never
-    end."""
+    """Refuse text that is too large or not Unicode before any slow work, and find unterminated
+    strings."""
     if len(text) > MAX_CHARACTERS or len(text.encode(errors="replace")) > MAX_CHARACTERS:
         raise lines.failure(
             f"The script is too long: the limit is {MAX_CHARACTERS} bytes",
@@ -165,7 +165,7 @@ def _check_size(text: str, lines: Lines) -> None:
         )
     lone = LONE_SURROGATE.search(text)
     if lone is not None:
-        # The line that the error shows must itself be text that can be sent and printed.
+        # The line in the error must itself be encodable and printable.
         readable = Lines.of(LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
         raise readable.failure(
             f"Syntax Error: {lone.group()!r} is half a character (a lone surrogate)",
@@ -194,7 +194,8 @@ def _check_size(text: str, lines: Lines) -> None:
 
 
 def _check_gap(text: str, start: int, end: int, lines: Lines) -> None:
-    """Between two tokens only white space and comments may lie (sqlglot skips `{# … #}` too)."""
+    """Only white space and comments are allowed between two tokens (sqlglot skips `{# … #}`
+    too)."""
     if start == end:
         return
     found = _GAP.match(text, start, end)
@@ -208,7 +209,7 @@ def _unexpected(text: str, at: int, lines: Lines) -> SyntaxFailure:
 
 
 def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple[Token, int]:
-    """The token made of raw[index] and, where they belong together, its neighbours."""
+    """The token of raw[index], merged with its neighbours if they belong together."""
     token = raw[index]
     start, end = token.start, token.end + 1
     match token.token_type:
@@ -217,19 +218,19 @@ def _next(text: str, raw: Sequence[RawToken], index: int, lines: Lines) -> tuple
         case TokenType.IDENTIFIER if not token.text:
             raise lines.failure("Syntax Error: a name may not be empty", start, end)
         case TokenType.IDENTIFIER if "\0" in token.text:
-            # Arrow ends the names of columns there.
+            # Arrow cuts the names of columns there.
             raise lines.failure("Syntax Error: a name may not contain NUL", start, end)
         case TokenType.IDENTIFIER:
             return Token(Kind.QUOTED, token.text, "", start, end), index + 1
         case TokenType.NUMBER:
             return _number(text, raw, index, start, lines)
         case TokenType.NATIONAL_STRING:
-            # The dialect has no N'…': the word N followed by a string, which no production takes.
+            # The dialect has no N'…': the word N followed by a string, which no production accepts.
             raise lines.failure("Syntax Error: a string may not follow a name", start + 1, end)
     if token.text == "." and _is_leading_dot(text, raw, index):
         return _number(text, raw, index + 1, start, lines)
     if token.text.endswith("$") and text.startswith("{", end):
-        # Also the beginning of a name that goes on with a variable: x${n}.
+        # Also the beginning of a name that continues with a variable: x${n}.
         closing = text.find("}", end)
         if closing > 0 and _WORD.fullmatch(text, end + 1, closing):
             index = next((i for i in range(index, len(raw)) if raw[i].start > closing), len(raw))
@@ -259,7 +260,7 @@ def _is_leading_dot(text: str, raw: Sequence[RawToken], index: int) -> bool:
 def _number(
     text: str, raw: Sequence[RawToken], index: int, start: int, lines: Lines
 ) -> tuple[Token, int]:
-    """A number, or a digit identifier where letters follow at once."""
+    """A number, or a digit identifier if letters follow directly."""
     end = raw[index].end + 1
     index += 1
     tail = re.compile(r"[A-Za-z0-9_@]*").match(text, end)

@@ -43,8 +43,8 @@ def data_type(cursor: Cursor) -> exp.DataType:
 
 
 def _arrays_of(cursor: Cursor, element: exp.DataType, start: int) -> exp.DataType:
-    """`type ARRAY ARRAY …`. Each may hold as many levels as all of `cursor.nested()`, and stand in
-    another one, so that the levels of the result are what has to be bounded."""
+    """`type ARRAY ARRAY …`. Each may have as many levels as all of `cursor.nested()`, and be nested
+    in another one, so the depth of the result must be bounded."""
     while cursor.accept("ARRAY"):
         node = exp.DataType(this=_T.ARRAY, expressions=[element], nested=True)
         element = cursor.marked(node, start)
@@ -54,7 +54,7 @@ def _arrays_of(cursor: Cursor, element: exp.DataType, start: int) -> exp.DataTyp
 
 
 def _levels(tree: exp.DataType) -> int:
-    """How many types are inside of each other."""
+    """The nesting depth of a type."""
     deepest, left = 0, [(tree, 1)]
     while left:
         node, level = left.pop()
@@ -110,7 +110,7 @@ def _base(cursor: Cursor) -> exp.DataType:
         )
     if cursor.is_name() and token.kind is Kind.WORD and token.upper in PRIMITIVES:
         cursor.advance()
-        _parameters(cursor)  # VARCHAR(n) and the like are accepted and mean nothing.
+        _parameters(cursor)  # VARCHAR(n) and the like are accepted and ignored.
         return exp.DataType(this=PRIMITIVES[token.upper], nested=False)
     return exp.DataType(this=_T.USERDEFINED, kind=cursor.name("type"), nested=False)
 

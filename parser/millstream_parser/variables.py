@@ -1,7 +1,7 @@
 """`${name}` -> value, in the text of a script before it is parsed.
 
-A value can only ever become one name or one literal, or part of a quoted text: it cannot end a
-string, start a comment or add a clause.
+A value can only become one name, one literal, or part of a quoted text: it cannot end a string,
+start a comment or add a clause.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ _LITERAL = re.compile(
 
 def substitute(text: str, variables: Mapping[str, str]) -> str:
     """The script with its variables replaced. Names are found whatever their case; an unknown
-    variable stays as it is, and `$${name}` becomes a literal `${name}`.
+    variable stays unchanged, and `$${name}` becomes a literal `${name}`.
 
-    Raises SyntaxFailure where a value is neither a name nor a literal and stands outside of
-    quotes.
+    Raises SyntaxFailure if a value outside quotes is neither a name nor a literal.
     """
     if "${" not in text:
         return text
