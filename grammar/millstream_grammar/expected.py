@@ -1,6 +1,7 @@
-"""What may come next: the productions, followed over the tokens of a text that is being written.
+"""Computes the tokens that may come next, by following the productions over the tokens of an
+incomplete text.
 
-A state is a stack of nodes that are still to be matched. All states are kept side by side, and
+A state is a stack of nodes that are still to be matched. All states are kept in parallel, and
 stacks share their lower ends: a rule with many alternatives costs no more than their number.
 """
 
@@ -28,8 +29,8 @@ from .keywords import HARD
 @dataclass(frozen=True, slots=True)
 class Word:
     """A token: `kind` is word, quoted, string, integer, decimal, float, digit_word or symbol;
-    `upper` is the text of words and symbols in upper case. Of kind keyword it is a word that is not
-    taken for a name."""
+    `upper` is the text of words and symbols in upper case. A word of kind keyword is not
+    interpreted as a name."""
 
     kind: str
     upper: str = ""
@@ -37,16 +38,16 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A token that may come next, and the rules it would stand in, the innermost first."""
+    """A token that may come next, and the rules that would contain it, innermost first."""
 
     item: Keyword | Symbol | Lexical
     rules: tuple[str, ...]
 
 
 def expected(words: Iterable[Word], start: str = "statement") -> tuple[Expected, ...]:
-    """What may follow these tokens; nothing where they are not the beginning of a sentence.
+    """The tokens that may follow these; none if they are not the beginning of a sentence.
 
-    A semicolon stands for the end.
+    A semicolon marks the end.
     """
     walk = _Walk()
     cells = walk.spread([walk.cell(walk.rule(start), None)])
@@ -94,7 +95,7 @@ class _Walk:
         return self.rules.setdefault(name, Rule(name))
 
     def spread(self, stacks: Iterable[_Cell | None]) -> list[_Cell | None]:
-        """The stacks with a token on top that these can become without reading anything."""
+        """The stacks with a token on top that are reachable without consuming input."""
         seen: set[int] = set()
         ready: list[_Cell | None] = []
         waiting = list(stacks)
@@ -149,7 +150,7 @@ _KINDS = {
     "topic": {"word", "quoted", "string"},
     "property": {"word", "quoted", "string"},
 }
-"""Token with a value -> the kinds of token that it may be."""
+"""Token with a value -> its possible kinds."""
 
 
 def _fits(cell: _Cell, word: Word) -> bool:

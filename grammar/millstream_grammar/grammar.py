@@ -12,14 +12,14 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A word that stands for itself, in upper case."""
+    """A literal word, in upper case."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Punctuation that stands for itself."""
+    """Literal punctuation."""
 
     text: str
 
@@ -99,8 +99,8 @@ def statement_names() -> tuple[str, ...]:
 
 
 def read(text: str) -> dict[str, Production]:
-    """The productions of an EBNF text. Raises ValueError where it is not in the notation, defines
-    a rule twice or refers to one that does not exist."""
+    """The productions of an EBNF text. Raises ValueError if it is not in the notation, defines a
+    rule twice or refers to one that does not exist."""
     found: dict[str, Production] = {}
     title, rule, body, titled = "", "", "", ""
     for line in [*text.splitlines(), "end ::="]:

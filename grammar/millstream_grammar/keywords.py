@@ -1,4 +1,5 @@
-"""The words of the language as data: what may be a name as it stands, and what must be quoted."""
+"""The words of the language as data: which words may be names without quotes, and which must be
+quoted."""
 
 # ruff: noqa: SIM905 - a wall of quotes is harder to read than words
 
@@ -39,4 +40,4 @@ TIME_UNITS: dict[str, str] = {
 """Every accepted spelling of a time unit -> its plural."""
 
 CALENDAR_UNITS: frozenset[str] = frozenset({"MONTH", "MONTHS", "YEAR", "YEARS"})
-"""Words that look like time units but have no fixed length, so no clause takes them."""
+"""Words that look like time units but have no fixed length, so no clause accepts them."""

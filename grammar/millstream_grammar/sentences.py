@@ -93,7 +93,7 @@ def _chosen(drawing: _Drawing, items: tuple[Node, ...]) -> Node:
 
 @cache
 def _heights() -> Mapping[str, int]:
-    """Per production, how many nested rules its shortest sentence takes."""
+    """Per production, the nesting depth of its shortest sentence."""
     heights: dict[str, int] = {}
     rules: tuple[Production, ...] = tuple(productions().values())
     changed = True
