@@ -1,1 +1,10 @@
-"""Runs programs in DuckDB behind the runtime's Executor port."""
+"""Runs programs in DuckDB behind the runtime's Executor port.
+
+* `executor`: the executor of a sub-topology. `replica`: replaying changelogs into its state.
+* `decode`, `exchange_read`, `order`: from fetched records to ordered input relations.
+* `execution`: running the steps of a program on a session.
+* `sink`, `exchange_write`: from the output relation to records.
+* `changelog`, `compaction`, `upkeep`: changelog records, snapshots on them, expired state.
+* `channel_watermarks`: the progress in each input and exchange channel, as state.
+* `problems`: entries of the processing log, and the error that stops a query.
+"""

@@ -1,1 +1,6 @@
-"""Pull and push queries."""
+"""Pull queries: checks, typing and DuckDB text.
+
+* `pull`: queries of the dialect. `access`: key lookups, ranges and scans. `keyed`: prepared ones.
+* `extended`, `allowed`, `growth`: queries beyond the dialect, by allow-lists.
+* `conditions`: predicates to push down. `past`: queries over history as push queries.
+"""
