@@ -55,9 +55,10 @@ test: $(STAMP) clients  ## All tests (minutes)
 	@$(COMPILE)
 	@$(BIN)/python -m pytest -n 2 tests
 
-check: $(STAMP)  ## Lint, types and the fast tests, as before each commit
+check: $(STAMP)  ## Lint, spelling, types and the fast tests, as before each commit
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@git ls-files -z | xargs -0 $(BIN)/codespell
 	@$(BIN)/mypy
 	@$(COMPILE)
 	@$(BIN)/python -m pytest -n 2 -m "not slow" tests
