@@ -15,9 +15,8 @@ WINDOW = bytes.fromhex("0000018bcfe56800")
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """A source, records that it can use and records that it cannot. `empty`: usable ones without
-    a value, which a stream passes on and does not count. `key_format`: the default one, where no
-    column says that there are keys."""
+    """A source, valid and invalid records. `empty`: valid ones without a value, which a stream
+    forwards and does not count. `key_format`: the default one, if no column is a key."""
 
     name: str
     columns: str
@@ -32,12 +31,12 @@ class BadRecords:
         return [*self.good, *self.bad, *self.empty, *self.good] * times
 
     def usable(self, times: int) -> list[int]:
-        """The places of those that make rows with a value."""
+        """The positions of those that produce rows with a value."""
         good = set(self.good)
         return [at for at, record in enumerate(self.records(times)) if record in good]
 
     def create(self, kind: str = "STREAM") -> str:
-        """The statement that makes the source."""
+        """The statement that creates the source."""
         columns = self.columns if kind == "STREAM" else self.columns.replace(" KEY", " PRIMARY KEY")
         default = f"SET 'ksql.persistence.default.format.key' = '{self.key_format}';"
         return (
@@ -47,7 +46,7 @@ class BadRecords:
         )
 
     def send(self, db: Database, times: int) -> None:
-        """Records as another program would write them; the event time of each is its place."""
+        """Records as another program would write them; the event time of each is its position."""
         listed = [(key, value, at) for at, (key, value) in enumerate(self.records(times))]
         db.engine.writer.append([Appended(self.name, 0, raw_batch(listed), len(listed))])
 

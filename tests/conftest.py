@@ -1,4 +1,4 @@
-"""For all tests: no property is judged by how long an example, or finding one, takes."""
+"""For all tests: no property test has a deadline for an example, or for finding one."""
 
 from __future__ import annotations
 

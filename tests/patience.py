@@ -1,4 +1,4 @@
-"""How long tests wait for what must come."""
+"""How long tests wait for expected events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 120.0
-"""Nothing takes so long, on however slow a machine: what has not come by then never does."""
+"""Nothing takes this long, even on a slow machine: an event that has not happened by then never
+does."""
 PATIENCE_MS = int(1000 * PATIENCE_S)
 _AGAIN_S = 0.02
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Return when it does; for what nobody tells of."""
+    """Return when it does; for conditions without a notification."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline

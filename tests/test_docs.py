@@ -1,4 +1,4 @@
-"""The documentation says what is so: its examples run, its lists are complete, its links lead."""
+"""The documentation is correct: its examples run, its lists are complete, its links lead."""
 
 from __future__ import annotations
 

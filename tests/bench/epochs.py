@@ -5,7 +5,7 @@
 
 A table that is grouped by another column than the key: two stages, with rows that move between
 them, over a topic of four partitions, in a file or on Kafka. The first epochs start Spark and its
-workers; they are told apart.
+workers; they are reported separately.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def costs_of(pipeline: Pipeline, epochs: int, records: int) -> list[Cost]:
 
 
 def main() -> int:
-    """Run the command; 1 where an epoch takes longer than it may."""
+    """Run the command; 1 if an epoch exceeds its time limit."""
     parser = argparse.ArgumentParser(prog="epochs", description=__doc__)
     parser.add_argument("--master", default="local[2]", help="or none")
     parser.add_argument("--epochs", type=int, default=20)

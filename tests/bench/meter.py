@@ -20,7 +20,7 @@ class Cost:
 
 class Meter:
     """The CPU time of this process and all that it has started. A process counts with what it had
-    used when it was last seen: Spark ends workers whose time nobody inherits."""
+    used when it was last seen: Spark ends workers whose time no process inherits."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[int, str], int] = {}

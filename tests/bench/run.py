@@ -1,8 +1,8 @@
 """CPU seconds per million input records on the embedded log, one process, four partitions.
 
-Each workload runs in a fresh process on a file that holds the input already. What is reported is
-all CPU that process used from its start to the end of its last commit, import of the engine
-included; loading the input is another process's work. `--markdown FILE` writes the table.
+Each workload runs in a fresh process on a file that holds the input already. The figure is all CPU
+that the process used from its start to the end of its last commit, import of the engine included;
+loading the input is another process's work. `--markdown FILE` writes the table.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 The same program through Spark, without Spark, and the same question in native Spark SQL over the
 same JSON (which drops nothing that is late: that is in its favour), in a session of its own whose
-JVM compiles as Java does by itself. What starting the session and the first answer cost is told
-apart. Of several runs of each, the lowest counts.
+JVM compiles as Java does by itself. The cost of starting the session and of the first result is
+reported separately. Of several runs of each, the lowest counts.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ CREATE STREAM person (id BIGINT KEY, name STRING)
 CREATE STREAM offer (id BIGINT KEY, seller BIGINT)
   WITH (KAFKA_TOPIC='auction', PARTITIONS=4, VALUE_FORMAT='JSON');
 """
-"""The auctions again, as they come."""
+"""The auctions again, in input order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """`budget` and `kafka_streams`: CPU seconds per million records of the `inputs`; the second is
-    None where nobody has measured it."""
+    None if it was not measured."""
 
     name: str
     title: str

@@ -16,7 +16,7 @@ CLIENTS = (*PYTHON_CLIENTS, "ksqldb-client", "curl", "chromium")
 
 
 def main() -> int:
-    """Install what is missing. The status tells whether something is and must not be."""
+    """Install what is missing. The status is 1 if a required client is missing."""
     for client, version in PYTHON_CLIENTS.items():
         if missing(client):
             _install_python(client, version)

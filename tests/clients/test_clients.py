@@ -27,7 +27,7 @@ SEEN = {
 
 
 def session(command: tuple[str | Path, ...], more: Mapping[str, str]) -> dict[str, Any]:
-    """What a client tells of its session."""
+    """The output of a client's session."""
     done = subprocess.run(
         tuple(str(part) for part in command),
         env={**os.environ, **more},

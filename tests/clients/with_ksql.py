@@ -1,4 +1,4 @@
-"""A session with the client `ksql`; tells what it saw as JSON."""
+"""A session with the client `ksql`; prints its observations as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pulled(client: Any, query: str) -> Any:
 
 
 def refused(client: Any) -> int:
-    """The code of an error, as the client tells it."""
+    """The code of an error, as the client reports it."""
     try:
         client.ksql("SELEC 1")
     except KSQLError as error:

@@ -12,7 +12,7 @@ from millstream.model.types import SqlType
 
 
 def difference(expected: Any, actual: Any, column_type: SqlType | None = None) -> str | None:
-    """None when equal, else a sentence. `column_type` says how numbers are to be compared."""
+    """None when equal, else a sentence. `column_type` determines how numbers are compared."""
     if expected is None or actual is None:
         return None if expected is actual else f"expected {expected!r}, got {actual!r}"
     match column_type:

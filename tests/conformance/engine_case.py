@@ -27,15 +27,15 @@ from tests.conformance.judge import StopError, compare, judge_error, post_differ
 from tests.conformance.wire import encode, window_suffix
 
 PARTITIONS = 1
-"""Record processing in the suite sees one partition, whatever the statements say."""
+"""The suite processes records in one partition, whatever the statements declare."""
 WRITER = "conformance"
 CONFIGURATION = {
     "auto.offset.reset": "earliest",
     "millstream.emit.final.forgetful": "true",
     "millstream.input.order": "arrival",
 }
-"""How the suite's own runner is set up: its window stores expire what is not emitted in time, and a
-record is processed to the end before the next one, of any topic, arrives."""
+"""The setup of the suite's own runner: its window stores expire unemitted rows, and each record is
+processed completely before the next one, of any topic, arrives."""
 BY_TIME = {**CONFIGURATION, "millstream.input.order": "time"}
 """The same over a log that has no order of arrival."""
 IGNORED_PROPERTIES = {"use.exact.numeric.comparison"}
@@ -73,7 +73,8 @@ def drive(
     engine: Engine,
     configuration: Mapping[str, str] = CONFIGURATION,
 ) -> StopError | None:
-    """Run the statements of a case and give it its input in pieces; what it stopped at."""
+    """Run the statements of a case and append its input in pieces; returns the error that stopped
+    it."""
     try:
         session, statements = prepare(case, engine, configuration)
         for statement in statements:

@@ -1,7 +1,7 @@
 """The functions that the suite's own runner registers, through the public API.
 
-What each does is told in the description of the cases: some show which overload was chosen, some
-fail on purpose, the aggregates add numbers and lengths of strings.
+The description of the cases defines each function: some show which overload was chosen, some fail
+on purpose, the aggregates add numbers and lengths of strings.
 """
 
 from __future__ import annotations

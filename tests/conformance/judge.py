@@ -1,4 +1,4 @@
-"""Whether what the engine did with a case is what the case says."""
+"""Compares the engine's result of a case with the expected one."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _source_difference(wanted: dict[str, Any], engine: Engine) -> str | None:
 
 
 def _declared(text: str) -> list[tuple[str, str, bool]]:
-    # Schemas of the suite name columns as they are; SQL wants quotes around a leading digit.
+    # Schemas of the suite have unquoted column names; SQL requires quotes around a leading digit.
     text = re.sub(r"(?<![\w`(])(\d\w*)(?= [A-Z])", r"`\1`", text.replace("PRIMARY KEY", "KEY"))
     (piece,) = parse_text(f"CREATE STREAM x ({text});")
     statement = piece.statement

@@ -1,12 +1,12 @@
 """One conformance case in an engine that is killed again and again on the way.
 
-Where it dies is drawn from the seed: in a statement, with records consumed and not committed, after
-a commit, between the log's commit and the state's, at any other effect, while it restores. What was
-in memory is lost each time, at times the state as well. In the end the output topics must hold what
-the case expects. When they do not, they must hold what an engine writes that was never killed and
-was given the same pieces of input, some of them together: what a kill undoes is done again along
-with what has arrived since, and records of different topics that arrive out of the order of their
-times may then join otherwise.
+The seed determines where it dies: in a statement, with records consumed and not committed, after a
+commit, between the log's commit and the state's, at any other effect, while it restores. Memory is
+lost each time, sometimes the state as well. At the end the output topics must hold the expected
+records of the case. Otherwise they must hold the output of an engine that was never killed and
+received the same pieces of input, some of them together: work that a kill undoes is repeated
+together with input that has arrived since, and records of different topics that arrive out of time
+order may then join differently.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def groupings(pieces: Sequence[Sequence[Record]]) -> Iterator[list[list[Record]]
 def run_whole(
     case: Case, log: str, pieces: Sequence[Sequence[Record]], name: str
 ) -> tuple[str, Topics]:
-    """The same without kills: what is wrong with it, and all it has written."""
+    """The same without kills: its error, and all its output."""
     world = new_world(log, Random(name))
     try:
         engine = world.open()
@@ -153,7 +153,7 @@ class Mortal:
         self.engine = world.open()
 
     def run(self, pieces: Sequence[Sequence[Record]]) -> str:
-        """Statements and records, with kills in between; what is wrong in the end."""
+        """Statements and records, with kills in between; the error at the end."""
         try:
             session, statements = prepare(self.case, self.engine, self.configuration)
             for statement in statements:
@@ -168,7 +168,7 @@ class Mortal:
         return judged(self.case, None, self.engine)
 
     def _execute(self, statement: ParsedStatement, session: Session) -> None:
-        """A client whose connection broke looks whether its statement was carried out."""
+        """A client whose connection broke checks whether its statement was executed."""
         before = self.engine.commands.next_offset
         if self.rnd.random() < 0.5:
             self.world.trap.set(self.rnd.randint(1, 10))
@@ -214,7 +214,7 @@ class Mortal:
         return False
 
     def _restart(self, where: str) -> None:
-        """Kill the process, start it again, and look whether its queries are there."""
+        """Kill the process, start it again, and check that its queries exist."""
         self.deaths[where] += 1
         self.world.die(self.engine, wipe=self.rnd.random() < 0.4)
         self.engine = self.world.open()

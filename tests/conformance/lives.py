@@ -79,7 +79,7 @@ class World(Protocol):
         """End it as a kill does; `wipe`: its state is lost too."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
 
 
 class SimulatedWorld:
@@ -97,7 +97,7 @@ class SimulatedWorld:
         return resume_engine(self._log, self._store, SETTINGS, lambda: 0, _CATALOGUE)
 
     def die(self, engine: Engine, *, wipe: bool) -> None:
-        """See `World`. What was not committed is rolled back, as DuckDB does in a killed one's
+        """See `World`. Uncommitted changes are rolled back, as DuckDB does in a killed process's
         file."""
         self.trap.clear()
         engine.runtime.close(commit=False)
@@ -163,7 +163,7 @@ def _zero() -> int:
 
 
 class MortalLog:
-    """An embedded log with a place to die around everything it does."""
+    """An embedded log that can die before and after each operation."""
 
     def __init__(self, log: EmbeddedLog, effect: Callable[[str], None]) -> None:
         self._log = log

@@ -1,8 +1,8 @@
 """Run a sample of the conformance cases on a Kafka cluster: each must end as it does in memory.
 
-The sample is always the same: by a hash of the id. Topics carry the names that the cases give
-them, so the cases run one after the other, all topics are deleted behind each, and the brokers are
-told to compact nothing: use a cluster of its own.
+The sample is always the same: by a hash of the id. Topics carry the names that the cases give them,
+so the cases run one after the other, all topics are deleted behind each, and compaction is disabled
+on the brokers: use a separate cluster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Run every conformance case killed in the middle, and print a table by feature area.
 
-Each case starts in an engine that dies where the seed says, again and again, is started over what
-the log (and at times the state) holds, and is finished; its output must be as if nothing had been.
-Cases that end in an error or have no input cannot be killed in the middle: they are counted apart.
+Each case starts in an engine that dies where the seed says, again and again, is restarted over the
+contents of the log (and sometimes of the state), and is finished; its output must be as without
+kills. Cases that end in an error or have no input cannot be killed in the middle: they are counted
+separately.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ COLUMNS = (End.RECOVERED.value, End.AS_UNKILLED.value, End.MISMATCH.value)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a case on a log; `apart` says why it was not killed, if it was not."""
+    """The result of a case on a log; `apart` is the reason if it was not killed."""
 
     id: str
     area: str

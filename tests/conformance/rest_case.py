@@ -130,7 +130,7 @@ def _judged(case: Case, talk: Talk, engine: Engine) -> tuple[str, bool]:
 
 
 def _responses(case: Case, talk: Talk, engine: Engine) -> Iterator[Any]:
-    """What the server gives: to statements, to queries, to queries for protobuf."""
+    """The server's responses: to statements, to queries, to queries for protobuf."""
     texts = case.statements
     first = next(
         (i for i, text in enumerate(texts) if text.lstrip().upper().startswith("SELECT ")),

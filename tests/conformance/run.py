@@ -126,7 +126,7 @@ def show(result: dict[str, Any]) -> None:
 def in_processes(
     function: Callable[[Job], Result], jobs: Sequence[Job], processes: int
 ) -> tuple[list[Result], float]:
-    """What a function makes of each job, and the CPU seconds it took."""
+    """A function's result for each job, and its CPU seconds."""
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         results = list(pool.imap(function, jobs, chunksize=8))
         pool.close()

@@ -54,7 +54,7 @@ def test_a_killed_case_recovers(log: str, seed: int) -> None:
 
 
 class LosesPositions(lives.SimulatedWorld):
-    """A crash that takes the committed positions with it."""
+    """A crash that loses the committed positions."""
 
     def die(self, engine: Engine, *, wipe: bool) -> None:
         for query_id in engine.catalog.queries:
@@ -63,7 +63,7 @@ class LosesPositions(lives.SimulatedWorld):
 
 
 class LosesChangelogs(lives.SimulatedWorld):
-    """A crash that takes the state and what it could be made of again."""
+    """A crash that loses the state and its changelog."""
 
     def die(self, engine: Engine, *, wipe: bool) -> None:
         for topic in engine.log.topics():
@@ -73,7 +73,7 @@ class LosesChangelogs(lives.SimulatedWorld):
 
 
 class LosesCommands(lives.SimulatedWorld):
-    """A crash that takes the statements with it."""
+    """A crash that loses the statements."""
 
     def die(self, engine: Engine, *, wipe: bool) -> None:
         engine.log.delete_topic(engine.settings.command_topic)

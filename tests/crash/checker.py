@@ -100,7 +100,7 @@ def check_input(found: Found, acked: int) -> list[str]:
 
 
 def check_copies(found: Found, group: str | None, divisor: int, complete: bool) -> list[str]:
-    """Each partition of `copies` is what its input gives, up to the group's position (if known)."""
+    """Each partition of `copies` equals its input, up to the group's position (if known)."""
     problems = []
     sources = dict(found.everything("numbers"))
     for partition, copies in found.everything("copies"):
@@ -176,7 +176,7 @@ def _fits(numbers: list[int], step: int, count: int, total: int) -> bool:
 
 
 def check(kind: str, path: Path, acked: int, complete: bool) -> tuple[list[str], str]:
-    """The violations in a file, and a summary of what was looked at."""
+    """The violations in a file, and a summary of the checks."""
     found = Found(path)
     problems = [*found.problems, *check_input(found, acked)]
     if kind == "log":

@@ -1,4 +1,4 @@
-"""An engine in a process of its own, and what it has said so far (see kafka_workload.py)."""
+"""An engine in a process of its own, and its output so far (see kafka_workload.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 300.0
-"""A busy machine, a bounced broker and a transaction to be given up all take their time."""
+"""A busy machine, a restarted broker and an aborted transaction all need time."""
 FINISH_SECONDS = 600.0
 TELLING_SECONDS = 1.0
 WORKLOAD = "tests.crash.kafka_workload"
@@ -45,7 +45,7 @@ class EngineProcess:
         self._last: dict[str, str] = {}
         """The last mark of each writer."""
         self._ends: dict[str, str] = {}
-        """The first mark of each writer after a SIGCONT that tells how its transaction ended."""
+        """The first mark of each writer after a SIGCONT that reports how its transaction ended."""
         self._halted: frozenset[str] = frozenset()
         self._holds: dict[str, frozenset[int]] = {}
         self._wrong = ""
@@ -62,7 +62,7 @@ class EngineProcess:
         self._await("that it is ready", lambda: self._ready)
 
     def await_marks(self, kind: str, count: int) -> None:
-        """Return after so many further marks of a kind."""
+        """Return after this many further marks of a kind."""
         target = self._count(kind) + count
         self._await(f"{count} times '{kind}'", lambda: self._count(kind) >= target)
 
@@ -81,7 +81,7 @@ class EngineProcess:
         self._process.send_signal(number)
 
     def kill(self) -> str:
-        """Kill it; where in its work it was, as far as it could say."""
+        """Kill it; returns its last reported step."""
         if self._process.poll() is not None:
             raise CampaignError(
                 f"it ended by itself with {self._process.returncode}; {self._report()}"
@@ -110,7 +110,7 @@ class EngineProcess:
             return self._last.get(writer, "")
 
     def marks(self, kind: str, writer: str | None = None) -> int:
-        """How many marks of a kind it has made, of one writer or of all."""
+        """How many marks of a kind it has printed, of one writer or of all."""
         with self._said:
             return self._count(kind) if writer is None else self._marks[kind, writer]
 
@@ -121,9 +121,9 @@ class EngineProcess:
                 raise CampaignError(f"it goes on no more; {self._report()}")
 
     def halt(self) -> frozenset[str]:
-        """Stop it; the writers that are in a transaction whose commit they have not asked for."""
+        """Suspend it; returns the writers in a transaction whose commit they have not requested."""
         self.signal(signal.SIGSTOP)
-        # What it has said is on its way through a pipe.
+        # Its output may still be in the pipe.
         time.sleep(TELLING_SECONDS)
         with self._said:
             mid = (writer for writer, mark in self._last.items() if mark in ("begin", "positions"))
@@ -132,7 +132,7 @@ class EngineProcess:
         return self._halted
 
     def continue_as_zombie(self) -> list[str]:
-        """Let it go on, until these transactions have ended; the writers of those that were
+        """Resume it, until these transactions have ended; returns the writers of those that were
         committed."""
         self.signal(signal.SIGCONT)
         self._await("how its transactions ended", lambda: self._ends.keys() >= self._halted)

@@ -1,8 +1,8 @@
 """Whether a table that was made with back-fill is what it must be; shares no code with the engine.
 
-The numbers of one group are those that leave the same rest by KEYS x PARTS; they come from one
-partition of the input, in their order. So each change of a group is its count and sum after one
-more of them, which a formula tells: a gap or a double shows in the first change behind it.
+The numbers of one group are those with the same remainder modulo KEYS x PARTS; they come from one
+partition of the input, in order. So each change of a group is its count and sum after one more of
+them, by a formula: a gap or a duplicate appears in the first change behind it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GONE = frozenset(
         KafkaError._AUTO_OFFSET_RESET,
     }
 )
-"""What is said of a topic that is deleted while it is read."""
+"""The error for a topic that is deleted while it is read."""
 
 
 def first_of(group: str) -> int:
@@ -78,8 +78,8 @@ def check_whole(changes: Iterable[Record], numbers: int) -> list[str]:
 
 
 def check_now(servers: str, service: str) -> tuple[list[str], int]:
-    """The violations in the table as it is while instances work on it, and its changes; one that
-    is dropped just now has none. To be asked while nobody makes it anew."""
+    """The violations in the table as it is while instances work on it, and its changes; one that is
+    dropped just now has none. Call this while it is not being replaced."""
     name = f"{service}.counts"
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
     if name not in admin.list_topics(timeout=30).topics:

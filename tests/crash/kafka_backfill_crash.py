@@ -4,7 +4,7 @@
         [--servers HOST:PORT] [--protocol classic|consumer] [--standbys N] [--replace]
         [--backend duckdb|spark]
 
-One instance gives the statements, another one only takes its share of the tasks; either is killed,
+One instance executes the statements, another one only has its share of the tasks; either is killed,
 the former mostly, at a random moment after a mark: in the job, in the transaction that makes the
 result count, behind it, or while the table is dropped. A producer keeps writing. The table is
 checked after each kill of the former, and is made once more at the end. With --replace it is not
@@ -40,14 +40,14 @@ from tests.crash.started import descendants, kill_drivers, left_behind
 
 MODULE = "tests.crash.kafka_backfill_workload"
 MOMENTS = {"making": 0.6, "positions": 0.02, "commit": 0.02, "made": 0.5, "dropping": 0.3}
-"""Marks, and the seconds that a kill comes after one at most."""
+"""Marks, and the most seconds between a mark and a kill."""
 JOB_SECONDS, COLD_SECONDS = 2.0, 15.0
 """The same for a job on Spark, and for the first one of a process: Spark has to start."""
 ODDS = (4, 3, 2, 2, 1)
 OTHER_ODDS = 0.2
-"""How often it is the instance that gives no statements that is killed."""
+"""How often the instance without statements is killed."""
 DRIVER_ODDS = 0.4
-"""How often it is the JVM instead of the instance that gives the statements."""
+"""How often the JVM is killed instead of the instance with the statements."""
 OPENING_ODDS = 0.1
 PAUSE = "0.25"
 """Seconds between the bursts of the input: each job reads all of it."""
@@ -61,7 +61,7 @@ PLACES = {
 
 
 def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
-    """An instance; the first one gives the statements."""
+    """An instance; the first one executes the statements."""
     own = ("--instance", slot.name) if slot.name else ()
     role = () if slot.number else ("--make",)
     arguments = (run.servers, run.service, str(slot.state), *run.options, *own, *role, *more)
@@ -72,8 +72,8 @@ def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
 
 
 def kill_one(run: Run) -> None:
-    """Kill an instance, or its JVM, somewhere in the course of the statements, check what can be
-    read then, and have it go on."""
+    """Kill an instance, or its JVM, at some point of the statements, check what is readable then,
+    and continue."""
     maker, other = run.slots
     assert maker.engine is not None
     if run.rng.random() < OPENING_ODDS:
@@ -116,7 +116,7 @@ def on_spark(run: Run) -> bool:
 
 
 def kill_driver(run: Run, maker: EngineProcess) -> bool:
-    """Kill the JVM: the instance must go on with another one. Whether there was any."""
+    """Kill the JVM: the instance must continue with another one. Returns whether there was any."""
     refused, topic_partition = maker.marks("refused"), where(maker)
     if not kill_drivers(maker.pid):
         return False
@@ -136,7 +136,7 @@ def check_what_is_there(run: Run) -> None:
 
 
 def where(maker: EngineProcess) -> str:
-    """Where in its work a killed instance was, as far as it could say."""
+    """The last reported step of a killed instance."""
     statement, step = maker.last("maker"), maker.last("commands")
     if statement == "making" and step in ("positions", "commit"):
         return PLACES[step]

@@ -1,16 +1,16 @@
 """The process that is killed, on Kafka: a table that is made with back-fill and dropped, again and
-again, over what somebody else writes.
+again, over another program's records.
 
     python -m tests.crash.kafka_backfill_workload SERVERS SERVICE STATE [--make] [--finish]
         [--replace] [--backend duckdb|spark] [--instance NAME] [--protocol classic|consumer]
         [--standbys N]
 
-It is one instance of the service; with --make it is the one that gives the statements. With
---replace the table is not dropped, but made anew by a query that writes a later version. Standard
-output: `ready` once; `making maker`, `made maker`, `dropping maker` around the statements; around
-each step of a transaction of the command topic's writer a mark as in kafka_workload.py, with the
-id `commands`, and `refused ERROR` where a statement was. With --finish it makes the table where it
-is not there, waits until all there is has been processed, and ends.
+It is one instance of the service; with --make it executes the statements. With --replace the table
+is not dropped, but made anew by a query that writes a later version. Standard output: `ready` once;
+`making maker`, `made maker`, `dropping maker` around the statements; around each step of a
+transaction of the command topic's writer a mark as in kafka_workload.py, with the id `commands`,
+and `refused ERROR` where a statement was. With --finish it makes the table where it is not there,
+waits until all there is has been processed, and ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AGAIN_SECONDS = 0.1
 
 
 class CommandMarking(Marking):
-    """Tells of the writer of the command topic alone."""
+    """Reports only the writer of the command topic."""
 
     @property
     def writer(self) -> str:

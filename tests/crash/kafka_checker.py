@@ -3,11 +3,11 @@
     python -m tests.crash.kafka_checker SERVERS SERVICE ACKS
 
 Reads `numbers`, `copies`, `moved` and `counts` with a consumer of its own, committed records only,
-up to the end. Prints a line for each violation and a summary; exit status 1 when there is any.
-What the brokers hold of the input is the truth the output is checked against, and must itself
-hold every acknowledged record at its place. Where its producer has doubled records, which has been
-seen of an idempotent one where brokers were bounced, a line INPUT says so, and what comes of them
-is wanted as often.
+up to the end. Prints a line for each violation and a summary; exit status 1 when there is any. The
+output is checked against the brokers' copy of the input, which must itself contain every
+acknowledged record at its position. If the producer has duplicated records, which was observed with
+an idempotent one after broker restarts, a line INPUT reports it, and their results are expected as
+often.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Record:
 
 
 Ack = tuple[int, int | None]
-"""Partition and offset; the client does not know the offset of a record that it sent again and that
-the brokers had already."""
+"""Partition and offset; the client has no offset for a record that it sent again and that the
+brokers already had."""
 UNKNOWN = "None"
 Topics = Mapping[str, list[Record]]
 """Records by topic, each partition's in order of offset."""
@@ -63,14 +63,14 @@ def parsed(partition: int, offset: int, key: bytes | None, value: bytes | None) 
 
 
 def matches(acknowledged: Ack, topic_partition: tuple[object, int]) -> bool:
-    """Whether an acknowledgement can be of the record at a place."""
+    """Whether an acknowledgement can belong to the record at a position."""
     partition, offset = acknowledged
     return partition == topic_partition[0] and offset in (None, topic_partition[1])
 
 
 Origins = Mapping[int, list[tuple[object, int]]]
-"""Of each number, the places of the source that it lies at, and the offsets there, ascending: one,
-unless its producer has doubled it."""
+"""The topic partitions of the source with each number, and its offsets, ascending: one, unless its
+producer has duplicated it."""
 
 
 def origins_of(
@@ -84,7 +84,7 @@ def origins_of(
 
 
 def check_input(topics: Topics, acks: Mapping[int, Ack]) -> list[str]:
-    """Every acknowledged number is at its place."""
+    """Every acknowledged number is at its position."""
     topic_partitions = origins_of(topics["numbers"])
     return [
         f"number {number} was acknowledged at {topic_partition} and is lost"
@@ -122,8 +122,8 @@ def check_once(name: str, wanted: Iterable[int], got: Iterable[tuple[int, object
 
 
 def check_order(name: str, sequences: Mapping[object, list[int]], origins: Origins) -> list[str]:
-    """In each sequence, the numbers of one place of the source are in the order of the source; the
-    second of a number that is there twice comes of its second record."""
+    """In each sequence, the numbers of one source partition are in the order of the source; the
+    second result of a duplicated number comes from its second record."""
     problems = []
     for owner, numbers in sequences.items():
         last: dict[object, tuple[int, int]] = {}
@@ -212,8 +212,8 @@ def read_acks(path: Path) -> dict[int, Ack]:
 def ends_of(
     servers: str, names: Iterable[str], *, settled: bool = True
 ) -> dict[tuple[str, int], int]:
-    """The ends of all partitions, once no transaction is open on any of them; unless `settled`,
-    of what is committed at this moment."""
+    """The ends of all partitions, after all their transactions have ended; unless `settled`, of the
+    records committed at this moment."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
     deadline = time.monotonic() + SETTLE_SECONDS
     listed = admin.list_topics(timeout=30).topics

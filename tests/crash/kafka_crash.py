@@ -3,10 +3,10 @@
     python -m tests.crash.kafka_crash --kills 50 [--seed S] [--servers HOST:PORT]
         [--instances 3] [--protocol classic|consumer] [--standbys N]
 
-Without --servers it starts a cluster of three brokers of its own and bounces them. Exit status 1
-on a violation; 2 when the run proves nothing: too little was acknowledged, or no kill fell inside
-of a commit. That is told by the marks that the workload prints: the last one before the kill was
-`commit`, which it prints before it asks for a commit, and no `done` followed.
+Without --servers it starts a cluster of three brokers of its own and bounces them. Exit status 1 on
+a violation; 2 when the run proves nothing: too little was acknowledged, or no kill fell inside of a
+commit. The marks of the workload show it: the last one before the kill was `commit`, which it
+prints before it requests a commit, and no `done` followed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from tests.kafka.run import cluster, tool
 ROOT = Path(__file__).resolve().parent.parent.parent
 BROKERS = 3
 MARKS = 12
-"""At most so many marks are waited for before a kill."""
+"""The most marks to wait for before a kill."""
 DELAYS = {"begin": 0.01, "commit": 0.005, "done": 0.25}
-"""Seconds that a kill comes after a mark at most; half of the kills come at once."""
+"""The most seconds between a mark and a kill; half of the kills follow at once."""
 ZOMBIE_EVERY = 8
-"""Every so many kills an instance is stopped, and goes on when others have its tasks."""
+"""The interval, in kills, at which an instance is suspended and resumed after others have its
+tasks."""
 ALL_ODDS = 0.1
 AWAY_SECONDS = 1.5 * SESSION_MS / 1000
 """How long a killed instance stays away at most: some are replaced by others, some are not."""
@@ -86,7 +87,7 @@ class Run:
         return [slot for slot in self.slots if slot.engine is not None]
 
     def told(self) -> str:
-        """What was seen, and how long it took so far."""
+        """The observations, and the time so far."""
         seen = ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items()))
         minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
         return f"seed {self.seed}, {seen}, {minutes}:{seconds:02}"
@@ -106,7 +107,7 @@ def start(run: Run, slot: Slot, *more: str) -> EngineProcess:
 
 
 def start_all(run: Run) -> None:
-    """Start whoever is away."""
+    """Start all missing instances."""
     for slot in run.slots:
         if slot.engine is None:
             start(run, slot)
@@ -142,10 +143,10 @@ def kill(run: Run, slot: Slot) -> None:
 
 
 def stop_as_zombie(run: Run) -> None:
-    """Stop an instance at a step of a commit until the others hold all tasks of the queries it was
-    committing, then let it go on: what it was about to write must not be accepted (before that
-    it may be: whoever opens a task waits for what its last owner left to be settled). It goes on
-    as a member like any other."""
+    """Suspend an instance at a step of a commit until the others hold all tasks of the queries that
+    it was committing, then resume it: its pending writes must not be accepted (before that they may
+    be: a task's new owner waits for the open transaction of the last one). It continues as a normal
+    member."""
     for slot in run.up:
         assert slot.engine is not None
         slot.engine.await_ready()
@@ -236,7 +237,7 @@ def feeding(run: Run, *more: str) -> Iterator[None]:
 
 
 def finish(run: Run, starting: Callable[[Run, Slot, str], EngineProcess]) -> None:
-    """Kill all instances; when they have been forgotten, let one work off what is left."""
+    """Kill all instances; after their sessions have ended, let one process the rest."""
     for slot in run.up:
         assert slot.engine is not None
         slot.engine.end()
@@ -308,9 +309,9 @@ def reported(
     campaign: Callable[[str, Path, dict[str, str] | None], tuple[int, str]],
     brokers: int = 1,
 ) -> int:
-    """Run a campaign, which is told servers, a folder and, of a cluster of its own, kafka-local's
-    environment. Prints its report; the exit status. What the brokers have is kept in a folder that
-    was named, where something is wrong."""
+    """Run a campaign with servers, a folder and, for its own cluster, kafka-local's environment.
+    Prints its report; returns the exit status. After a failure the brokers' data is kept in a named
+    folder."""
     with ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(exist_ok=True)
@@ -327,12 +328,12 @@ def reported(
 
 
 def options_of(given: argparse.Namespace) -> tuple[str, ...]:
-    """What the engines of a campaign are told of it."""
+    """The arguments of a campaign's engines."""
     return "--protocol", given.protocol, "--standbys", str(given.standbys)
 
 
 def campaign_arguments(description: str | None, *, standbys: int) -> argparse.ArgumentParser:
-    """What every campaign on Kafka can be told. `standbys`: how many there are by default."""
+    """The options of every campaign on Kafka. `standbys`: the default number."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

@@ -2,9 +2,9 @@
 
     python -m tests.crash.kafka_input SERVERS TOPIC ACKS [--pause SECONDS]
 
-It shares nothing with the engine. The record numbered N has key N % KEYS and the value
-{"N": N, "G": one of GROUPS, "H": one of PARTS}; a line `N PARTITION OFFSET` of the file ACKS says
-that it is there. It ends when its standard input does, after all it has sent is acknowledged.
+It shares nothing with the engine. The record numbered N has key N % KEYS and the value {"N": N,
+"G": one of GROUPS, "H": one of PARTS}; a line `N PARTITION OFFSET` of the file ACKS acknowledges
+it. It ends with its standard input, after all its records are acknowledged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stubborn_producer(servers: str) -> Producer:
 
 
 def feed(servers: str, topic: str, acks: Path, pause: float) -> int:
-    """Send until told to stop; how many records there are."""
+    """Send until stopped; returns the number of records."""
     producer = stubborn_producer(servers)
     stopped = threading.Event()
 

@@ -1,14 +1,14 @@
 """Kill pipelines and instances that take the queries of a service from each other on Kafka, and
-check what they left.
+check the result.
 
     python -m tests.crash.kafka_pipeline_crash --kills 50 [--seed S] [--servers HOST:PORT]
         [--protocol classic|consumer]
 
-Two processes at a time, each a pipeline or an instance as it happens: an instance takes the queries
-from a pipeline, whose epoch it waits for, and a pipeline takes what nobody has. A producer keeps
-writing. Now and then one is stopped in a transaction until the other has the query, and goes on
-then. Without --servers it starts a broker of its own. Exit status 1 on a violation; 2 when the run
-proves nothing: no pipeline was killed inside of a commit.
+Two processes at a time, each a pipeline or an instance at random: an instance takes the queries
+from a pipeline, whose epoch it waits for, and a pipeline takes queries without an instance. A
+producer keeps writing. Sometimes one is suspended in a transaction until the other has the query,
+and then resumed. Without --servers it starts a broker of its own. Exit status 1 on a violation; 2
+when the run proves nothing: no pipeline was killed inside of a commit.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def await_one(what: str, slots: list[Slot], holds: Callable[[EngineProcess], boo
 
 
 def kill_one(run: Run) -> None:
-    """Around the steps of a commit of whoever works, mostly himself."""
+    """Around the steps of a commit of the working process, and mostly of that process."""
     mark, count = run.rng.choice(("begin", "commit", "commit", "done")), run.rng.randint(1, MARKS)
     targets = {id(slot.engine): engine_of(slot).marks(mark) + count for slot in run.slots}
     active = await_one(
@@ -93,8 +93,8 @@ def kill_one(run: Run) -> None:
 
 
 def stop_as_zombie(run: Run) -> None:
-    """Stop who works inside of a transaction until the other one has begun one for the same query:
-    what he goes on with then must not be accepted."""
+    """Suspend the working process inside a transaction until the other one has begun one for the
+    same query: its later writes must not be accepted."""
     for slot in run.slots:
         engine_of(slot).await_ready()
     target = {id(slot.engine): engine_of(slot).marks("positions") for slot in run.slots}

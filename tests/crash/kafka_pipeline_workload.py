@@ -3,8 +3,8 @@
     python -m tests.crash.kafka_pipeline_workload SERVERS SERVICE STATE [--finish]
         [--protocol classic|consumer] [--instance NAME] [--standbys N]
 
-Its epochs run in the process. It says what an engine of kafka_workload.py says, but for what it
-holds: all tasks of a query that it has begun a transaction for.
+Its epochs run in the process. It prints the same as an engine of kafka_workload.py, except for what
+it holds: all tasks of a query that it has begun a transaction for.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ EPOCH_SECONDS = 0.1
 
 
 def failed(query_id: str, error: MillstreamError) -> None:
-    """Tell of what is not over in an epoch."""
+    """Report work that is not finished in an epoch."""
     if not isinstance(error, UnavailableError):
         say(f"state {query_id} ERROR {' '.join(str(error).split())}")
 
 
 def opened(servers: str, service: str, script: str, protocol: str) -> Pipeline:
-    """As whoever looks after a process does, which is started again while brokers are away."""
+    """As a supervisor does that restarts a process while brokers are down."""
     sharing = InstanceSettings("", protocol, SESSION_MS)  # type: ignore[arg-type]
     deadline = time.monotonic() + OPENING_SECONDS
     while True:

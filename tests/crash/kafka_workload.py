@@ -1,4 +1,4 @@
-"""The process that is killed, on Kafka: queries over what somebody else writes.
+"""The process that is killed, on Kafka: queries over another program's records.
 
     python -m tests.crash.kafka_workload SERVERS SERVICE STATE [--define] [--finish]
         [--instance NAME] [--protocol classic|consumer] [--standbys N]
@@ -8,7 +8,7 @@ once; `state QUERY STATE TEXT` whenever a query is in another state; `holds QUER
 whenever other tasks of it are open here (their positions have been read); around each step of a
 transaction a mark, written before and after the client is called: `begin ID`, `positions ID`,
 `commit ID`, `done ID` or `aborted ID`. ID is the query. With --finish it waits until all there is
-has been processed, and ends. SIGUSR1 has it tell on standard error what its threads do.
+has been processed, and ends. SIGUSR1 makes it print its threads' stacks on standard error.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def definitions(service: str) -> tuple[str, ...]:
 
 
 def say(text: str) -> None:
-    """One write: what was said before a kill has left the process."""
+    """One write, so that output before a kill has left the process."""
     os.write(1, f"{text}\n".encode())
 
 
@@ -74,7 +74,7 @@ class Marking(confluent_kafka.Producer):
 
     @property
     def writer(self) -> str:
-        """What it is called in marks; nothing for one that is not told of: the query."""
+        """Its name in marks: the query; nothing if it is not reported."""
         query = self._identity.partition("_millstream.")[2].partition(".")[2].partition(".")[0]
         return query if query.startswith(("CSAS", "CTAS")) else ""
 
@@ -117,7 +117,7 @@ def define(db: Database, service: str) -> None:
 
 
 def watch(db: Database) -> None:
-    """Say in what state the queries are, and what they hold, for ever."""
+    """Print the states of the queries and their tasks, for ever."""
     told: dict[str, str] = {}
     held: dict[str, frozenset[int]] = {}
     while True:
@@ -136,7 +136,7 @@ def watch(db: Database) -> None:
 
 
 def connected(given: argparse.Namespace, settings: EngineSettings | None = None) -> Database:
-    """As whoever looks after a process does, which is started again while brokers are away."""
+    """As a supervisor does that restarts a process while brokers are down."""
     sharing = InstanceSettings(
         given.instance, given.protocol, SESSION_MS, standby_replicas=given.standbys
     )
@@ -157,7 +157,7 @@ def connected(given: argparse.Namespace, settings: EngineSettings | None = None)
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """What an instance is told."""
+    """The options of an instance."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("servers")
     parser.add_argument("service")
@@ -170,7 +170,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 
 def mark(producer: type[Marking]) -> None:
-    """Have the clients of this process say what they do."""
+    """Enable the debug output of this process's clients."""
     faulthandler.register(signal.SIGUSR1)
     vars(batch_producer)["Producer"] = vars(compiled)["Producer"] = producer
 

@@ -2,7 +2,7 @@
 
     python -m tests.crash.spark_crash --kills 30 [--minutes N] [--seed S] [--folder F]
 
-Rows come all the while. Either the engine is killed: its JVM and the workers must end by
+Rows arrive all the time. Either the engine is killed: its JVM and the workers must end by
 themselves, and the file is checked by checker.py. Or the JVM is: the statement must be refused, and
 the next one must start another JVM. At the end the table is made over all rows, and checked to be
 whole. Exit status 1 on a violation; 2 when the run proves nothing: no kill fell into a job.
@@ -27,7 +27,7 @@ from tests.crash.started import descendants, kill_drivers, left_behind
 KIND = "spark"
 PATIENCE_SECONDS = 240.0
 MOMENTS = {"making": 1.5, "made": 0.2, "dropping": 0.1}
-"""What the workload says, and the seconds that a kill comes after it at most."""
+"""The workload's lines, and the most seconds between a line and a kill."""
 COLD_SECONDS = 25.0
 """The same, for the first job of a process: Spark has to start."""
 ODDS = (6, 1, 1)
@@ -35,7 +35,7 @@ DRIVER_ODDS = 0.4
 
 
 class Working:
-    """The workload, and what it has said."""
+    """The workload, and its output."""
 
     def __init__(self, run: Run) -> None:
         self.process: Popen[str] = workload(run)
@@ -61,7 +61,7 @@ class Working:
                 self._news.notify_all()
 
     def hears(self, *words: str) -> bool:
-        """Wait until one of these is said once more; whether it was."""
+        """Wait until one of these is printed once more; returns whether it was."""
         before = sum(self.said[word] for word in words)
         with self._news:
             return self._news.wait_for(
@@ -69,7 +69,7 @@ class Working:
             )
 
     def kill(self) -> None:
-        """End it; what it has said by then is heard."""
+        """End it, and read its remaining output."""
         self.process.kill()
         self.process.wait()
         self._listener.join()
@@ -90,7 +90,7 @@ def kill_engine(run: Run, working: Working, seen: Counter[str]) -> None:
 
 
 def kill_driver(run: Run, working: Working, seen: Counter[str]) -> bool:
-    """The engine must go on, with another one; whether there was any."""
+    """The engine must continue with another one; returns whether there was any."""
     refused = working.said["refused"]
     in_job = working.last == "making"
     if not kill_drivers(working.process.pid):

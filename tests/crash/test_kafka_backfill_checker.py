@@ -17,7 +17,7 @@ def change(group: str, count: int, found: int) -> Record:
 
 
 def changes(group: str, *counts: int) -> list[Record]:
-    """What a table says that takes so many of the group's numbers at a time."""
+    """The output of a table that processes this many of the group's numbers at a time."""
     return [change(group, count, total(first_of(group), count)) for count in counts]
 
 

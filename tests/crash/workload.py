@@ -1,4 +1,4 @@
-"""The process that is killed: it works on a log until it dies and says what was acknowledged.
+"""The process that is killed: it works on a log until it dies and prints what was acknowledged.
 
     python -m tests.crash.workload KIND PATH [--finish]
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KEYS = 7
 PARTITIONS = 4
 SOME_ROWS = 5
-"""So many rows come before a table is dropped, or made anew, that was made with back-fill."""
+"""The number of rows before a back-filled table is dropped or replaced."""
 
 
 def say(text: str) -> None:
@@ -121,7 +121,7 @@ def work_on_engine(path: str, finish: bool) -> None:
 def insert(
     db: millstream.Database, told: Callable[[], None], pause: float | None = None
 ) -> NoReturn:
-    """Insert numbered rows for ever; `told` is called after each of them."""
+    """Insert numbered rows for ever; `told` is called after each row."""
     log = db.engine.log
     number = sum(log.end_offset("numbers", p) for p in range(PARTITIONS))
     say("ready")

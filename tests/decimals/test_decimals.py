@@ -71,7 +71,7 @@ def test_chains_of_quotients(text: str, kind: str, value: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_trees_as_arguments_of_aggregates(seed: int) -> None:
-    """SUM, MIN and MAX pass over NULL; COUNT counts what is there. Sums stay in their type."""
+    """SUM, MIN and MAX pass over NULL; COUNT counts non-NULL values. Sums stay in their type."""
     random = Random(seed)
     columns = [oracle.Column("N", "INTEGER"), oracle.Column("D", (9, 4))]
     drawn = (oracle.a_tree(random, columns, 3) for _ in range(60))

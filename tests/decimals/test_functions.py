@@ -84,7 +84,7 @@ def to_digits(value: Number, digits: int, rounding: str) -> Number:
 
 
 def exactly(value: object) -> object:
-    """Values of different scales are told apart; zero has no sign."""
+    """Values of different scales are distinguished; zero has no sign."""
     if not isinstance(value, Number):
         return value
     return f"{value.copy_abs() if value == 0 else value:f}"

@@ -120,7 +120,7 @@ def watch(database: millstream.Database, console: Console) -> None:
 
 
 def verdict(wrong: list[str], seconds: float, console: Console) -> int:
-    """Say whether every answer was right."""
+    """Report whether every result was right."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     console.print(f"\n{seconds:.1f} s, at most {peak:.0f} MB of memory")
     for line in wrong:

@@ -46,7 +46,7 @@ SHRINKS = 150
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is wrong with a case."""
+    """The errors of a case."""
 
     case: Case
     text: str
@@ -64,7 +64,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def answer(case: Case) -> list[Row]:
-    """What DuckDB says the last sink must hold."""
+    """The expected contents of the last sink, by DuckDB."""
     con = _connection()
     _load(con, case)
     for text in statements(case):
@@ -73,9 +73,9 @@ def answer(case: Case) -> list[Row]:
 
 
 def settled(case: Case) -> list[Row] | None:
-    """As `answer`, where no query reads a table but as it is at the end: what a chain of cached
-    queries must come to, as a cache may keep back all but the last change of a key. None where
-    the case has no such chain."""
+    """As `answer`, with every query reading tables in their final state: the result of a chain of
+    cached queries, because a cache may hold back all but the last change of a key. None where the
+    case has no such chain."""
     middle = [statement.sink for statement in case.statements[:-1]]
     if not case.running.cached or all(sink.kind != "TABLE" for sink in middle):
         return None
@@ -188,7 +188,7 @@ def shrunk(case: Case) -> Case:
 
 
 def failure(case: Case, *, shrink: bool = True) -> Failure | None:
-    """What is wrong with a case, on its smallest input."""
+    """The errors of a case, on its smallest input."""
     if not check(case):
         return None
     small = shrunk(case) if shrink else case
@@ -196,7 +196,7 @@ def failure(case: Case, *, shrink: bool = True) -> Failure | None:
 
 
 def show(found: Failure) -> str:
-    """Everything that is needed to look into a failure."""
+    """Everything needed to analyse a failure."""
     case = found.case
     lines = [
         f"seed {case.seed} ({case.kind}): python -m tests.differential.run --seed {case.seed} "

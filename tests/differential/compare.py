@@ -1,4 +1,4 @@
-"""What the engine wrote against what the oracle says."""
+"""Compares the engine's output with the oracle's."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def differences(
     written: Sequence[Sequence[Written]],
     settled: Sequence[Row] | None = None,
 ) -> str:
-    """The first differences in words; "" when there is none. `settled`: what must be there at the
-    end, where some of what is expected may never have been seen."""
+    """The first differences as text; "" without any. `settled`: the expected final contents, if
+    some expected rows may never appear."""
     sink, windowed = case.statements[-1].sink, windowed_by(case)
     got = [_row(sink, windowed, record) for part in written for record in part]
     if case.running.cached and (deleted := _deleted_before_written(got)):

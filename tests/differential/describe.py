@@ -117,7 +117,7 @@ class Record:
     value: tuple[Any, ...] | None
     time: int
     chunk: int
-    """Records of a chunk are appended together; the queries come to rest before the next."""
+    """Records of a chunk are appended together; the queries become idle before the next."""
 
 
 @dataclass(frozen=True, slots=True)

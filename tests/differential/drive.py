@@ -54,9 +54,9 @@ def output(case: Case) -> list[list[Written]]:
 
 @contextmanager
 def open_case(case: Case) -> Iterator[Engine]:
-    """An engine that has done all that a case says, at once and without restarts. What moves
-    between sub-topologies does so when it is made: exactly once, it would with the commit, and the
-    other inputs of who gets it would have been read by then."""
+    """An engine that has executed a whole case, at once and without restarts. Rows move between
+    sub-topologies at once: under exactly-once, they would move with the commit, after the receiver
+    has read its other inputs."""
     records = tuple(replace(record, chunk=0) for record in case.records)
     whole = replace(case.running, restarts=(), max_batch=200_000)
     plain = replace(case, running=whole, records=records)

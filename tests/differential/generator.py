@@ -51,8 +51,8 @@ def case(seed: int, kind: str | None = None, kinds: Sequence[str] = ()) -> Case:
 
 
 def _apart(made: Case) -> bool:
-    """Whether the sources have to take turns: where rows move before they meet, an input may be
-    read before the other has come through."""
+    """Whether the sources must alternate: where rows are repartitioned before a join, one input may
+    be read before the other has arrived."""
     query = made.statements[0].query
     if not isinstance(query, Join):
         return False

@@ -1,4 +1,4 @@
-"""What a case must give, as statements for a plain DuckDB over the whole input.
+"""The expected output of a case, as statements for a plain DuckDB over the whole input.
 
 Every source and every query is a table with its columns, and
 

@@ -65,8 +65,8 @@ def _stream_table(query: Join, sink: Source) -> list[str]:
 
 
 def _stream_stream(query: Join, sink: Source) -> list[str]:
-    """Pairs near in time, at the later of the two. With GRACE PERIOD a side forgets what is older
-    than its newest row less both bounds and the grace."""
+    """Pairs near in time, at the later of the two. With GRACE PERIOD a side drops rows older than
+    its newest row minus both bounds and the grace."""
     left, right = _on(query)
     timed = table(
         "$all",
@@ -110,9 +110,9 @@ def _outer(query: Join) -> tuple[str, ...]:
 
 
 def _alone(query: Join, side: str) -> str:
-    """Rows of an outer side that go alone: when they come, if nothing that came before matches
-    and no more matches can be in time (or there is no GRACE PERIOD); else when stream time has
-    passed their last match and the grace, if nothing has matched by then."""
+    """Unmatched rows of an outer side: emitted on arrival, if no earlier row matches and no more
+    matches can be in time (or without GRACE PERIOD); else when stream time has passed their last
+    possible match and the grace, if nothing has matched by then."""
     reach = query.before if side == "r" else query.after
     number = "greatest(l_at, r_at)"
     at_once = "TRUE" if query.grace is None else f"x.ts + {reach} < x.now"
@@ -207,7 +207,7 @@ def _columns(query: Join, key: str) -> list[str]:
 
 
 def _effective(source: str, side: str, key: str) -> str:
-    """Without the deletions of what is not there."""
+    """Without the deletions of absent rows."""
     return (
         f"SELECT * EXCLUDE (gone) FROM (SELECT *, coalesce(lag({side}_dead) OVER (PARTITION BY "
         f'{key} ORDER BY {side}_pos), TRUE) AS gone FROM "{source}") '

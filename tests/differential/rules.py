@@ -1,6 +1,6 @@
 """Rules to make expressions, each spelt twice: in the dialect, and for DuckDB.
 
-The second spelling says what ksqlDB's documentation says; it was not derived from the engine's.
+The second spelling follows ksqlDB's documentation; it was not derived from the engine's.
 """
 
 from __future__ import annotations

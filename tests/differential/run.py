@@ -2,8 +2,8 @@
 
     python -m tests.differential.run --queries 2000 --seed 0
 
-Query n has seed SEED + n. A mismatch is printed with its statements, the smallest input that
-could be found, what was expected and what came; the exit code is 1 then.
+Query n has seed SEED + n. A mismatch is printed with its statements, the smallest input that could
+be found, the expected and the actual output; the exit code is 1 then.
 """
 
 from __future__ import annotations

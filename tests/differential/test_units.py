@@ -1,7 +1,7 @@
 """The oracle cuts and pads texts by UTF-16 units, as Java's strings do; a half of a character that
 is left alone is the `?` that Java writes for it.
 
-The expected values are those of String.substring and of StringBuilder, asked of a JDK 17.
+The expected values are those of String.substring and of StringBuilder, computed by a JDK 17.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ SOCKETS = 1_000
 ALONE = 300
 """Requests before an attack, and again after it: a busy machine delays some of these, too."""
 DEADLINE_S = 10.0
-"""The server's own; what is open later was not closed by it."""
+"""The server's own; later ones were not closed by it."""
 LATER_S = 3.0
 FLOOD_S = 5.0
 FLOODING = 4
@@ -94,7 +94,7 @@ class Delays:
     failed: int = 0
 
     def once(self, target: Target) -> None:
-        """Ask for something small."""
+        """Send a small request."""
         begun = time.perf_counter()
         try:
             good = target.ask("GET", "/info")[0] == 200
@@ -124,7 +124,7 @@ class Delays:
 
 @dataclass
 class Findings:
-    """What is printed, and what is wrong with it."""
+    """The report, and its failures."""
 
     expected: bool
     figures: dict[str, str] = field(default_factory=dict)
@@ -141,7 +141,8 @@ class Findings:
 
 @contextmanager
 def running(source: Path) -> Iterator[Target]:
-    """A server of a clone, without configuration but that readers are given up sooner."""
+    """A server of a clone, with the default configuration, except that slow readers are
+    disconnected sooner."""
     paths = os.pathsep.join(str(source / room) for room in ROOMS)
     arguments = ["server", "start", "--listener", "http://127.0.0.1:0"]
     if (source / "server/millstream_server/http/admission.py").exists():
@@ -160,7 +161,7 @@ def running(source: Path) -> Iterator[Target]:
         if found:
             break
     assert found, "the server has not started"
-    # What it says later is not read, but must not fill the pipe.
+    # Its later output is not read, but must not fill the pipe.
     threading.Thread(target=process.stderr.read, daemon=True).start()
     parts = urlsplit(found[1])
     try:
@@ -271,7 +272,7 @@ def floods(target: Target, found: Findings) -> None:
 
 
 def readers(target: Target, found: Findings) -> None:
-    """Clients that ask for megabytes and take nothing."""
+    """Clients that request megabytes and read nothing."""
     rows = [{"target": "s"}, *({"ID": n, "V": "x" * 1_000} for n in range(4_000))]
     statements = [f"INSERT INTO s (id, v) VALUES ({row['ID']}, '{row['V']}');" for row in rows[1:]]
     for start in range(0, len(statements), 10):

@@ -1,4 +1,4 @@
-"""Who makes the requests, and the server that they come to."""
+"""The callers of the requests, and their server."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Caller:
 
     @property
     def authorization(self) -> str:
-        """The header that says who asks, or ""."""
+        """The authentication header, or ""."""
         if self.user is None:
             return ""
         return "Basic " + base64.b64encode(f"{self.user}:{self.user}".encode()).decode()
@@ -74,7 +74,7 @@ class Shop:
     engine: Engine
 
     def seen(self) -> object:
-        """What must stay as it is where nobody may change anything."""
+        """The objects that must stay unchanged for callers without rights."""
         catalog = self.engine.catalog
         end = self.engine.log.end_offset("orders", 0)
         return sorted(catalog.sources), sorted(catalog.queries), sorted(catalog.types), end

@@ -82,7 +82,7 @@ def continuations() -> Iterator[bytes]:
 
 
 def pipelined() -> Iterator[bytes]:
-    """Requests without a look at their answers."""
+    """Requests whose responses are not read."""
     while True:
         yield (HEAD + b"\r\n") * FRAMES_AT_ONCE
 

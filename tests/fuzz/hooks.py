@@ -1,4 +1,4 @@
-"""What schemathesis has to know of the API beside its description."""
+"""Extra information about the API for schemathesis."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ INSERTED = (
 
 @st.composite
 def damaged(draw: Any) -> str:
-    """A statement that somebody mistyped."""
+    """A misspelt statement."""
     text = draw(st.sampled_from(STATEMENTS))
     begin = draw(st.integers(0, len(text)))
     end = draw(st.integers(begin, min(len(text), begin + 6)))
@@ -53,7 +53,7 @@ def damaged(draw: Any) -> str:
 
 
 sql = st.one_of(st.sampled_from(STATEMENTS), damaged(), st.text(max_size=60))
-# An endless answer is right where it is asked for, and would hold up all others.
+# An endless response is correct for some requests, and would delay all others.
 schemathesis.openapi.format("sql", sql.filter(lambda text: _ends(text)))
 
 
@@ -71,7 +71,7 @@ def lines(context: Any, value: Any) -> Any:
 
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
-    """Without waiting for commands that nobody has given, which ends with a 503 as it should."""
+    """Without waiting for commands that do not exist, which ends with a 503 as it should."""
     if isinstance(body, dict):
         body.pop("commandSequenceNumber", None)
     return body

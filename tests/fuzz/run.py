@@ -1,7 +1,7 @@
 """Send requests that schemathesis makes from the description of the API; none may end with a 5xx,
-or with an answer that the description does not have. They come from anybody to a server without
-users, then to one with users from an admin, from a user without rights, and from somebody unknown:
-what these two are given a 2xx for is listed, and they change nothing.
+or with an answer that the description does not have. They are sent without credentials to a server
+without users, then to one with users as an admin, as a user without rights, and as an unknown user:
+the paths with a 2xx for the last two are listed, and these callers change nothing.
 """
 
 from __future__ import annotations

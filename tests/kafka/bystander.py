@@ -1,5 +1,5 @@
 """A member of a group that does nothing, for a test that stops it: `python -m tests.kafka.bystander
-SERVERS GROUP TOPIC`. It says `joined` when it has partitions of the topic; it reads none."""
+SERVERS GROUP TOPIC`. It prints `joined` when it has partitions of the topic; it reads none."""
 
 from __future__ import annotations
 

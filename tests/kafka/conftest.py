@@ -1,4 +1,4 @@
-"""These tests need a real broker; `make kafka` starts one and says where it is."""
+"""These tests need a real broker; `make kafka` starts one and passes its address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """`python -m tests.kafka.neighbour SERVERS SERVICE`: one more instance of a service, until it is
-killed. It says `ready` when it is one."""
+killed. It prints `ready` when it has started."""
 
 from __future__ import annotations
 

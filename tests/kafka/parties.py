@@ -26,7 +26,7 @@ GROUP = "query"
 
 @dataclass
 class Party:
-    """Processes of one service, each with its log; they settle at once what they are asked to."""
+    """Processes of one service, each with its log; they release tasks at once on request."""
 
     servers: str
     namespace: str = field(default_factory=lambda: f"members-{uuid.uuid4().hex[:8]}.")
@@ -61,7 +61,7 @@ def look() -> None:
 
 
 def until(holds: Callable[[], bool], *settling: Member[Any]) -> None:
-    """Wait for it, while these give up what they are asked to."""
+    """Wait for it, while these release tasks on request."""
     while not holds():
         for one in settling:
             one.settled(one.claim().epoch)
@@ -73,7 +73,7 @@ def claims(*members: Member[Any]) -> list[frozenset[int]]:
 
 
 def shared(*members: Member[Any]) -> bool:
-    """Whether each task is somebody's, and nobody has many more than others."""
+    """Whether each task has an owner, and the assignment is balanced."""
     held = claims(*members)
     sizes = [len(partitions) for partitions in held]
     disjoint = sum(sizes) == TASKS and frozenset().union(*held) == ALL

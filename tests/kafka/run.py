@@ -1,8 +1,8 @@
 """`make kafka`: everything that needs a real broker, on one that is started for it.
 
-The broker's files come from Maven Central (kafka-local says what it needs: Java and Maven, or a
-cache that was filled before); where it cannot be started, this fails. Its data lie in a temporary
-folder, and it is stopped at the end whatever happens.
+The broker's files come from Maven Central (kafka-local documents its requirements: Java and Maven,
+or a filled cache); if it cannot be started, this fails. Its data lie in a temporary folder, and it
+is stopped at the end whatever happens.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def tool(environment: dict[str, str], *arguments: str) -> str:
 
 @contextmanager
 def cluster(brokers: int = 1, *more: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Brokers of one's own, with their data in a temporary folder: their addresses, and the
-    environment in which kafka-local knows them. `more`: arguments of its `start`."""
+    """Separate brokers with their data in a temporary folder: their addresses, and kafka-local's
+    environment for them. `more`: arguments of its `start`."""
     with tempfile.TemporaryDirectory(prefix="millstream-kafka-") as folder:
         environment = {**os.environ, "KAFKA_LOCAL_DATA": folder}
         tool(environment, "install")

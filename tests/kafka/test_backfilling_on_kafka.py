@@ -1,5 +1,5 @@
-"""Back-fill on Kafka: the result, the positions and the command are one transaction, and whichever
-instance has the tasks goes on from there."""
+"""Back-fill on Kafka: the result, the positions and the command are one transaction, and the
+instance with the tasks continues from there."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def final(records: int) -> dict[str, tuple[int, int]]:
 
 @contextmanager
 def halved(db: millstream.Database, servers: str, service: str) -> Iterator[tuple[Any, str]]:
-    """The process of a neighbour, who has half of the tasks of a query over 40 numbers; its id."""
+    """The process of another instance, which has half of the tasks of a query over 40 numbers; its
+    id."""
     insert(db, 0, 40)
     db.execute(sums(service))
     (query,) = db.engine.catalog.queries

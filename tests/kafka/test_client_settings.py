@@ -1,4 +1,4 @@
-"""Settings of the client that users give: for every client, and secrets stay secret."""
+"""Settings of the client by users: for every client, and secrets stay secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two instances of one service on Kafka: statements given to either, at the same time as well."""
+"""Two instances of one service on Kafka: statements sent to either, also concurrently."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Starting = Callable[[], Engine]
 
 @pytest.fixture
 def start(servers: str) -> Iterator[Starting]:
-    """Opens instances of one service, whose names nobody else has."""
+    """Opens instances of one service, with unique names."""
     service = f"converging-{uuid.uuid4().hex[:8]}"
     opened: list[Engine] = []
 

@@ -38,7 +38,7 @@ def test_killed_pipelines_lose_and_double_nothing(servers: str, tmp_path: Path) 
 
 @pytest.mark.timeout(600)
 def test_a_query_outlives_its_only_broker(servers: str) -> None:
-    """On a broker of its own, which is killed twice while the query runs, and comes back."""
+    """On a broker of its own, which is killed twice while the query runs, and restarted."""
     with cluster() as (own, brokers), millstream.connect(kafka=own, properties=PROPERTIES) as db:
         db.execute(
             "CREATE STREAM numbers (k STRING KEY, n INT, g STRING) "
@@ -64,6 +64,6 @@ def test_a_query_outlives_its_only_broker(servers: str) -> None:
             except millstream.UnavailableError:
                 return False
 
-        # Whoever was without brokers for long may have to take its tasks again.
+        # An instance that was without brokers for long may have to reopen its tasks.
         until(answers)
         assert [status.state.value for status in db.engine.statuses()] == ["RUNNING"]

@@ -1,4 +1,4 @@
-"""A writer that is fenced says so, however the client comes to know."""
+"""A fenced writer reports it, however the client detects it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.unit.log.suite import table_of
 
 TOPIC = "fencing"
 MANY = 300_000
-"""So many that the brokers refuse the first before the last is handed to the client, which from
-then on calls it a fatal error and does not say of which kind."""
+"""So many that the brokers refuse the first before the last is passed to the client, which from
+then on reports a fatal error without its kind."""
 
 
 @pytest.mark.parametrize("count", [1, MANY])

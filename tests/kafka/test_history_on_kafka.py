@@ -42,7 +42,7 @@ def db(servers: str) -> Iterator[millstream.Database]:
 
 
 def abort(servers: str, topic: str) -> None:
-    """Records that nobody may see."""
+    """Records that no reader may see."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{topic}.aborted"})
     producer.init_transactions(60)
     producer.begin_transaction()
@@ -85,7 +85,7 @@ def test_an_aggregate_over_what_was(asked: millstream.Database) -> None:
 
 
 def test_a_table_as_it_stands_and_as_it_may_have_stood(asked: millstream.Database) -> None:
-    """Offsets of transactions look like records that compaction took: then it is refused."""
+    """Offsets of transactions look like compacted records: then it is refused."""
     now = asked.execute("SELECT k, c, s FROM sums AS OF TIMESTAMP 99999 ORDER BY k;").fetchall()
     groups = {f"k{key}": range(key, RECORDS, 5) for key in range(5)}
     assert now == [(k, len(group), sum(group)) for k, group in groups.items()]

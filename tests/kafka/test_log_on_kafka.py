@@ -84,8 +84,8 @@ def contents(log: Log[Any], topic: str, partition: int) -> list[int]:
 
 
 def play(played: Played, draw: random.Random, names: list[str], group: str) -> None:
-    """One operation, drawn; all logs draw alike. Where a writer that was fenced names a topic that
-    is not there, logs differ in which of the two they say first."""
+    """One operation, drawn; all logs draw alike. For a fenced writer and a missing topic, logs
+    differ in which error they report first."""
     kind = draw.choice(["create", "delete", "writer", "append", "transact", "transact", "forget"])
     name, identity = draw.choice(names), draw.choice(["v", "w"])
     topic_partitions = [

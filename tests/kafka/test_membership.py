@@ -36,7 +36,7 @@ from tests.kafka.run import cluster, tool
 from tests.patience import PATIENCE_S
 
 A_WHILE = 20
-"""Looks at something that must not happen: together a second."""
+"""Polls for something that must not happen, for a second in total."""
 
 
 @PROTOCOLS

@@ -1,4 +1,4 @@
-"""A pipeline over a log on Kafka: it takes queries that no instance has, and gives them away."""
+"""A pipeline over a log on Kafka: it takes queries that no instance has, and releases them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROTOCOLS = ("classic", "consumer")
 
 @dataclass
 class Service:
-    """One of a test's own: what tells it from others, its script, and what its pipelines said."""
+    """One service per test: its unique id, its script, and its pipelines' output."""
 
     servers: str
     folder: Path
@@ -222,7 +222,7 @@ def test_an_epoch_that_has_lost_the_query_is_not_committed(
 
     def come() -> None:
         came.append(service.live())
-        # Half of the tasks: the others are given away when the pipeline leaves the group.
+        # Half of the tasks: the others are assigned when the pipeline leaves the group.
         until(lambda: all(_some_held(came[0], query) for query in _sums(came[0])))
 
     with interrupted(service, come) as pipeline:

@@ -23,8 +23,8 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 def secured(
     servers: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """The address of the listener, and what a client must show there. `servers`: as little as the
-    other tests does this one start a broker that nobody asked for."""
+    """The address of the listener, and a client's credentials for it. `servers`: like the other
+    tests, this one does not start a broker without a request for one."""
     folder = tmp_path_factory.mktemp("secured")
     signing = authority("authority", folder)
     ours, theirs = (str(signing.signed(name, folder)) for name in ("client", "broker"))
@@ -59,7 +59,7 @@ def secured(
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """A port of this machine without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,5 +1,5 @@
-"""An instance is killed: its tables can be asked all the same, of the copies at once, and of their
-new owner when the brokers have given it up."""
+"""An instance is killed: its tables stay readable: from the standbys at once, and from the new
+owner after its session has ended."""
 
 from __future__ import annotations
 

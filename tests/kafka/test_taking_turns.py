@@ -1,5 +1,5 @@
-"""Counters that wander between processes which come, go and dawdle, at random: nobody counts from
-where another one is, and nobody counts twice."""
+"""Counters that move between processes which start, stop and lag at random: no process continues
+from an outdated position, and none counts twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAYS = 3
 ROUNDS = 60
 DAWDLES = 0.3
 PATIENCE = 0.3
-"""Seconds in which to settle; who dawdles takes longer."""
+"""The seconds for releasing tasks; a lagging process takes longer."""
 
 
 @dataclass

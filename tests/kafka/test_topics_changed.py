@@ -1,4 +1,4 @@
-"""Topics that somebody else deletes, makes again or enlarges stop the queries that use them."""
+"""Topics that another program deletes, recreates or enlarges stop the queries that use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that was stopped for longer than its session writes nothing when it goes on."""
+"""A process that was stopped for longer than its session writes nothing after it continues."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def test_one_that_was_stopped_within_a_commit(party: Party, protocol: Protocol) 
 
 @pytest.mark.timeout(300)
 def test_one_that_was_thrown_out_while_joining_again(servers: str) -> None:
-    """A member with a name waits for others to join again when the broker goes away, and comes back
-    too late: it joins by a new name, and is not told that all it held is lost."""
+    """A static member waits in a rejoin when the broker goes away, and comes back too late: it
+    joins with a new member id, and gets no report that its assignment is lost."""
     assert servers
     with cluster() as (own, brokers):
         party = Party(own)

@@ -1,9 +1,9 @@
 """A process with a part in a group, for tests that stop it: `python -m tests.kafka.zombie SERVERS
 NAMESPACE PROTOCOL GROUP TOPIC TASKS [INSTANCE]`.
 
-It says `joined` when it holds TASKS of four. Each line it is given is a number: it writes that
-to partition 0 and moves the position there, and says what became of it. Before the number of a
-line that ends with `?` is committed, it says `sent` and waits for another line.
+It prints `joined` when it holds TASKS of four. Each input line is a number: it writes that to
+partition 0, moves the position there, and prints the outcome. Before the number of a line that ends
+with `?` is committed, it prints `sent` and waits for another line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 
 def hesitant(commit: Callable[[KafkaWriter, Producer], Outcome], asked: list[str]) -> Any:
-    """Committing that waits for a line before, where the last one asked for that."""
+    """A commit that first waits for a line, if the last one requested that."""
 
     def committed(writer: KafkaWriter, producer: Producer) -> Outcome:
         if asked[-1].endswith("?"):

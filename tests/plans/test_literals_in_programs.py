@@ -1,7 +1,7 @@
 """A literal reaches a program as one token and changes no other.
 
 The texts of programs are compared token by token, so it does not matter which rows a run gives or
-which of its steps are reached: whatever code joined the text, it looked into no literal.
+which of its steps are reached: the code that joined the text did not change a literal.
 """
 
 from __future__ import annotations

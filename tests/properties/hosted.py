@@ -86,8 +86,8 @@ def run(
     cuts: Sequence[Sequence[int]],
     restarts: Sequence[int] = (),
 ) -> list[Row]:
-    """What the executor gives when each run may read up to the next cut of every topic. Between
-    runs the state is committed; before the runs in `restarts` it is lost and restored."""
+    """The executor's output when each run may read up to the next cut of every topic. Between runs
+    the state is committed; before the runs in `restarts` it is lost and restored."""
     positions = dict.fromkeys(feeds, 0)
     rows: list[Row] = []
     host = Host(sub)

@@ -36,7 +36,7 @@ SINK = "o"
 
 
 def in_lanes(_topic: str, senders: int, _readers: int) -> int:
-    """Lanes as of a query that instances share."""
+    """Exchange channels as in a query that instances share."""
     return a_lane_each(senders)
 
 
@@ -90,7 +90,7 @@ def kernel_specs(
 
 
 class SendingApart:
-    """An executor each of whose tasks sends into a lane of its own, whatever it is told."""
+    """An executor whose tasks always send into separate channels, ignoring `together`."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -103,7 +103,7 @@ class SendingApart:
 
 
 class Pipeline:
-    """A query that writes to the topic `o`; `stop` and `start` take its state away."""
+    """A query that writes to the topic `o`; `stop` and `start` remove its state."""
 
     def __init__(
         self,

@@ -288,7 +288,7 @@ def joined_reference(left: Sequence[Line], right: Sequence[Line], join: n.JoinKi
     def timed(lines: Sequence[Line], index: int) -> list[tuple[int, int, int, Line]]:
         highest, result = -1, []
         for offset, line in enumerate(lines):
-            # A record of a table without a key is unreadable: it takes no part.
+            # A record of a table without a key is unreadable: it is left out.
             if index == 1 and line.key is None:
                 continue
             highest = max(highest, line.time)

@@ -1,5 +1,5 @@
 """Foreign key joins whose steps run at any pace: which record of which partition each sub-topology
-takes next is drawn, so that answers overtake each other as between processes they do."""
+takes next is drawn, so that responses overtake each other as they do between processes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Race:
         self.read[place] = at + 1
 
     def drain(self, choices: Iterator[int]) -> None:
-        """Take everything there is; each choice says which of the waiting records is next."""
+        """Process everything; each choice selects the next waiting record."""
         while waiting := self.waiting():
             self.take(*waiting[next(choices, 0) % len(waiting)])
 

@@ -1,5 +1,5 @@
-"""Queries over several topics: taken by arrival, records give the same rows whether they are read
-one by one as they come or all at once, whatever their times are.
+"""Queries over several topics: in arrival order, records produce the same rows whether they are
+read one by one on arrival or all at once, whatever their times are.
 
 Source of the rule: the reference runner of ksqlDB's cases processes each record to the end before
 the next one, of any topic, arrives (RUNNER.md 4.5).

@@ -97,7 +97,7 @@ def test_arrival_and_restarts_do_not_matter(
 
 def values(partitions: list[list[dict[str, Any]]]) -> dict[Any, list[Any]]:
     """The records of each group in each partition, in order, without their offsets: groups come
-    from several tasks, which do not wait for each other."""
+    from several independent tasks."""
     found: dict[Any, list[Any]] = {}
     for partition, rows in enumerate(partitions):
         for row in rows:

@@ -268,7 +268,7 @@ def value(drawn: Drawn, row: Row) -> Value:
 def found(
     con: duckdb.DuckDBPyConnection, rows: list[Row], cut: int, fast: str, exact: str
 ) -> list[Value]:
-    """What DuckDB gives for the rows in two batches: of the fast text unless it raises."""
+    """DuckDB's values for the rows in two batches: of the fast text unless it raises."""
     values: list[Value] = []
     for batch in (rows[:cut], rows[cut:]):
         con.execute("DELETE FROM rows")

@@ -1,4 +1,4 @@
-"""Stream-stream joins give what handling one record at a time gives, however the input is cut."""
+"""Stream-stream joins return the same as record-by-record processing, however the input is cut."""
 
 from __future__ import annotations
 

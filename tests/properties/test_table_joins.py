@@ -310,7 +310,7 @@ def versions_of(versions: Sequence[tuple[int | None, int]], row: dict[str, Any])
 
 
 def in_sequence(places: Sequence[Sequence[int]]) -> bool:
-    """Whether a place can be chosen from each so that none goes back."""
+    """Whether one position from each can be selected in ascending order."""
     reached = 0
     for choices in places:
         following = [at for at in choices if at >= reached]

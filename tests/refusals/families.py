@@ -42,7 +42,7 @@ _PARSER = {
     "P_OVERFLOW": "Number overflows DOUBLE: {text}",
     "P_ESCAPE": "Expected exactly one character in ESCAPE clause, got: {text}",
 }
-"""What the parser alone says."""
+"""Errors of the parser only."""
 _TYPE = r"(?:null|[A-Z]+(?:\(.*\)|<.*>)?)"
 _NAME = r"\S+"
 _COUNT = r"-?\d+"
@@ -70,7 +70,7 @@ _KINDS = {
     r"(?:[A-Z][A-Z -]*[A-Z]|this place)": ("clause",),
 }
 KINDS = {name: pattern for pattern, names in _KINDS.items() for name in names}
-"""What a parameter of a name looks like; others are any text that is not empty."""
+"""The pattern of a parameter by its name; others are any non-empty text."""
 _PREFIX = re.compile(
     r"(Failed to prepare statement: line \d+:\d+: |Error in (WHERE|HAVING) expression: |"
     r"Invalid Select: |Invalid Predicate: |Invalid expression: )"

@@ -1,6 +1,7 @@
 """Wrong statements about the sources that are there: INSERT, pull queries, DROP, ALTER and others.
 
-Each is `(name, text, may)`: `may` says why the statement may be accepted, "" where it may not.
+Each is `(name, text, may)`: `may` is the reason why the statement may be accepted, "" if it may
+not.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from millstream.model.types import BOOLEAN, BYTES, STRING, Array, Map, SqlType, 
 from tests.refusals.mutants import EXPRESSIONS
 
 _ANY_TEXT = (BYTES, BOOLEAN)
-"""Types to which CAST takes every text."""
+"""Types to which CAST accepts every text."""
 Wrong = tuple[str, str, str]
 MISSING = "NO_SUCH_SOURCE"
 ANYTHING = [
@@ -115,7 +116,7 @@ NEVER = {
     "field of text", "struct field twice", "nested aggregate", "aggregate of nothing",
     "nested table function", "window bound", "decimal precision", "unknown type",
 }  # fmt: skip
-"""What is wrong whatever column it is for."""
+"""Errors for any column."""
 
 
 def _pulls(source: Source, name: str) -> Iterator[Wrong]:

@@ -1,4 +1,4 @@
-"""Statements made wrong in one place each: what a mutant is called, and its text."""
+"""Statements with one error each: the name of a mutant, and its text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.refusals.test_refusals import scripts, wrong
 
 
 def main() -> int:
-    """Print what is not as it must be; 1 where there is anything."""
+    """Print all failures; returns 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)

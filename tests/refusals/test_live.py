@@ -1,4 +1,4 @@
-"""Whatever is wrong with a statement about what is there, clients can rely on the refusal."""
+"""For every error in a statement about existing objects, clients can rely on the refusal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cases() -> list[Case]:
 
 
 def wrong_about(case: Case) -> Iterator[str]:
-    """What is not as it must be about wrong statements once those of a case were executed."""
+    """The failures of invalid statements after those of a case were executed."""
     engine = in_memory()
     try:
         session, statements = prepare(case, engine)

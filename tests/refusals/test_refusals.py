@@ -29,7 +29,7 @@ CASES = ROOT.parent / "shared" / "qtt" / "cases"
 GOLDEN = sorted((ROOT / "tests" / "plans").glob("*.txt"))
 FUNCTIONS = builtin_catalogue()
 EVERY = 100
-"""One in so many mutants of the conformance cases is tried: all of them take very long."""
+"""The share of the conformance cases' mutants that is tried: all of them take very long."""
 ACCEPTED = {
     "NULL in PARTITION BY": "PARTITION BY NULL is how a stream loses its key",
     "RIGHT join": "two tables, or two streams, join so too",
@@ -60,7 +60,7 @@ ACCEPTED = {
 }
 
 PLACED = 0.94
-"""The share of the refusals of mutants that must say where in the text they arise."""
+"""The share of mutants whose refusals must have a position in the text."""
 PLACELESS = {
     "plan.TOPIC_PROPERTY_MISSING": "the property is not there",
     "plan.VALUE_FORMAT_MISSING": "the property is not there",
@@ -73,7 +73,7 @@ PLACELESS = {
 """Refusals that are about no part of a statement: something is missing, or all of it is wrong.
 The line of the statement is shown then (`show_statement`)."""
 DEFAULTS = {"no VALUE_FORMAT": "ksql.persistence.default.format.value"}
-"""What a property gives where the statement does not."""
+"""The value of a property that the statement lacks."""
 
 
 def apply(
@@ -136,14 +136,14 @@ def tried(
 
 
 def wrong(script: str, properties: Mapping[str, str], every: int) -> Iterator[str]:
-    """What is not as it must be about the mutants of a script's statements."""
+    """The failures of the mutants of a script's statements."""
     for name, text, error in tried(script, properties, every):
         yield from _judged(name, text, error, properties)
 
 
 def doubts(name: str, text: str, error: Refusal) -> Iterator[str]:
-    """What is not as it must be about a refusal of a text: it is of one family, and where it says
-    what is wrong, that is a part of the text."""
+    """The failures of a refusal of a text: it must be of one family, and the quoted part must be a
+    part of the text."""
     found = families_of(error.message)
     if len(found) != 1:
         yield f"{name}: {found} for {error.message!r}\n{text}"

@@ -1,4 +1,4 @@
-"""A second, plain account of who may do what, to hold the real one against."""
+"""A second, simple implementation of authorisation, to compare with the real one."""
 
 from __future__ import annotations
 

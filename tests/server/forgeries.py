@@ -1,4 +1,4 @@
-"""Tokens that nobody should accept, by what is wrong with them."""
+"""Tokens that must be refused, by their fault."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def guarded(folder: Path, **flags: str) -> Iterator[Guarded]:
     log = Audit(lines.append, time.time)
     placeholder = bind(Address("127.0.0.1", 0, True))
     settings = server_settings(config, placeholder)
-    # Who is known stays known, and who guesses waits, however long the tests take.
+    # Cached logins stay valid, and failed attempts stay delayed, however long the tests take.
     guard = gate(config, engine, log, monotonic=lambda: 0.0)
     placeholder.bound.close()
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ SECRET = b"0123456789abcdef0123456789abcdef"
 
 @dataclass
 class Clock:
-    """Time that passes when told to."""
+    """A clock that the test advances."""
 
     now: float = NOW
 
@@ -44,7 +44,7 @@ def published(key: Any, algorithm: str, kid: str, **more: str) -> dict[str, Any]
 
 
 def jwks() -> dict[str, Any]:
-    """What the server knows: an RSA key, an elliptic one, and a shared secret."""
+    """The server's keys: an RSA key, an elliptic one, and a shared secret."""
     hmac = {"kty": "oct", "k": b64(SECRET), "kid": "h", "alg": "HS256", "use": "sig"}
     return {
         "keys": [
@@ -56,7 +56,7 @@ def jwks() -> dict[str, Any]:
 
 
 def claims(**changed: Any) -> dict[str, Any]:
-    """Good claims with some changed; None takes one out."""
+    """Good claims with some changed; None removes one."""
     good = {
         "sub": "alice",
         "iss": ISSUER,

@@ -1,4 +1,4 @@
-"""What statements need, and who is given it."""
+"""The permissions of statements, and their grants."""
 
 from __future__ import annotations
 

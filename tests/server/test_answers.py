@@ -1,4 +1,4 @@
-"""Work that may take so long and no longer."""
+"""Work with a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognising principals: passwords, tokens, certificates, and those who only guess."""
+"""Recognising principals: passwords, tokens, certificates, and failed attempts."""
 
 from __future__ import annotations
 

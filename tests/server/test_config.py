@@ -1,4 +1,4 @@
-"""Settings: where they come from, what is refused, and that nothing is unlimited."""
+"""Settings: their origin, refusals, and that every limit is finite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that send nothing, or too little, or take nothing, and the room that they leave."""
+"""Connections that send nothing, or too little, or read nothing, and the capacity for others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def connected(door: Served) -> socket.socket:
 
 
 def rest(client: socket.socket) -> bytes:
-    """What comes until the server ends the connection."""
+    """The bytes until the server closes the connection."""
     found = b""
     try:
         while piece := client.recv(65_536):
@@ -112,7 +112,7 @@ def test_who_sends_no_whole_body_is_cut_off(hurried: Served, path: bytes, body: 
 
 
 class Http2:
-    """A client that does what it is told."""
+    """A client that the test controls."""
 
     def __init__(self, door: Served, window: int = 65_535) -> None:
         self.socket = connected(door)
@@ -131,11 +131,11 @@ class Http2:
         self.send()
 
     def send(self) -> None:
-        """Send what is there to be sent."""
+        """Send the pending bytes."""
         self.socket.sendall(self.h2.data_to_send())
 
     def events(self) -> Iterator[h2.events.Event]:
-        """What comes, to the end of the connection."""
+        """The received bytes, to the end of the connection."""
         while True:
             try:
                 data = self.socket.recv(65_536)
@@ -244,7 +244,7 @@ def test_who_takes_nothing_over_http1_is_cut_off(engine: Engine, upgrade: bytes)
         host = urlsplit(door.url)
         client.connect((host.hostname, host.port))
         asked = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n" + upgrade + b"\r\n"
-        # What is sent in the end is refused: nobody is there any more.
+        # Bytes sent at the end are refused: the peer is gone.
         with pytest.raises(ConnectionError):
             for _ in range(1_000):
                 client.sendall(asked * 20)
@@ -275,7 +275,7 @@ def test_room_is_kept_for_those_that_are_authenticated() -> None:
         admission.authenticate(held)
     busy = [Held(idle=False), Held(idle=False)]
     assert [admission.admit(held, "b") for held in busy] == [True, True]
-    # Nobody idle is left to make room, and those that are busy are left alone.
+    # No idle connection is left to close, and busy ones stay.
     assert not admission.admit(Held(), "c")
     admission.remove(known[0])
     assert not admission.admit(Held(), "c")

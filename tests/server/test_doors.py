@@ -1,4 +1,4 @@
-"""Every endpoint with every kind of caller, over TLS: who comes in, and what they may do there."""
+"""Every endpoint with every kind of caller, over TLS: authentication and permissions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_who_comes_in(door: Guarded, method: str, path: str, caller: str) -> Non
 
 
 def _may(path: str, caller: str) -> bool:
-    """Whether the body of the path asks for what the caller may do."""
+    """Whether the body of the path requests something that the caller may do."""
     if path.startswith("/query"):
         return caller in READERS
     return path != "/inserts-stream" or caller == "writer"
@@ -133,7 +133,7 @@ PROBES = Path(__file__).with_name("escapes.txt").read_text(encoding="utf-8").spl
 @pytest.mark.parametrize("path", ["/ksql", "/query-stream"])
 @pytest.mark.parametrize("probe", PROBES)
 def test_no_statement_gets_out(door: Guarded, probe: str, path: str, tmp_path: Path) -> None:
-    """tests/server/test_escapes.py looks closer; here the doors are in between."""
+    """tests/server/test_escapes.py looks closer; here TLS and authentication are in between."""
     file = tmp_path / "secret.csv"
     file.write_text("id,v\n1,canary of the file\n")
     body = {"ksql": probe.replace("{file}", str(file)), "streamsProperties": {}}
@@ -162,7 +162,7 @@ def test_lists_show_what_may_be_seen(door: Guarded) -> None:
 
 
 def test_a_script_is_asked_about_as_it_goes(door: Guarded) -> None:
-    """What the first statement makes is not there when the second is first looked at."""
+    """The first statement's object does not exist when the second is first checked."""
     text = (
         "CREATE STREAM mine (id INT KEY, item STRING)"
         " WITH (kafka_topic='raw_orders', value_format='JSON'); INSERT INTO mine VALUES (3, 'x');"
@@ -287,7 +287,7 @@ def test_bodies_and_scripts_are_bounded(tmp_path: Path) -> None:
     ],
 )
 def test_hints_name_only_what_is_seen(door: Guarded, path: str, body: dict[str, Any]) -> None:
-    """PAY lies on a topic that readers and writers know nothing of."""
+    """PAY is on a topic without permissions for readers and writers."""
     found = {who: door.clients[who].post(path, json=body) for who in ("reader", "writer", "admin")}
     assert "Did you mean PA" in found["admin"].text
     for who in ("reader", "writer"):

@@ -21,7 +21,7 @@ FILLED = (
 
 
 class Waiting:
-    """A function of a user that does not come back before it may."""
+    """A user function that blocks until it is released."""
 
     def __init__(self, door: Door) -> None:
         self.door = door

@@ -1,4 +1,4 @@
-"""What is left of connections that are over, and what those of one address may do together."""
+"""The remains of closed connections, and the joint limits of one address."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def left() -> list[object]:
 
 @pytest.mark.parametrize(("sent", "ends"), KINDS.values(), ids=KINDS)
 def test_connections_leave_nothing_to_be_collected(door: Door, sent: bytes, ends: bool) -> None:
-    """What waits for the garbage collector is memory that an attacker takes for free."""
+    """Memory that waits for the garbage collector costs an attacker nothing."""
     parts = urlsplit(door.url)
     address = (str(parts.hostname), int(parts.port or 0))
     exchanged(address, sent, ends=ends)
@@ -207,7 +207,7 @@ def test_a_flood_ends_what_was_begun_before_it() -> None:
 
 
 def test_connections_of_one_address_share_a_bound_on_resets() -> None:
-    """Each of them stays below its own, and the attacker comes back."""
+    """Each connection stays below its own limit, and the attacker reconnects."""
     limits = ConnectionLimits(of_address=AddressLimits(frames_factor=2))
     ended = 0
     with answering(Counting(ends=True), Transport(limits)) as address:
@@ -221,7 +221,7 @@ def test_connections_of_one_address_share_a_bound_on_resets() -> None:
                     assert piece
                     found += piece
                 ended += b"too many stream resets" in found
-        # Who resets nothing is not concerned.
+        # Clients without resets are not affected.
         asked = GREETING + frame(HEADERS, 1, request("/info"), 5) + frame(PING, 0, b"12345678")
         assert b"too many" not in exchanged(address, asked)
     assert ended >= 1

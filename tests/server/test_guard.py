@@ -1,4 +1,4 @@
-"""Where a guard is asked, and what its refusals become."""
+"""The calls of a guard, and the responses to its refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.server.conftest import Door
 
 
 class Porter:
-    """Lets those in who give their name; nobody may drop anything."""
+    """Accepts clients that send a name; no one may drop anything."""
 
     def __init__(self) -> None:
         self.inside: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What every answer says of itself, however it comes about."""
+"""The headers of every response, whatever its origin."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def reading(shop: Door) -> Iterator[httpx.Response]:
         shop.client() as client,
         client.stream("POST", "/query-stream", json={"sql": "SELECT * FROM orders;"}) as reply,
     ):
-        # Lines that nobody holds any more hang up: then the query ends, sooner or later.
+        # Unreferenced line iterators close the connection: then the query ends, sooner or later.
         lines = reply.iter_lines()
         assert "columnNames" in next(lines) and next(lines)
         yield reply

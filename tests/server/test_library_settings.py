@@ -1,4 +1,4 @@
-"""What a library can be given, a server can be given too: settings, and functions in Python."""
+"""A server accepts what the library accepts: settings, and Python functions."""
 
 from __future__ import annotations
 

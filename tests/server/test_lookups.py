@@ -1,4 +1,4 @@
-"""Pull queries by key, prepared once: the same answers as any pull query gives."""
+"""Pull queries by key, prepared once: the same results as any pull query."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_other_queries_go_their_own_way(shop: Door, sql: str) -> None:
 
 
 class NotAnn(NoAuthentication):
-    """Nobody may ask for ann."""
+    """No client may query ann."""
 
     def authorise(self, principal: Principal, statement: ParsedStatement, session: Session) -> None:
         if "ann" in statement.text:
@@ -151,7 +151,7 @@ class NotAnn(NoAuthentication):
 def asked_at_once(
     door: Door, guard: NoAuthentication, *texts: str
 ) -> list[Found | BaseException | None]:
-    """What each gets; the first has been asked before, so that all wait for the same answer."""
+    """The result of each; the first was sent before, so that all wait for the same batch."""
     lookups = Lookups(door.engine, guard, 1, nullcontext)
 
     async def find(text: str) -> Found | None:

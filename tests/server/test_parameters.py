@@ -39,7 +39,7 @@ def test_queries(shop: Door, sql: str, parameters: Any, expected: list[Any]) -> 
 
 
 def test_keys_and_parameters_share_what_is_prepared(shop: Door) -> None:
-    """Whoever comes first, the other one gets the same."""
+    """Whichever arrives first, the other one gets the same."""
     literal = BY_KEY.replace("?", "'ann'")
     for _ in range(2):
         assert rows(shop, BY_KEY, ["ann"]) == rows(shop, literal, None) == [["3.75"]]

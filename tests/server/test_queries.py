@@ -245,7 +245,7 @@ def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
 
 def test_a_client_that_never_reads_does_not_keep_the_server(door: Door) -> None:
     slow, _, _ = overrun(door)
-    # The door is closed while the client is still there.
+    # The listener is closed while the client is still connected.
     assert slow.fileno() >= 0
 
 

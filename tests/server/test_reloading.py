@@ -71,7 +71,7 @@ class Parts:
         return next(iter(found.roles)) if isinstance(found, Principal) else None
 
     def events(self) -> list[dict[str, Any]]:
-        """What the audit log says of reading again."""
+        """The audit log's entries about reloading."""
         found = [json.loads(text) for text in self.log.read_text().splitlines()]
         return [event for event in found if event.get("action") == "reload"]
 

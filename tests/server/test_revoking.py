@@ -1,4 +1,4 @@
-"""What goes on for a client ends when SIGHUP reads that they may not do it any more."""
+"""An ongoing operation ends when SIGHUP revokes its permission."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_push_query_ends_with_an_error(
     assert sum('"a"' in line for line in lines) == 1
     assert "uthenticat" in lines[-1] or "uthoriz" in lines[-1] or "allowed" in lines[-1], lines[-1]
     assert any('"refused"' in line for line in guarded.lines)
-    # Those of others go on.
+    # Those of others continue.
     assert '"a"' in str(others.get(timeout=PATIENCE_S))
     for stream in list(guarded.engine.pushing.values()):
         stream.close()

@@ -1,4 +1,4 @@
-"""`millstream server start`, as a process: its settings, its doors, its end."""
+"""`millstream server start`, as a process: its settings, its listeners, its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANY = "http://127.0.0.1:0"
 
 @contextmanager
 def started(*arguments: str, **environment: str) -> Iterator[httpx.Client]:
-    """A server that runs, and a client of it; it is told to stop in the end, and does."""
+    """A server that runs, and a client of it; it is stopped at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "millstream_cli.main", "server", "start", *arguments],
         env={**os.environ, **environment},

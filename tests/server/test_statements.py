@@ -153,7 +153,7 @@ def test_refused_statements(shop: Door, statement: str, code: int, says: str) ->
 
 
 def test_an_error_tells_what_was_done_before_it(door: Door) -> None:
-    """Assertions are about what is there when their turn comes: they are not tried beforehand."""
+    """Assertions refer to the state at their execution, so they are not tried beforehand."""
     error = door.refused(f"{MADE} ASSERT TOPIC nothing TIMEOUT 1 MILLISECONDS;")
     assert error["statementText"].startswith("ASSERT TOPIC nothing")
     assert [entity["commandId"] for entity in error["entities"]] == ["stream/`S`/create"]

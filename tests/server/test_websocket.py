@@ -80,7 +80,7 @@ def test_a_bad_request(shop: Door, request_text: str | None) -> None:
 
 
 def test_clients_of_one_reading_share_its_frames(shop: Door) -> None:
-    """What a row is on the wire is made once, for all who ask a scalable push query."""
+    """A row is encoded once for all clients of a scalable push query."""
     request = json.dumps(
         {
             "ksql": "SELECT customer, amount FROM orders EMIT CHANGES;",

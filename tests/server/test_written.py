@@ -1,4 +1,4 @@
-"""What is written in one go is sent in one go, and nothing is kept back for longer."""
+"""Consecutive writes are sent together, and nothing is held back for longer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream_server.http.written import Written
 
 
 class Sent(asyncio.Transport):
-    """Remembers what it is given, and when it was closed."""
+    """Records its input, and when it was closed."""
 
     def __init__(self) -> None:
         super().__init__()

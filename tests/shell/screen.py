@@ -100,7 +100,7 @@ class Screen:
         return len(lines) > 1 and lines[-2].rstrip() == PROMPT
 
     def until(self, wanted: str | Callable[[Screen], bool]) -> str:
-        """Wait until the screen shows a text, or is as a condition wants it."""
+        """Wait until the screen shows a text, or satisfies a condition."""
         end = time.monotonic() + PATIENCE_S
         while not (wanted in self.text if isinstance(wanted, str) else wanted(self)):
             assert time.monotonic() < end, f"never came: {wanted!r}\n{self.everything}"
@@ -122,14 +122,14 @@ class Screen:
         os.close(self.fd)
 
     def _answer(self, text: str) -> None:
-        """What the terminal itself says, as where its cursor is."""
+        """The terminal's own responses, such as the cursor position."""
         os.write(self.fd, text.encode())
 
     def _seen(self, wanted: str | Callable[[Screen], bool]) -> bool:
         return wanted in self.text if isinstance(wanted, str) else wanted(self)
 
     def _read(self, seconds: float) -> bool:
-        """Take in what the command has written; False at its end."""
+        """Read the command's output; returns False at its end."""
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
         try:

@@ -1,4 +1,4 @@
-"""A tiny server of the REST API whose answers a test gives, row by row where it likes."""
+"""A tiny server of the REST API whose responses a test defines, row by row if needed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SOURCE = {"name": "ORDERS", "type": "STREAM", "fields": FIELDS, "windowType": No
 
 
 def answer(text: str) -> tuple[int, Any]:
-    """What this server says to statements."""
+    """This server's responses to statements."""
     if text.startswith("LIST"):
         return 200, [{"@type": "source_descriptions", "sourceDescriptions": [SOURCE]}]
     if text.startswith("SHOW QUERIES"):

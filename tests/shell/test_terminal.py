@@ -1,4 +1,4 @@
-"""The command in a terminal, as somebody who sits in front of it sees it."""
+"""The command in a terminal, as a user sees it."""
 
 from __future__ import annotations
 

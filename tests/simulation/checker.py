@@ -1,4 +1,4 @@
-"""Judges a finished history. It knows nothing of the engine: plain lists in, complaints out.
+"""Judges a finished history. It is independent of the engine: plain lists in, violations out.
 
 `inputs` and `changelog`, `output` are what lies on the log, by partition. Rows of `output` are
 (key, (number, payload)) for counting queries, else (key, payload).
@@ -24,7 +24,7 @@ class History:
     inputs: Mapping[str, Partitions]
     output: Partitions
     changelog: Sequence[Sequence[tuple[Any, Any] | None]] = ()
-    """With a None for each transaction marker, so that places are offsets."""
+    """With a None for each transaction marker, so that indexes are offsets."""
     starts: Sequence[int] = ()
     """The first offset of each changelog partition; what lay before it is in a snapshot."""
     disks: Sequence[Mapping[int, tuple[int, Mapping[Any, Any]]]] = ()

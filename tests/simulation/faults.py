@@ -14,14 +14,14 @@ class Fate(Protocol):
     """What the world decides."""
 
     def effect(self, name: str) -> None:
-        """A place at which the process may die, or be suspended while others go on."""
+        """A point at which the process may die, or be suspended while others continue."""
 
     def hit(self, fault: str) -> bool:
         """Whether the fault strikes now."""
 
 
 class FaultyKernel:
-    """Passes everything on to `inner`, with a place to die before and after."""
+    """Forwards everything to `inner`, with a point of death before and after."""
 
     def __init__(self, inner: Executor[Any], fate: Fate) -> None:
         self.inner = inner

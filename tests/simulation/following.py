@@ -1,8 +1,8 @@
 """Worlds in which every host follows changelogs beside what it processes.
 
-A process has two sides that take turns, and each may go on in the middle of what the other does:
-one restores and stands by, one processes what it has been granted of its claim. Who is fenced or
-stopped, or loses a task to another host, follows again.
+A process has two sides that alternate, and each may run in the middle of an operation of the other:
+one restores and stands by, one processes the granted part of its assignment. A process that is
+fenced or stopped, or loses a task to another host, follows again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.simulation.pure import PureKernel
 from tests.simulation.world import QUERY, Host, Mutant, Verdict, World
 
 SWITCH = 0.1
-"""How often the other side of a process goes on in the middle of what one does."""
+"""How often the other side of a process runs in the middle of an operation of one."""
 OTHER_STANDBYS = 0.02
-"""How often a process is told to stand by for other tasks."""
+"""How often a process becomes a standby for other tasks."""
 REST_STEPS = 5000
 
 
@@ -74,8 +74,8 @@ class GuardedKernel(FaultyKernel):
 
 
 class GuardedReplica:
-    """A replica in a process that may die, or go on elsewhere, around everything it does; it tells
-    when it touches what is open for processing."""
+    """A replica in a process that may die, or be interrupted, around each operation; it reports
+    when it touches state that is open for processing."""
 
     def __init__(
         self, inner: Replica[Any], world: FollowingWorld, host: Follower, job: int
@@ -140,7 +140,7 @@ class FollowingWorld(World):
         return GuardedKernel(inner.inner, self, host, job)
 
     def start(self, host: Host) -> None:
-        """Start a process: it stands by, and processes when it gets to."""
+        """Start a process: it stands by, and processes when it is scheduled."""
         assert isinstance(host, Follower)
         self.stats["start"] += 1
         host.opened.clear()
@@ -157,7 +157,7 @@ class FollowingWorld(World):
         host.restoration.standby(QUERY, self.standbys())
 
     def standbys(self) -> frozenset[int]:
-        """What a process is told to stand by for."""
+        """The standby tasks of a process."""
         if self.calm or self.rnd.random() < 0.7:
             return self.all
         return frozenset(p for p in self.all if self.rnd.random() < 0.5)

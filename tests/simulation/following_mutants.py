@@ -15,7 +15,7 @@ from tests.simulation.world import World
 
 
 class Clinging(Restoration[Any]):
-    """Goes on following what it has handed over."""
+    """Continues to follow what it has handed over."""
 
     def _hand_over(self, query: Followed[Any]) -> bool:
         kept = dict(query.followers)
@@ -25,7 +25,7 @@ class Clinging(Restoration[Any]):
 
 
 class Generous(Restoration[Any]):
-    """Grants what is asked for although it is being followed."""
+    """Grants requested tasks although they are being followed."""
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
         super().prepare(query_id, wanted)
@@ -53,7 +53,7 @@ class Clearing(Restoration[Any]):
 
 
 class Trusting(QueryRunner[Any]):
-    """Takes what it is granted for complete and replays nothing itself."""
+    """Assumes that granted state is complete and replays nothing itself."""
 
     def _open(self, now: int) -> None:
         super()._open(now)
@@ -78,7 +78,7 @@ class AheadReplica(Through):
 
 
 class StaleReplica(Through):
-    """Keeps its rows in memory while somebody else processes them."""
+    """Keeps its rows in memory while another side processes them."""
 
     def open(self, partition: int) -> int:
         kept = self.inner.state.get(partition)
@@ -119,4 +119,4 @@ FOLLOWING_MUTANTS: dict[str, FollowingMutant] = {
     "replica stores positions before rows": WithReplica(AheadReplica),
     "replica keeps rows over a handing over": WithReplica(StaleReplica),
 }
-"""By name, what is wrong in each."""
+"""By name, the fault of each."""

@@ -20,7 +20,7 @@ from tests.simulation.world import QUERY, Mutant, World
 
 
 class Through:
-    """Passes everything it does not know on to `inner`."""
+    """Forwards all other calls to `inner`."""
 
     def __init__(self, inner: Any, world: World) -> None:
         self.inner = inner
@@ -71,7 +71,7 @@ class SplitWriter(Through):
 
 
 class InsistentWriter(UnfencedWriter):
-    """Tries again with what it remembers when it does not know what became of it."""
+    """Retries with its memory after an unknown outcome."""
 
     def transact(self, *arguments: Any) -> Outcome:
         outcome: Outcome = self.inner.transact(*arguments)
@@ -82,7 +82,7 @@ class InsistentWriter(UnfencedWriter):
 
 
 class CertainWriter(Through):
-    """Takes the unknown for done."""
+    """Treats an unknown outcome as success."""
 
     def transact(self, *arguments: Any) -> Outcome:
         outcome: Outcome = self.inner.transact(*arguments)
@@ -196,7 +196,7 @@ class HoardingKernel(Through):
 
 
 class GreedyKernel(Through):
-    """Says that it consumed everything it was handed."""
+    """Reports that it consumed all of its input."""
 
     def run(self, inputs: Sequence[Fetched[Any]], *, together: bool) -> RunResult[Any]:
         result: RunResult[Any] = self.inner.run(inputs, together=together)
@@ -216,7 +216,7 @@ class RashKernel(Through):
 
 
 class HalfSnapshot(Through):
-    """Takes a snapshot for complete with its first piece."""
+    """Treats a snapshot as complete with its first piece."""
 
     def snapshots(self) -> Snapshots:
         begun = self.inner.snapshots().begun
@@ -242,7 +242,8 @@ class LocalFirst(QueryRunner[Any]):
 
 
 class AskedPosition(QueryRunner[Any]):
-    """Asks the log where the changelog ends after the commit, when it may not be its own end."""
+    """Reads the changelog's end from the log after the commit, when it may belong to another
+    writer."""
 
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
@@ -262,7 +263,7 @@ class AskedPosition(QueryRunner[Any]):
 
 
 class PositionsFirst(QueryRunner[Any]):
-    """At least once, commits positions before the outputs and changes they stand for."""
+    """At least once, commits positions before their outputs and changes."""
 
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
@@ -300,7 +301,7 @@ class RepeatedOutputs(QueryRunner[Any]):
 
 
 class MemoryAfterDoubt(QueryRunner[Any]):
-    """After a commit in doubt, goes on with the state in memory from the committed positions."""
+    """After a commit in doubt, continues with the state in memory from the committed positions."""
 
     def _retry(self, now: int, error: Exception) -> None:
         if not any(stage.tasks for stage in self.stages):
@@ -330,7 +331,7 @@ class BlindRecovery(QueryRunner[Any]):
 
 
 class ShortRestore(QueryRunner[Any]):
-    """Takes the changelog to end before its last records."""
+    """Assumes that the changelog ends before its last records."""
 
     def _open(self, now: int) -> None:
         super()._open(now)
@@ -367,7 +368,7 @@ class SettledEarly(QueryRunner[Any]):
 
 
 class LostCommitted(QueryRunner[Any]):
-    """Commits what it has lost in the name of what it was given since."""
+    """Commits lost tasks with the credential of a later assignment."""
 
     def _follow(self, now: int) -> bool:
         change = self.holding.change()
@@ -407,7 +408,7 @@ class EarlyTruncation(QueryRunner[Any]):
 
 
 class LateSnapshotStart(QueryRunner[Any]):
-    """Takes a snapshot to begin where its last piece begins."""
+    """Assumes that a snapshot begins at its last piece."""
 
     def _transact(
         self, flushed: tuple[Appended[Any], ...], positions: dict[TopicPartition, int]
@@ -430,7 +431,7 @@ class FullLanes(Channels[Any]):
 
 
 class YoungerRows(QueryRunner[Any]):
-    """Takes what tasks have sent apart before what was sent together, which was earlier."""
+    """Reads separate channels before the joint one, whose rows were sent earlier."""
 
     def _open(self, now: int) -> None:
         for stage in self.stages:
@@ -514,4 +515,4 @@ MUTANTS: dict[str, Mutant] = {
     "what was sent together passed": WithExecution(YoungerRows),
     "sent together before all is read": WithExecution(HastyGathering),
 }
-"""By name, what is wrong in each."""
+"""By name, the fault of each."""

@@ -32,10 +32,10 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one sub-topology does. `count` numbers the records of each key and keeps the number
-    as state; without it records pass through. `target` is partitioned by key if `rekey`, else
-    the task writes to its own partition. `coalesce` keeps the last output of a key until the
-    commit. `lanes`: each task has a lane of its own on `target`."""
+    """What one sub-topology does. `count` numbers the records of each key and keeps the number as
+    state; without it records pass through. `target` is partitioned by key if `rekey`, else the task
+    writes to its own partition. `coalesce` keeps the last output of a key until the commit.
+    `lanes`: each task has its own channel on `target`."""
 
     inputs: tuple[str, ...]
     target: str
@@ -192,7 +192,7 @@ class Shape:
         return frozenset(job.target for job in self.jobs if job.rekey)
 
     def lanes(self, job: Job, partitions: int) -> dict[str, int]:
-        """Of what a job reads, the topics with lanes, and how many these are."""
+        """The topics with channels that a job reads, and their number of channels."""
         laned = {other.target for other in self.jobs if other.lanes}
         return dict.fromkeys(laned.intersection(job.inputs), a_lane_each(partitions))
 

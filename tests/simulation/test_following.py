@@ -1,4 +1,4 @@
-"""Worlds with restoration: they pass, both sides meet, and planted bugs are noticed."""
+"""Simulations with restoration: they pass, both sides interleave, and planted bugs are detected."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One seed: hosts that run the same query over one log, and everything that befalls them.
 
 First a faulty phase, in which every fault class is on or off by the seed (swarm testing), then a
-calm one, in which a single host has to finish the work. A host suspended in the middle of a call
-is played by letting the others take their turns inside that call.
+calm one, in which a single host has to finish the work. A host suspended in the middle of a call is
+simulated by running the others inside that call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ RATES = {
     "rebalance": 0.05,
     "throw out": 0.02,
 }
-"""The highest chance of each fault, per place where it can strike."""
+"""The highest probability of each fault, per point where it can occur."""
 CALM_TURNS = 4000
 
 
@@ -167,7 +167,7 @@ class World:
         return True
 
     def effect(self, name: str) -> None:
-        """A process may die here, or stand still while the others run."""
+        """A process may die here, or be suspended while the others run."""
         if not self.acting:
             return
         host = self.acting[-1].number
@@ -202,11 +202,11 @@ class World:
         return FaultyKernel(self.mutant.executor(self, pure), self)
 
     def restorer(self, host: Host) -> Restorer:
-        """Who brings the state of a process on `host` up to date."""
+        """The restorer of a process on `host`."""
         return NoRestorer()
 
     def start(self, host: Host) -> None:
-        """Start a process; being the newest, it takes the identity over."""
+        """Start a process; as the newest, it takes over the identity."""
         self.stats["start"] += 1
         log = self.mutant.log(self, self.broker)
         host.instance = Runtime(log, self.settings, restorer=self.restorer(host))
@@ -269,7 +269,7 @@ class World:
     def _up(self, host: Host, instance: Runtime[Any]) -> None:
         if self.hit("stop"):
             instance.close(self.now)
-            # It may leave a transaction open whose outcome it does not know.
+            # It may leave a transaction of unknown outcome open.
             self.died(host)
             return
         if self.hit("pause"):
@@ -298,7 +298,7 @@ class World:
     # ---- time --------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Time passes, a record may arrive, one host that is not suspended gets a turn."""
+        """Time passes, a record may arrive, one host that is not suspended runs."""
         self.now += self.rnd.randint(1, 3) if self.rnd.random() > self.rates["jump"] else 500
         if self.sent < self.wanted and self.rnd.random() < 0.3:
             self._send()

@@ -2,7 +2,7 @@
 that agree at every instant of the log must agree in every answer.
 
 `LOG=kafka` starts a broker for it, or uses the one at MILLSTREAM_KAFKA; `INSTANCES=n` shares the
-queries among n instances there, which are asked in turn.
+queries among n instances there, which are queried in turn.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def read(
     seconds: float = math.inf,
     invariants: Sequence[Invariant] = INVARIANTS,
 ) -> None:
-    """Ask the instances in turn, one invariant after the other."""
+    """Query the instances in turn, one invariant after the other."""
     until = time.monotonic() + seconds
     for number in range(reads):
         if time.monotonic() > until:
@@ -97,7 +97,7 @@ def read(
 
 
 def main() -> int:
-    """Run the command; 1 when an answer is wrong, or none was given."""
+    """Run the command; 1 if a result is wrong or missing."""
     parser = argparse.ArgumentParser(prog="make snapshots", description=__doc__)
     parser.add_argument("--reads", type=int, default=10_000)
     parser.add_argument("--log", choices=("embedded", "kafka"), default="embedded")

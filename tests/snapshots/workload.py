@@ -1,4 +1,4 @@
-"""Tables that must agree at every instant, the records that flow into them, and what to ask."""
+"""Tables that must agree at every instant, the records that flow into them, and the queries."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Invariant:
 
     @property
     def text(self) -> str:
-        """One query that asks for both."""
+        """One query for both."""
         return f"SELECT ({self.left}) AS a, ({self.right}) AS b;"
 
     def holds(self, left: Number, right: Number) -> bool:

@@ -43,7 +43,7 @@ TOGETHER = 100
 SEED = "seed "
 Made = list[Appended[pa.Table]]
 Backend = Callable[[Sequence[tuple[Run, Engine]]], Sequence[Made | Exception]]
-"""Carries out several runs; what each makes, or why it could not be carried out."""
+"""Carries out several runs; the output of each, or its error."""
 
 
 @dataclass(frozen=True, slots=True)

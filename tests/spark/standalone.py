@@ -80,7 +80,7 @@ def wait_for(output: Path, text: str, times: int) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A query whose past is computed on Spark goes on with what comes after it."""
+"""A query that is back-filled on Spark continues with later records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of jobs on Spark say which statement it was, where it stands, and harm nothing else."""
+"""Errors of jobs on Spark name the statement and its position, and affect nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = EngineSettings(spark_master="local[2]", spark_options=QUICK)
 
 
 def dies(value: int) -> int:
-    """A function of a user that takes its worker with it."""
+    """A user function that kills its worker."""
     os._exit(value)
 
 

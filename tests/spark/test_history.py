@@ -158,7 +158,7 @@ def test_a_client_that_leaves_ends_the_job(db: Database, path: str, text: str) -
 
 
 def test_ctrl_c_in_the_shell_ends_the_job(db: Database) -> None:
-    """It comes while the shell tells how far the job is."""
+    """It arrives while the shell shows the job's progress."""
     told: list[tuple[str, int | None]] = []
 
     def interrupted(done: int, total: int | None, name: str = "rows") -> None:

@@ -1,6 +1,7 @@
-"""The first JSON value of a payload is the one that Jackson finds, whatever stands behind it.
+"""The first JSON value of a payload is the one that Jackson finds, whatever follows it.
 
-ksqlDB reads JSON with Jackson's `readTree`; Spark brings Jackson along, so the rule can be asked.
+ksqlDB reads JSON with Jackson's `readTree`; Spark brings Jackson along, so the rule can be tested
+directly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pipeline on Spark, over little and over much input, and the engine that goes on from it."""
+"""A pipeline on Spark, over little and over much input, and the engine that continues from it."""
 
 from __future__ import annotations
 

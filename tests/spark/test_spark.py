@@ -87,7 +87,7 @@ def test_an_error_of_a_task_reaches_the_caller(spark: Spark, tmp_path: Path) -> 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A source whose records never come; says by a file that somebody waits for them."""
+    """A source whose records never arrive; creates a file when a reader waits for them."""
 
     sign: str
 
@@ -168,7 +168,7 @@ def test_a_session_that_nobody_uses_ends_with_its_jvm(spark: Spark) -> None:
 
 
 def test_only_this_user_of_this_machine_reaches_it(spark: Spark) -> None:
-    """Its sockets listen on the loopback; who talks to Spark's has to know its secret."""
+    """Its sockets listen on the loopback; connections to Spark's need its secret."""
     with spark.using() as session:
         context = session.sparkContext
         listening = sockets(context._gateway.proc.pid)  # type: ignore[union-attr]

@@ -86,8 +86,8 @@ def copy(live: Pipeline, log: KafkaLog, servers: str) -> None:
 
 
 def test_a_pipeline_whose_workers_read_kafka(servers: str, tmp_path: Path) -> None:
-    """What is little travels, what is much the workers read, the state among it; an instance goes
-    on from there."""
+    """Small input is sent with the tasks, large input and state are read by the workers; an
+    instance continues from there."""
     if why := missing():
         pytest.skip(why)
     service = Service(servers, tmp_path)

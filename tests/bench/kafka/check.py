@@ -20,9 +20,9 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The rows that a workload must give, as a query over the input; how Millstream writes them,
-    as columns of `found` (k: key as text, w: its window start, v: the value); and the column of
-    the peers that is added up."""
+    """The rows that a workload must produce, as a query over the input; how Millstream writes them,
+    as columns of `found` (k: key as text, w: its window start, v: the value); and the column of the
+    peers that is added up."""
 
     rows: str
     columns: str
@@ -92,7 +92,7 @@ class Expected:
             )
 
     def verdict(self, servers: str, race: Race) -> str:
-        """`ok`, or what is wrong with a sink; with the number of records in it."""
+        """`ok`, or the error of a sink; with the number of records in it."""
         wanted = WANTED[race.workload.name.rstrip("c")]
         peer = race.contender != "millstream"
         connection = self._connection

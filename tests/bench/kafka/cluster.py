@@ -1,4 +1,4 @@
-"""What the bench asks of the broker: ends of topics, positions of groups."""
+"""The bench's requests to the broker: ends of topics, positions of groups."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Cluster:
                     for place, answer in answers.items()
                 }
             except KafkaException as error:
-                # It may not have heard yet of a new topic, and does not ask by itself.
+                # It may not have the metadata of a new topic yet, and does not request it by
+                # itself.
                 problem = error
                 self.admin.list_topics(timeout=10)
                 time.sleep(0.1)

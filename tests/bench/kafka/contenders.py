@@ -1,8 +1,8 @@
-"""Who races: Millstream, and the peers whose sources lie beside this repository (--peers).
+"""The contenders: Millstream, and the peers whose sources are beside this repository (--peers).
 
-The peers are what ../shared/bench makes of them, with its settings: Kafka Streams with two
-threads and, where Millstream coalesces, 10 MiB of cache; Flink SQL with parallelism 2, mini-batches
-where Millstream coalesces. They are compiled once, into a folder of their own.
+The peers are built from ../shared/bench, with its settings: Kafka Streams with two threads and,
+where Millstream coalesces, 10 MiB of cache; Flink SQL with parallelism 2, mini-batches where
+Millstream coalesces. They are compiled once, into a folder of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPENED = (
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """One run: who does what, how. `commit_ms` is the interval of commits."""
+    """One run: the contender, the workload and the mode. `commit_ms` is the interval of commits."""
 
     contender: str
     workload: Workload
@@ -38,7 +38,7 @@ class Race:
     bids: str = "bid"
     """The topic of the bids."""
     live: bool = False
-    """Whether it goes on after the end of the input: for latencies."""
+    """Whether it continues after the end of the input: for latencies."""
 
     @property
     def sink(self) -> str:
@@ -91,7 +91,7 @@ COMMANDS: dict[str, Callable[[Race, str, Path, Path], list[str]]] = {
 
 
 def built(wanted: list[str], sources: Path, folder: Path) -> list[str]:
-    """Compile the peers that are wanted, and say loudly which ones cannot be had."""
+    """Compile the requested peers, and print which ones are unavailable."""
     found = []
     for peer in wanted:
         if peer not in COMMANDS:

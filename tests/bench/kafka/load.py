@@ -28,7 +28,7 @@ Made = Callable[[int], tuple[pa.Array, np.ndarray[Any, Any], Times]]
 
 
 def topic_of(source: str, partitions: int) -> str:
-    """The topic of a source; the peers know the names of the default number of partitions."""
+    """The topic of a source; the peers use the names of the default number of partitions."""
     return source if partitions == DEFAULT_PARTITIONS else f"{source}-{partitions}"
 
 

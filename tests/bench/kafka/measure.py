@@ -7,11 +7,11 @@ from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
 _UTIME, _CSTIME, _PARENT = 11, 14, 1
-"""Places in /proc/PID/stat behind the name of the command."""
+"""Fields in /proc/PID/stat behind the name of the command."""
 
 
 def tree(root: int) -> list[int]:
-    """A process and all that come from it."""
+    """A process and all its descendants."""
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (fields := _fields(int(folder.name))):

@@ -3,8 +3,8 @@
     python -m tests.bench.kafka.takeover [--kills 10] [--rows 20000]
 
 Two instances share a table, each with a standby of the other's tasks. The other one is killed and
-started again; asked is this one, first with answers from standbys allowed, then without: that
-takes the session timeout, in which the brokers wait for the dead one, and what comes after it.
+started again; queries go to this one, first with standby reads allowed, then without: that takes
+the session timeout, in which the brokers wait for the dead one, and what comes after it.
 """
 
 from __future__ import annotations

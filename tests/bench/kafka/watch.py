@@ -1,9 +1,9 @@
 """One contender over the whole input: what it took, from its first record to its last commit.
 
-It ends when its sink has stood still for a while and its group, where it has one, has committed
-the end of the input. Time and CPU count from its line START (for Millstream before the statement
-that makes the query, for Kafka Streams its first record, for Flink the start of the job) to the
-moment at which the later of the two was first seen; what came before START is told apart.
+It ends when its sink has stood still for a while and its group, where it has one, has committed the
+end of the input. Time and CPU count from its line START (for Millstream before the statement that
+makes the query, for Kafka Streams its first record, for Flink the start of the job) to the moment
+at which the later of the two was first seen; the time before START is reported separately.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Many slow push clients and many pull clients at once: what the server's memory does, and what
 the persistent queries lose.
 
-Visits come at a steady rate; a persistent query writes them to a stream that all push clients ask
-for (scalable push). Each of these reads some bytes a second, far too slowly, and asks again when
+Visits come at a steady rate; a persistent query writes them to a stream that all push clients query
+(scalable push). Each of these reads some bytes a second, far too slowly, and repeats its query when
 it was ended.
 """
 
@@ -37,7 +37,7 @@ PULL_PAUSE_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What was seen."""
+    """The measurements."""
 
     clients: int
     ended: int
@@ -161,7 +161,7 @@ def serve_fed(folder: Path, keys: int, per_s: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, and tell; 1 where a goal is missed."""
+    """Measure, and report; 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="tests.bench.server.crowd", description=__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=20)

@@ -1,7 +1,8 @@
 """Pull queries by key over keep-alive connections: how many, and how late.
 
-Once by wrk, as fast as the connections go (each asks again when it has its answer), and once at the
-steady rate of the goal (`steady.py`). Answers are checked by asking for known rows meanwhile.
+Once by wrk, as fast as the connections go (each sends the next query after a response), and once at
+the steady rate of the goal (`steady.py`). Responses are checked by queries for known rows
+meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SCRIPT = Path(__file__).with_name("pull.lua")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was seen, and what the server used for it."""
+    """The measurements, and the server's resources."""
 
     name: str
     per_s: float

@@ -13,7 +13,7 @@ from tests.bench.server.world import load, serving
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, and tell; 1 where a goal is missed."""
+    """Measure, and report; 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="tests.bench.server.run", description=__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000, help="rows of the table")
     parser.add_argument("--seconds", type=int, default=20)

@@ -1,7 +1,8 @@
-"""Pull queries by key at a steady rate, whatever the answers take: a clock says when each is asked.
+"""Pull queries by key at a steady rate, independent of response times: a clock determines when each
+is sent.
 
-What a query took is counted from the moment it was due, so that one late answer is late for all
-who wait behind it (wrk asks less when it waits, and would not see them).
+The time of a query counts from the moment it was due, so that one late response delays all queries
+behind it (wrk sends less while it waits, and would not measure them).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Connection:
 
 @dataclass(slots=True)
 class Steadily:
-    """What was seen: ms that each query took, and how many were refused."""
+    """The measurements: ms of each query, and how many were refused."""
 
     took_ms: list[float] = field(default_factory=list)
     failed: int = 0
@@ -47,7 +48,7 @@ class Steadily:
 
 
 def steadily(server: Serving, keys: int, *, per_s: int, seconds: int, connections: int) -> Steadily:
-    """Ask at a rate over some connections, for a while."""
+    """Send queries at a rate over some connections, for a while."""
     chance, found = random.Random(2), Steadily()
     opened = [_opened(server) for _ in range(connections)]
     gc.disable()
@@ -89,7 +90,7 @@ def _ask(
 
 
 def _taken(one: _Connection, found: Steadily) -> bool:
-    """Take what has come; whether that was all of an answer."""
+    """Read received bytes; returns whether the response is complete."""
     piece = one.socket.recv(65536)
     if not piece:
         raise RuntimeError("The server has closed a connection")

@@ -122,7 +122,7 @@ def serving(folder: Path) -> Iterator[Serving]:
 
 @contextmanager
 def started(command: Sequence[str], told: Path) -> Iterator[Serving]:
-    """A process that tells its address on stderr, which goes to the file `told`."""
+    """A process that prints its address on stderr, which goes to the file `told`."""
     with told.open("w") as output:
         process = subprocess.Popen(command, stderr=output)
     try:

@@ -109,7 +109,7 @@ def test_a_candidate_replaces_the_word() -> None:
 
 
 def test_every_offer_is_a_way_on() -> None:
-    """Each keyword that is offered can be taken: the grammar goes on behind it."""
+    """Each offered keyword is valid: the grammar continues behind it."""
     for text in ("", "CREATE ", "SHOW ", "SELECT a FROM b ", "ASSERT ", "CREATE STREAM a "):
         for word in offered(text + "|"):
             assert offered(f"{text}{word} |") or place(f"{text}{word};", 0), word

@@ -33,7 +33,7 @@ millstream_backfill_size{sink="O",stage="stage 3"} 8
 
 
 class Told:
-    """What was told last, and that something was."""
+    """The last report, and that there was one."""
 
     def __init__(self) -> None:
         self.last: tuple[int, int | None, str] | None = None

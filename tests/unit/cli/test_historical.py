@@ -1,4 +1,4 @@
-"""Queries over history in the shell: a table or rows as they come, progress, Ctrl-C."""
+"""Queries over history in the shell: a table or rows as they arrive, progress, Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`millstream pipeline run`: what it says, how it ends."""
+"""`millstream pipeline run`: its output and exit codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTS = "CREATE TABLE counts AS SELECT customer, COUNT(*) AS n FROM orders GROU
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """The command over a database with three orders that nobody has counted yet."""
+    """The command over a database with three orders that are not counted yet."""
     path, script = tmp_path / "shop.db", tmp_path / "pipeline.sql"
     with millstream.connect(str(path)) as db:
         db.execute(ORDERS + "INSERT INTO orders VALUES ('ann', 1);" * 3)

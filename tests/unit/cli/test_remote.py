@@ -1,4 +1,4 @@
-"""Statements sent to a server, and what is made of its answers."""
+"""Statements sent to a server, and the handling of its responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads that begin with a JSON value, or nearly so, and go on with anything."""
+"""Payloads that begin with a JSON value, or nearly so, followed by anything."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def check(payload: list[bytes | None], layout: Layout) -> None:
         left.validate(full=True)
         left, right = left.take(good), right.take(good)
         assert left.type == right.type
-        # NaN is not equal to itself, and Python knows no dates after the year 9999.
+        # NaN is not equal to itself, and Python has no dates after the year 9999.
         assert left.equals(right) or left.to_string(window=99) == right.to_string(window=99), column
 
 

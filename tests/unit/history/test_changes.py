@@ -1,5 +1,5 @@
-"""A query that begins with what a bounded run has made, its changelogs included, goes on as one
-that has met every record itself."""
+"""A query that starts from a bounded run's results, including its changelogs, continues like one
+that has processed every record itself."""
 
 from __future__ import annotations
 

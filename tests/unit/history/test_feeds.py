@@ -1,4 +1,4 @@
-"""Feeds give the records of a partition as they are asked for, and know when there are no more."""
+"""Feeds return the requested records of a partition, and report the end."""
 
 from __future__ import annotations
 

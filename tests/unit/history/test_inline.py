@@ -1,4 +1,4 @@
-"""What is little travels with the work, what is much is sealed; together they give every record."""
+"""Small input is sent with the tasks, large input is sealed; together they contain every record."""
 
 from __future__ import annotations
 

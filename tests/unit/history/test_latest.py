@@ -1,4 +1,4 @@
-"""The last row of each key, however the changes come."""
+"""The last row of each key, however the changes are batched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a range means: offsets to read between, bounds of event time, and what is refused."""
+"""The meaning of a range: offsets to read between, bounds of event time, and what is refused."""
 
 from __future__ import annotations
 

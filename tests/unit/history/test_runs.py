@@ -1,4 +1,4 @@
-"""A bounded run makes what the live engine makes of the same records: in this process, and by
+"""A bounded run produces the live engine's output from the same records: in this process, and by
 tasks that only exchange rows with each other, as on Spark."""
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ STREAM = (
 )
 TABLE = "CREATE TABLE t (id STRING PRIMARY KEY, x INT) WITH (kafka_topic='b', value_format='JSON');"
 WHOLE, AT_ONCE = RuntimeSettings(commit_interval_ms=3), Guarantee.AT_LEAST_ONCE
-"""The live engine meets all of its input at once, and a sub-topology what the one before it has
-just sent: exactly once, it would meet that after the commit, and the rest of its input before."""
+"""The live engine reads all of its input at once, and a sub-topology reads what the one before it
+has just sent: under exactly-once, it would read that after the commit, and the rest of its input
+before."""
 QUERIES = {
     "projection": "CREATE STREAM o AS SELECT id, v + 1 AS v FROM s WHERE v > 2;",
     "count per key": "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;",
@@ -95,7 +96,7 @@ def wanted(live: Pipeline) -> Any:
 
 
 def by_exchange(run: Run, live: Pipeline) -> Iterator[Any]:
-    """Tasks that only get rows and give some."""
+    """Tasks that only exchange rows."""
     return run_in_rounds(run, FromLog(live.log), builtin_catalogue(), in_round)
 
 
@@ -167,7 +168,7 @@ class BreaksOff:
 @pytest.mark.parametrize("pieces", [0, 3])
 @pytest.mark.parametrize("query", ["count per key", "rows that move"])
 def test_a_run_whose_records_cannot_be_read_fails(query: str, pieces: int) -> None:
-    """It would be less than the whole answer, and nobody would know."""
+    """It would be an incomplete result without an error."""
     live = pipeline(query)
     source = BreaksOff(FromLog(live.log), pieces)
     with pytest.raises(UnavailableError, match="away") as raised:

@@ -1,4 +1,4 @@
-"""What a session needs is asked for before anything is started."""
+"""The requirements of a session are checked before anything is started."""
 
 from __future__ import annotations
 

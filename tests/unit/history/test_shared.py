@@ -1,4 +1,4 @@
-"""Streams that were sealed for others: what is said of them, and what is refused."""
+"""Streams that were sealed for others: their listing, and refusals."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Runs that go on from committed positions, one after another, make what the live engine makes; and
-either takes over from the other at any moment."""
+"""Consecutive runs from committed positions produce the live engine's output; and either takes over
+from the other at any moment."""
 
 from __future__ import annotations
 

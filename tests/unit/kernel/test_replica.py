@@ -139,7 +139,7 @@ def test_a_replica_holds_what_the_kernel_holds(bench: Bench) -> None:
 
 
 def test_a_task_moves_from_replica_to_kernel_and_back(bench: Bench) -> None:
-    """Instances take turns, each of which has followed what the other did."""
+    """Instances alternate, and each has followed the other's changes."""
     for turn in range(4):
         bench.send(10, turn % 2)
         bench.process(turn % 2)

@@ -1,4 +1,4 @@
-"""Calls to a client that may fail, come back late, or never."""
+"""Calls to a client that may fail, return late, or never return."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Ends = Mapping[TopicPartition, int]
 
 
 class Brokers:
-    """Holds back the answers to looks until they are told."""
+    """Holds back the responses to looks until the test releases them."""
 
     def __init__(self) -> None:
         self.asked: list[Callable[[Ends], None]] = []
@@ -92,7 +92,7 @@ def test_an_end_does_not_count_once_more_was_read_of_another_partition() -> None
 
 
 def lacking() -> tuple[Brokers, StableOffsets, dict[TopicPartition, PartitionBuffer]]:
-    """One record is on the brokers that has not come."""
+    """One record on the brokers has not been fetched."""
     brokers, horizon = opened()
     feeds = {LEFT: filled(0, 5), RIGHT: ended(3)}
     horizon.ask(feeds)

@@ -145,7 +145,7 @@ def test_an_offset_that_is_not_there_is_an_error(intake: Intake, producer: Produ
 
 
 def test_what_is_no_partition_s_does_not_disturb(intake: Intake, producer: Producer) -> None:
-    """A partition that the topic does not have: the client tells its error callback."""
+    """A partition that the topic does not have: the client calls its error callback."""
     topic = f"none-{type(intake).__name__}"
     write(producer, topic, 0, [(b"k", b"v", None)])
     intake.assign([TopicPartition(topic, 99, 0), TopicPartition(topic, 0, 0)])

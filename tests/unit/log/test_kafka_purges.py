@@ -1,4 +1,4 @@
-"""Deleting in the background: what is asked of the brokers, and when."""
+"""Deleting in the background: the requests to the brokers, and their times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Request = dict[tuple[str, int], int]
 
 
 class Brokers:
-    """Stands for the administrative client: keeps what it was asked, and answers when told."""
+    """Replaces the admin client: records requests, and responds when the test says so."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

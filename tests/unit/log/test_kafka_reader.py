@@ -1,4 +1,4 @@
-"""A reader whose consumer stands still takes another one; one that has come to the end does not."""
+"""A reader whose consumer stalls creates another one; one that has reached the end does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END = KafkaError(KafkaError._PARTITION_EOF)
 
 
 class Given:
-    """An intake that hands out what it is given when it is assigned, then nothing any more."""
+    """An intake that returns its given records after the assignment, and nothing afterwards."""
 
     def __init__(self, *pieces: pa.Table | News) -> None:
         self.consumer: Any = None
@@ -67,7 +67,7 @@ Opened = Callable[..., KafkaReader]
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
-    """Opens a reader over some intakes, that knows of records before the offset `written`."""
+    """Opens a reader over some intakes, with known records before the offset `written`."""
     made: list[KafkaReader] = []
 
     def opening(*intakes: Given, written: int) -> KafkaReader:
@@ -134,7 +134,7 @@ def test_a_partition_ends_where_it_is_said_to_end(
 
 
 def test_what_has_yet_to_come_before_the_end_is_awaited(opened: Opened) -> None:
-    """The client's end is older than the one that is asked for."""
+    """The client's end is older than the requested one."""
     given = Given(records(5), News(END, 6))
     made = opened(given, written=6)
     while (fetched := made.read(*PLACE, 5, 9, 8)).awaited:

@@ -1,4 +1,4 @@
-"""Topics that not all brokers have heard of yet."""
+"""Topics whose metadata is not on all brokers yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACE = ("new", 0)
 
 
 def topics(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Topics:
-    """A cluster that knows the topic, and the answers of the broker that leads it."""
+    """A cluster with the topic's metadata, and the responses of its leader."""
     made = Topics("127.0.0.1:1", {})
     given = iter(answers)
 

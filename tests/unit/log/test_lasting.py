@@ -15,7 +15,7 @@ from tests.simulation.world import ROWS
 
 
 class Host:
-    """A log whose next write fails if it is told so, and one who appends to it."""
+    """A log whose next write can be made to fail, and its writer."""
 
     def __init__(self, *, own: bool) -> None:
         self.faults: dict[str, Fault] = {}

@@ -1,4 +1,4 @@
-"""Doing something again while somebody is in the way, and DuckDB, which is why."""
+"""Retrying during a temporary conflict, and DuckDB, the reason for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that somebody may have meant."""
+"""The nearest known names."""
 
 import pytest
 

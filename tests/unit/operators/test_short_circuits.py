@@ -1,8 +1,8 @@
-"""What is looked at and what is not, beside operands that fail or are NULL.
+"""Which operands are evaluated beside operands that fail or are NULL.
 
-AND, OR and CASE look at what they need; a comparison with NULL on its left and BETWEEN below its
-lower bound have their answer; everything else computes all of its operands, and a failure among
-these is NULL for the whole column, whatever rows are computed together.
+AND, OR and CASE evaluate what they need; a comparison with NULL on its left and BETWEEN below its
+lower bound are decided; everything else computes all of its operands, and a failure among these is
+NULL for the whole column, whatever rows are computed together.
 """
 
 from __future__ import annotations

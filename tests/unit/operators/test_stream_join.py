@@ -27,8 +27,7 @@ GRACE = Within(MINUTE, MINUTE, MINUTE)
 
 
 class Joined:
-    """An executor that takes drawn rows: `l + k 1 @2` comes from the left, `r ...` from the
-    right."""
+    """An executor for drawn rows: `l + k 1 @2` comes from the left, `r ...` from the right."""
 
     def __init__(self, sub: SubTopology) -> None:
         self.store = Store.open(":memory:")

@@ -1,4 +1,4 @@
-"""Parameters are read as the literals they stand for, and as nothing else."""
+"""Parameters are read as their literals, and as nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refused text is told: place, offending token, what was expected, what to do."""
+"""The error of a refused text: position, offending token, expected tokens, hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queries may not be, and what the author is told."""
+"""Invalid queries and their errors."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def computed(con: duckdb.DuckDBPyConnection, text: str) -> tuple[SqlType, object
 
 
 def as_number(value: object) -> object:
-    """Doubles and decimals of one value are told apart."""
+    """Doubles and decimals of one value are distinguished."""
     return str(value) if isinstance(value, Number) else value
 
 

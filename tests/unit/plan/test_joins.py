@@ -1,4 +1,4 @@
-"""Joins looked at from outside: which node, by which key, what moves, and what is refused."""
+"""Joins from outside: the node, the key, repartitions, and refusals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which columns a star stands for, and in which order, in each kind of query.
 
-The rule is that of ksqlDB's planner, told from outside in the reference (sql-statements §4, §8,
-§10) and in RUNNER.md 11.1:
+The rule is that of ksqlDB's planner, described from outside in the reference (sql-statements §4,
+§8, §10) and in RUNNER.md 11.1:
 
 * A source gives its keys, then its window bounds, then its values as declared, then its header
   columns wherever they are declared (ksqlDB appends headers to the value that it has read), and no
@@ -13,7 +13,7 @@ The rule is that of ksqlDB's planner, told from outside in the reference (sql-st
   sources the pseudo columns too, then the former keys; the made-up key of a join behind them.
 * A key stands first in the schema of a persistent query; the rest keeps the order of selection.
 
-`expected` says this again, over a model of the sources, without a look at the engine.
+`expected` implements this again, over a model of the sources, independently of the engine.
 """
 
 from __future__ import annotations

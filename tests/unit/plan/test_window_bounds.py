@@ -6,7 +6,8 @@ sides have them, and a persistent query renames them. Over other sources they ex
 list of a windowed aggregation alone, of no alias but the first, outside of aggregates. Windowed
 rows stay on their partition: a join on a bound, and PARTITION BY, would move them.
 
-`outcome` says this for each clause, source and way of naming a bound, without a look at the engine.
+`outcome` implements this for each clause, source and way of naming a bound, independently of the
+engine.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Two:
         return progress
 
     def move(self) -> None:
-        """Tasks are given to whoever may have them: all to one, perhaps, or one to each."""
+        """Tasks are assigned at random: perhaps all to one instance, or one to each."""
         self.coordinator.rebalance()
         for _ in range(2):
             for member in self.coordinator.members:
@@ -112,7 +112,7 @@ class Two:
                 self.work(instance, 1)
 
     def used(self, *, together: bool) -> bool:
-        """Whether anything was sent by who had all tasks, or by who had not."""
+        """Whether anything was sent by an instance with all tasks, or by one without."""
         moved = [t for t in self.topology.internal_topics if t.kind == "repartition"]
         return any(
             self.log.end_offset(topic.name, partition)
@@ -122,8 +122,8 @@ class Two:
         )
 
     def finish(self, rnd: Random, starts: int = 0) -> int:
-        """The counts of all windows together, when nobody has anything to do any more. The
-        instances take turns of any length, and are started anew so many times."""
+        """The counts of all windows together, when all instances are idle. The instances alternate
+        for random durations, and are restarted this many times."""
         quiet = 0
         while quiet < 20 or starts:
             number = rnd.randrange(2)
@@ -145,7 +145,7 @@ class Two:
 
 
 def filled(sql: str, guarantee: Guarantee, *, markers: bool) -> Two:
-    """All input is there before anybody begins."""
+    """All input exists before any instance begins."""
     two = Two(sql, guarantee, markers=markers)
     for second in range(SECONDS):
         two.send("s", second % 2, second, k=second, g=second % 5)

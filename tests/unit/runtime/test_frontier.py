@@ -26,8 +26,8 @@ CREATE STREAM sales AS SELECT p.id, o.id AS offer FROM person p
 
 
 def sold(path: Path, guarantee: str, query: str, batch: int) -> int:
-    """How many of the sellers' offers are joined with them; the input is there before the query,
-    a seller and his offer each second."""
+    """How many of the sellers' offers are joined with them; the input is there before the query, a
+    seller and their offer each second."""
     properties = {"processing.guarantee": guarantee, "auto.offset.reset": "earliest"}
     settings = millstream.EngineSettings(commit_interval_ms=200, max_batch_records=batch)
     with millstream.connect(path, properties=properties, settings=settings) as db:

@@ -130,7 +130,7 @@ def test_what_is_made_of_a_part_of_a_record_is_committed_as_well() -> None:
 
 
 class PartOfARecord(WatchedKernel):
-    """Keeps what it makes of some rows of the first record, the others wait."""
+    """Keeps the output of some rows of the first record; the others wait."""
 
     def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
         kept = 0 if "run" in self.calls else 1

@@ -1,4 +1,4 @@
-"""How much is asked for of a partition whose records are held back."""
+"""The amount requested of a partition whose records are held back."""
 
 from __future__ import annotations
 

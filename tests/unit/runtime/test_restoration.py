@@ -1,4 +1,4 @@
-"""Following changelogs: for tasks that start, for standbys, and who holds which task when."""
+"""Following changelogs: for starting tasks and standbys, and the ownership of tasks."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_standby_that_is_processed_here_is_followed_again_when_it_is_given_bac
     host.changes(4)
     host.rest()
     assert host.state()[0] == 0
-    # Whoever processes it has stored what it did.
+    # The side that processes it has stored its changes.
     host.disks["Q"].saved[0] = (4, {0: 0, 1: 1, 2: 2, 3: 3})
     assert host.restoration.prepare("Q", these()) == these()
     host.change((7, 7))
