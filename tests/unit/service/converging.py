@@ -25,8 +25,8 @@ COMMANDS = EngineSettings().command_topic
 
 
 class Cluster:
-    """A log that outlives its instances, and what happens to it: `on_effect` hears of all that is
-    durable, `on_request` decides what becomes of a request."""
+    """A log that outlives its instances, and what happens to it: `on_effect` is called for each
+    durable step, `on_request` decides the fate of a request."""
 
     def __init__(
         self, settings: EngineSettings | None = None, clock: Callable[[], int] = lambda: 0
@@ -56,7 +56,7 @@ class Cluster:
         return engine
 
     def calm(self) -> None:
-        """Nothing happens any more but what is asked for."""
+        """From now on only explicit steps happen."""
         self.on_effect, self.on_request = (lambda name: None), (lambda name: Fault.NONE)
 
     def close(self) -> None:

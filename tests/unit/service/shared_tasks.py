@@ -1,5 +1,5 @@
-"""Two instances of a service that share the tasks of all queries, without threads: they move as a
-test says."""
+"""Two instances of a service that share the tasks of all queries, without threads: the test drives
+them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Groups:
         return [member for group in self.by_group.values() for member in group.members]
 
     def assign(self, group: str, owners: Collection[int]) -> None:
-        """Give task p of a group to the member with the number `owners[p]`."""
+        """Assign task p of a group to the member with the number `owners[p]`."""
         found = self.by_group[group]
         members = sorted(found.members, key=lambda member: int(member.identity.rpartition(".")[2]))
         for partition, number in enumerate(owners):
@@ -62,14 +62,14 @@ class Groups:
 
 @dataclass
 class Sharing:
-    """The two instances, and what each of them is asked."""
+    """The two instances, and their requests."""
 
     cluster: Cluster
     groups: Groups
     engines: list[Engine] = field(default_factory=list)
     participations: list[Participations] = field(default_factory=list)
     steps: list[tuple[int, Step]] = field(default_factory=list)
-    """The instance that was asked for each step, and the step."""
+    """The instance of each step, and the step."""
 
     def start(self) -> Engine:
         engine = self.cluster.start()
@@ -122,7 +122,7 @@ class Sharing:
         return done
 
     def deal(self, owners: Collection[int]) -> None:
-        """Give out the tasks of all queries alike, and let all instances take theirs."""
+        """Assign the tasks of all queries evenly, and let all instances take theirs."""
         self.settle()
         for group in self.groups.by_group:
             self.groups.assign(group, owners)

@@ -1,4 +1,4 @@
-"""Tasks are opened only after a look at the command topic that was begun once they were given."""
+"""Tasks are opened only after a poll of the command topic that began after their assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ASSERT: what holds passes, what does not fails and says what is there instead."""
+"""ASSERT: a true assertion passes, a false one fails with the actual state."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A query whose past is a job's, where several instances share it: whoever reads its command finds
-the result and the positions there."""
+"""A back-filled query that several instances share: every reader of its command finds the result
+and the positions."""
 
 from __future__ import annotations
 

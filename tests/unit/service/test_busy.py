@@ -1,4 +1,4 @@
-"""What can be asked while the engine waits for its log."""
+"""Requests that work while the engine waits for its log."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """With the record cache on, no deletion is sent of a row that the sink has not held.
 
-The rule is Kafka Streams': at a commit a caching store passes on what became of a key since the
-last one, and nothing where the old and the new value are both NULL. A key that comes and goes
-between two commits leaves no trace; one that was there and goes leaves one tombstone.
+The rule is Kafka Streams': at a commit a caching store forwards the net change of a key since the
+last one, and nothing where the old and the new value are both NULL. A key that is inserted and
+deleted between two commits has no effect; an existing one that is deleted leaves one tombstone.
 
-What is expected is made of what the same query writes without a cache.
+The expectation is derived from the output of the same query without a cache.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Change = tuple[bytes, bytes | None]
 
 
 def records(rng: random.Random, topic: str, start: int) -> list[Record]:
-    """Few keys and moments, so that much comes and goes, and meets again."""
+    """Few keys and times, so that many rows are inserted, deleted and joined again."""
     found: list[Record] = []
     for _ in range(rng.randint(1, 30)):
         key = f'"{rng.randint(-3, 3)}"'
@@ -56,7 +56,7 @@ def records(rng: random.Random, topic: str, start: int) -> list[Record]:
 
 
 def run(sql: str, seed: int, *, cached: bool) -> Iterator[list[Change]]:
-    """Commit by commit, what is written to the sink; records come in several runs before each."""
+    """Commit by commit, the output to the sink; records arrive in several runs before each."""
     rng, session = random.Random(seed), Session()
     session.set("auto.offset.reset", "earliest")
     session.set("cache.max.bytes.buffering", "10000000" if cached else "0")
@@ -89,7 +89,7 @@ def settle(db: Database, now: int) -> None:
 
 
 def net(commits: Sequence[Sequence[Change]]) -> list[list[Change]]:
-    """The last change of each key in each commit, without deletions of what was not there."""
+    """The last change of each key in each commit, without deletions of absent rows."""
     held: set[bytes] = set()
     found = []
     for changes in commits:

@@ -1,4 +1,4 @@
-"""Two instances of a service over one log: what is said to either, both come to hold."""
+"""Two instances of a service over one log: statements to either reach both."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -
 
 
 def test_a_topic_that_is_to_be_deleted_goes_before_the_next_statement(cluster: Cluster) -> None:
-    """Whoever dropped its table has died before he came to that."""
+    """The instance that dropped its table has died before this step."""
     one, other = cluster.start(), cluster.start()
     table = "CREATE TABLE t AS SELECT v, COUNT(*) AS n FROM a GROUP BY v;"
     source = "(v INT) WITH (KAFKA_TOPIC='a', PARTITIONS=1, VALUE_FORMAT='JSON');"

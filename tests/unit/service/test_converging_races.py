@@ -66,7 +66,7 @@ class Storm:
         return Fault.NONE
 
     def statement(self) -> None:
-        """One of the instances that are not in the middle of something is given a statement."""
+        """An idle instance receives a statement."""
         index = self.random.randrange(3)
         if index in self.busy:
             return

@@ -1,4 +1,4 @@
-"""Corners of the dialect that many rooms must agree on, seen from the front door."""
+"""Corner cases of the dialect that involve many rooms, through the public API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push queries over tables of every kind: a deletion has its key alone, and says what it is."""
+"""Push queries over tables of every kind: a deletion has only its key, and is marked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clicks(*entries: tuple[int, int]) -> list[tuple[bytes, bytes | None, int]]:
 
 @pytest.fixture
 def still() -> Iterator[Database]:
-    """A database without threads: a push query runs while its rows are asked for, to the end."""
+    """A database without threads: a push query runs while its rows are requested, to the end."""
     session = Session()
     session.set("auto.offset.reset", "earliest")
     session.set("cache.max.bytes.buffering", "0")

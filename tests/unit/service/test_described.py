@@ -1,4 +1,4 @@
-"""What EXTENDED, EXPLAIN of an id and `metrics()` tell of sources and queries."""
+"""The output of EXTENDED, EXPLAIN of an id and `metrics()` about sources and queries."""
 
 from __future__ import annotations
 

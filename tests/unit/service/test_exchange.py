@@ -1,4 +1,4 @@
-"""The door between instances: who comes in, what may be asked, and what is told of failures."""
+"""The internal listener: authentication, valid requests, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions that fail beside others that give another value each time, or that hold no column."""
+"""Expressions that fail beside non-deterministic ones, or ones without a column."""
 
 from __future__ import annotations
 

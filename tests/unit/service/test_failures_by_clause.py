@@ -103,7 +103,7 @@ CLAUSES: dict[str, tuple[str, list[tuple[object, ...]], bool]] = {
         False,
     ),
 }
-"""The query, its rows, and whether the same SELECT may be asked over history."""
+"""The query, its rows, and whether the same SELECT is allowed over history."""
 
 
 def check(db: Database, clause: str) -> None:

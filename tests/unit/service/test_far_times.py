@@ -45,7 +45,7 @@ def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
 
 
 def outcome(db: Database, query: str, times: list[int]) -> list[tuple[object, ...]]:
-    """What a query makes of a row for each of these times on both sides, in one batch."""
+    """The output of a query for a row for each of these times on both sides, in one batch."""
     db.execute(SOURCES + query)
     for topic in ("s", "r"):
         records = [(b"k", b'{"I":%d}' % at, time) for at, time in enumerate(times)]

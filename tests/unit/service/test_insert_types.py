@@ -1,4 +1,4 @@
-"""INSERT VALUES: which constants each type takes, and how the others are refused (reference:
+"""INSERT VALUES: which constants each type accepts, and how the others are refused (reference:
 types and formats, 2)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = {
 }
 NUMBERS = ("DECIMAL", "DOUBLE", "STRING")
 CONSTANTS = [
-    # The constant, its type and value in the refusal, and the columns that take it.
+    # The constant, its type and value in the refusal, and the columns that accept it.
     ("true", "BOOLEAN(true)", ("BOOLEAN", "STRING")),
     ("7", "INTEGER(7)", ("INTEGER", "BIGINT", *NUMBERS)),
     ("-7", "INTEGER(-7)", ("INTEGER", "BIGINT", *NUMBERS)),

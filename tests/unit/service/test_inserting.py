@@ -1,4 +1,4 @@
-"""INSERT INTO … VALUES and COPY: what is coerced, what is refused, where records go."""
+"""INSERT INTO … VALUES and COPY: conversions, refusals, and the partitions of records."""
 
 from __future__ import annotations
 

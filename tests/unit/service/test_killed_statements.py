@@ -1,5 +1,5 @@
-"""A process killed at any effect of a statement: after the next start it is as if the statement had
-been carried out, or as if it had never been given."""
+"""A process killed at any effect of a statement: after the next start the statement is executed
+completely or not at all."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def execute(engine: Engine, sql: str) -> None:
 
 
 def world(engine: Engine) -> dict[str, Any]:
-    """Everything there is but the topics of users: the one of a sink stays once it is made."""
+    """All objects except users' topics: the topic of a sink stays after its creation."""
     internal = engine.settings.internal_prefix
     return {
         "topics": [topic.name for topic in engine.log.topics() if topic.name.startswith(internal)],

@@ -74,7 +74,7 @@ def quoted(text: str) -> str:
 
 
 def written(script: str, text: str) -> str:
-    """The script with the literal in its places; braces within the literal stay as they are."""
+    """The script with the literal inserted; braces within the literal stay unchanged."""
     return quoted(text).join(script.split("{text}"))
 
 

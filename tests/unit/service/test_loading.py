@@ -1,4 +1,4 @@
-"""Files become rows of a schema; what does not fit is told with its place."""
+"""Files become rows of a schema; invalid values are reported with their position."""
 
 from __future__ import annotations
 

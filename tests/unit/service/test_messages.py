@@ -1,4 +1,4 @@
-"""Refusals that show the statement, the format or the place, and never DuckDB's own words."""
+"""Refusals that show the statement, the format or the position, and never DuckDB's message."""
 
 from __future__ import annotations
 

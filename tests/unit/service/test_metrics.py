@@ -1,4 +1,5 @@
-"""What `Database.metrics()` tells of a real engine, driven by hand: no thread, clocks handed in."""
+"""The figures of `Database.metrics()` for a real engine that the test drives: no thread, injected
+clocks."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SPENDING = "CTAS_SPENDING_1"
 
 
 class Hands:
-    """An engine over a file that moves when it is told to."""
+    """An engine over a file that the test steps."""
 
     def __init__(self, path: Path) -> None:
         self.seconds = 0.0

@@ -47,7 +47,7 @@ def transfer(number: int) -> str:
 
 
 class Stepped:
-    """A database without threads, whose queries move as the test says, and another session."""
+    """A database without threads, whose queries the test steps, and another session."""
 
     def __init__(self, guarantee: str, *, cached: bool = False) -> None:
         self.now = count(0, 10)
@@ -78,7 +78,7 @@ class Stepped:
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes its time."""
+    """A busy machine is slow."""
     monkeypatch.setattr(alignment, "HOLD_S", 600.0)
 
 
@@ -116,7 +116,7 @@ def test_every_prefix_of_the_work_shows_one_snapshot(stepped: Stepped) -> None:
 
 
 def test_what_comes_behind_the_snapshot_is_read_afterwards(stepped: Stepped) -> None:
-    """The queries go on where they were held: no record is lost or read twice."""
+    """The queries continue where they were held: no record is lost or read twice."""
     for number in range(20):
         stepped.writing.execute(transfer(number))
         if number % 3 == 0:
@@ -147,7 +147,7 @@ def test_tables_of_two_sources_show_a_transaction_on_both_or_on_neither(plain: S
 
 
 class Moving:
-    """A log whose ends are different each time they are asked for, a partition at a time."""
+    """A log whose ends change with each request, one partition at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self.asked = 0

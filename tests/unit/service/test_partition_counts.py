@@ -32,7 +32,7 @@ def sources() -> Iterator[Database]:
 
 
 def partitions(db: Database, kind: str, query: str, clause: str = "") -> int:
-    """The partitions of the topic that the statement makes."""
+    """The partition count of the topic that the statement creates."""
     db.execute(f"CREATE {kind} o {clause} AS {query};")
     try:
         topic = db.engine.log.topic("O")

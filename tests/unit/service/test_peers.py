@@ -1,4 +1,4 @@
-"""Instances that hear of each other over one log, with the time handed in."""
+"""Instances that exchange heartbeats over one log, with injected time."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_nobody_is_dead_while_our_own_words_do_not_come_back(log: Log[pa.Table])
     # North does not read for long, as when a transaction left open keeps the topic from readers.
     assert north.stuck(10_001) and north.dead() == ()
     assert not north.settle(10_001)
-    # South's writer was fenced on suspicion: it opens another and goes on.
+    # South's writer was fenced on suspicion: it opens another and continues.
     assert south.publish(view(1), 10_002)
     north.refresh(10_002)
     assert not north.stuck(10_003)

@@ -39,7 +39,7 @@ def script(folder: Path, *statements: str) -> str:
 
 
 def opened(folder: Path, *statements: str) -> Pipeline:
-    """A pipeline in this process, which raises what it should tell."""
+    """A pipeline in this process, which raises the errors that it would report."""
 
     def raised(query_id: str, error: MillstreamError) -> None:
         raise error
@@ -58,7 +58,7 @@ def processed(folder: Path, first: int, end: int, *statements: str) -> None:
 
 
 def live(folder: Path, first: int, end: int) -> None:
-    """The same by the engine, which meets them together too."""
+    """The same by the engine, which also processes them together."""
     engine = open_engine(str(folder / "shop.db"), EngineSettings(), lambda: 0)
     with Database(engine, Session(EARLIEST)) as db:
         fill(db, first, end)

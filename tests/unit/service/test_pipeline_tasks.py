@@ -19,7 +19,7 @@ COMMITTED, ABORTED, UNKNOWN = Outcome.COMMITTED, Outcome.ABORTED, Outcome.UNKNOW
 
 
 class Group:
-    """The log, the only member of a group, and his writers, in one."""
+    """The log, the only member of a group, and its writers, in one object."""
 
     def __init__(self, *claims: Assignment) -> None:
         self.claims = list(claims)

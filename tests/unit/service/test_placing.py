@@ -1,4 +1,4 @@
-"""Where the rows of a key are said to lie, and where they do."""
+"""The computed and the actual partitions of the rows of a key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def db() -> Iterator[Database]:
 
 
 def placed(db: Database, name: str) -> tuple[list[tuple[int, set[int] | None]], int]:
-    """For each row where it lies and where it is said to, and how many partitions there are."""
+    """For each row its actual and its computed partition, and the partition count."""
     engine = db.engine
     source = engine.catalog.source(name)
     table = kept(source, engine)

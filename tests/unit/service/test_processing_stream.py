@@ -36,7 +36,7 @@ def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
 
 
 def feed(db: Database) -> str:
-    """Let a query meet bad records; its id."""
+    """Let a query read bad records; returns its id."""
     db.execute(BAD)
     (query_id,) = db.engine.catalog.queries
     db.engine.log.writer("w").append([Appended("s", 0, raw_batch(RECORDS), 4, 100)])

@@ -1,4 +1,4 @@
-"""The text for Prometheus keeps to its grammar, whatever the names are, and says what is so."""
+"""The text for Prometheus follows its grammar for all names, and has the right values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge
 
 @dataclass(slots=True)
 class Parsed:
-    """What a scraper makes of a text."""
+    """The scraper's result for a text."""
 
     kinds: dict[str, str] = field(default_factory=dict)
     values: dict[tuple[str, frozenset[tuple[str, str]]], float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Push queries: rows as they come, limits, ends and errors."""
+"""Push queries: rows as they arrive, limits, ends and errors."""
 
 from __future__ import annotations
 

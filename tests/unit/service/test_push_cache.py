@@ -25,7 +25,7 @@ Record = tuple[str, int | None, int]
 
 
 class Stepped:
-    """A database that does a step when told to, at a time that is told to it."""
+    """A database that the test steps, with injected time."""
 
     def __init__(self, **properties: str) -> None:
         session = Session()
@@ -73,7 +73,7 @@ def cached() -> Iterator[Stepped]:
 
 
 def waiting(stream: Stream) -> list[tuple[Any, ...]]:
-    """The rows that have come, with `True` behind those that are deletions."""
+    """The rows received, with `True` after deletions."""
     found = []
     while not stream.buffer.empty():
         change = stream.buffer.get_nowait()

@@ -1,5 +1,5 @@
-"""CREATE OR REPLACE … WITH (BACKFILL = …): a table made anew beside the query that makes it, and
-switched in one commit."""
+"""CREATE OR REPLACE … WITH (BACKFILL = …): a table is rebuilt beside its running query and switched
+in one commit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def records(engine: Engine, topic: str = "T") -> list[tuple[bytes, Any]]:
 
 
 def table(engine: Engine, topic: str = "T") -> dict[bytes, Any]:
-    """What a table's topic says in the end."""
+    """The final contents of a table's topic."""
     return {key: value for key, value in dict(records(engine, topic)).items() if value is not None}
 
 

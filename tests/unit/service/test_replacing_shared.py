@@ -1,5 +1,5 @@
-"""A table that is made anew by a job where several instances share its query: it stands still on
-all of them when the one is put in the place of the other."""
+"""A table that a job rebuilds while several instances share its query: all of them quiesce the old
+query for the switch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECOND_NS = 1_000_000_000
 
 @pytest.fixture
 def pair(cluster: Cluster) -> tuple[Engine, Engine]:
-    """Two instances that know of the table; the first one has filled it."""
+    """Two instances with the table; the first one has filled it."""
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
     one.drain()
@@ -70,7 +70,7 @@ def test_nobody_runs_it_when_it_is_replaced(cluster: Cluster, pair: tuple[Engine
 
 
 def test_killed_at_any_effect_it_is_the_one_or_the_other() -> None:
-    """And the others go on, as soon as anybody has a turn."""
+    """And the others continue as soon as any instance takes the lease."""
     seen = set()
     for effect in range(1, 100):
         cluster = Cluster()
@@ -147,7 +147,7 @@ def test_who_does_not_leave_is_not_replaced(
 
 @pytest.fixture
 def stuck(cluster: Cluster, pair: tuple[Engine, Engine]) -> Engine:
-    """An instance that has heard that the query is to stand still, from one that has died."""
+    """An instance that has read the quiescence of a query from one that has died."""
     one, two = pair
 
     def bomb(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Opening the same file again: what is there, what goes on, and what is made anew."""
+"""Opening the same file again: what exists, what continues, and what is created anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The restoring thread: it follows what another engine's query changes, and tells when."""
+"""The restoring thread: it follows the changes of another engine's query, and reports readiness."""
 
 from __future__ import annotations
 

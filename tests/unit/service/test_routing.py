@@ -226,7 +226,7 @@ def test_the_query_waits_for_a_partition_that_moves(
     found, north.sightings = north.sightings, []
 
     def late() -> list[PeerView]:
-        """South is heard of at the third look."""
+        """The heartbeat of South is read at the third poll."""
         looks.append(1)
         return found if len(looks) > 2 else []
 

@@ -49,7 +49,7 @@ PAIR = SCRIPT[: SCRIPT.index("CREATE TABLE large")]
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes its time."""
+    """A busy machine is slow."""
     monkeypatch.setattr(alignment, "HOLD_S", 600.0)
 
 
@@ -94,7 +94,7 @@ def figures(database: Database, text: str) -> tuple[Number, Number]:
 def test_every_prefix_of_the_work_shows_one_snapshot(
     shared: tuple[Sharing, list[Database]],
 ) -> None:
-    """Whichever tasks have run meanwhile, on whichever instance the question is asked."""
+    """Whichever tasks have run meanwhile, on whichever instance the query runs."""
     both, databases = shared
     random = Random(5)
     for number in range(14):
@@ -122,8 +122,8 @@ def test_every_prefix_of_the_work_shows_one_snapshot(
 def test_an_instance_that_is_left_behind_would_be_found(
     plain: tuple[Sharing, list[Database]], late: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The invariant can fail over instances, too: it does where one of them does not bring a query
-    forward and says that it has."""
+    """The invariant can fail over instances, too: it does if one of them does not advance a query
+    and reports that it did."""
     both, databases = plain
     query_id = str(databases[0].engine.catalog.source(late).query_id)
     right = both.send
@@ -148,7 +148,7 @@ def test_ends_of_what_queries_write_are_those_of_what_is_written(
     plain: tuple[Sharing, list[Database]], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction that another instance has committed is readable a moment later on Kafka, and a
-    broker may not tell the readable end at all: neither may leave records out."""
+    broker may not return the readable end at all: neither may lose records."""
     both, databases = plain
     log = databases[0].engine.log
     right = log.end_offsets
@@ -227,8 +227,8 @@ def test_a_task_that_two_instances_claim_is_read_from_neither(
 def test_what_an_instance_outside_of_the_snapshot_wrote_is_not_read(
     plain: tuple[Sharing, list[Database]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A query that has committed beyond the cut, though all who take part stand there, has been
-    taken over meanwhile: what it wrote for others may have been read."""
+    """A query that has committed beyond the cut, although all participants are there, has been
+    taken over meanwhile: others may have read its output."""
     both, databases = plain
     write(both, 1)
     log = databases[0].engine.log
@@ -271,7 +271,7 @@ def test_an_instance_that_fails_holds_nobody_up(
 def test_an_asking_instance_that_dies_holds_nobody_up(
     plain: tuple[Sharing, list[Database]],
 ) -> None:
-    """What it asked for ends by itself: the queries go on, and the snapshot is let go."""
+    """Its request ends by itself: the queries continue, and the snapshot is released."""
     both, databases = plain
     engine = both.engines[1]
     query_ids = tuple(sorted(engine.runtime.lineage(engine.catalog.queries).query_ids))

@@ -1,4 +1,4 @@
-"""An error that comes while a statement is carried out shows which one it was."""
+"""An error during the execution of a statement shows the statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements through the front door: what each changes, says and refuses."""
+"""Statements through the public API: effects, results and refusals."""
 
 from __future__ import annotations
 

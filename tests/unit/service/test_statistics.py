@@ -1,13 +1,13 @@
 """Sums, means, variances and correlations of DOUBLE, to the last bit.
 
-Rules (reference: functions, section 9; RUNNER 11.4): rows are taken one by one, in their order, and
-a row that leaves a table is taken off before the new one is added. NULL is passed over. AVG is sum
-by count. STDDEV_SAMP is the sample variance, whose squared deviations are updated with each value
-as by Youngs and Cramer (1971): (v * n - s)^2 / (n * (n - 1)), n and s with the value. For a value
-that leaves, ksqlDB's StandardDeviationSampUdaf takes v * (n + 1) - (s + v) instead, n and s still
-with the value. STDDEV_SAMPLE is its root. CORRELATION is, by ksqlDB's CorrelationUdaf,
-(n Sxy - Sx Sy) / sqrt((n Sxx - Sx Sx) * (n Syy - Sy Sy)). The order of these operations decides the
-last digit, so the models below do the same on Python's floats.
+Rules (reference: functions, section 9; RUNNER 11.4): rows are processed one by one, in order, and a
+row that leaves a table is removed before the new one is added. NULL is skipped. AVG is sum by
+count. STDDEV_SAMP is the sample variance, whose squared deviations are updated with each value as
+by Youngs and Cramer (1971): (v * n - s)^2 / (n * (n - 1)), n and s with the value. To remove a
+value, ksqlDB's StandardDeviationSampUdaf computes v * (n + 1) - (s + v) instead, n and s still with
+the value. STDDEV_SAMPLE is its root. CORRELATION is, by ksqlDB's CorrelationUdaf, (n Sxy - Sx Sy) /
+sqrt((n Sxx - Sx Sx) * (n Syy - Sy Sy)). The order of these operations decides the last digit, so
+the models below do the same on Python's floats.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def bits(row: Sequence[object]) -> tuple[object, ...]:
 
 
 def send(db: Database, random: Random, records: Sequence[tuple[str, object]]) -> None:
-    """Appends records in pieces of any size, each processed before the next one comes."""
+    """Appends records in pieces of any size, each processed before the next one."""
     begin = 0
     while begin < len(records):
         end = begin + random.choice((1, 2, 5, 40))
@@ -164,7 +164,7 @@ def answers(db: Database, query: str) -> dict[str, tuple[object, ...]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_table_whose_rows_change(seed: int) -> None:
-    """Values leave in other orders than they came; a deletion takes off and adds nothing."""
+    """Values leave in another order than they arrived; a deletion removes and adds nothing."""
     random = Random(100 + seed)
     held: dict[str, tuple[str, Value, Value]] = {}
     models: dict[str, Model] = defaultdict(Model)

@@ -1,4 +1,4 @@
-"""Queries at work in several threads; no test looks at the clock, events say what happens when."""
+"""Queries in several threads; no test depends on the clock, events determine the order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def hanging(db: Database, gate: Gate) -> None:
 
 
 def wait_for(db: Database, row: tuple[object, ...]) -> None:
-    """Until a pull query of the fast table gives a row; it waits for new rows itself."""
+    """Until a pull query of the fast table returns a row; it waits for new rows itself."""
     while list(db.execute("SELECT * FROM fast;")) != [row]:
         pass
 

@@ -1,4 +1,4 @@
-"""CREATE OR REPLACE: what may change, what is kept, and what comes of it after a restart."""
+"""CREATE OR REPLACE: allowed changes, kept state, and the result after a restart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Integers wrap wherever they stand, also where DuckDB would rather not compute them.
+"""Integers wrap in all positions, also where DuckDB would rather not compute them.
 
-DuckDB moves constants from one side of a comparison to the other and out of sums, and then there
-is no overflow that anybody could see.
+DuckDB moves constants from one side of a comparison to the other and out of sums, and then no
+overflow is visible.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Two engines that share the partitions of their queries, each with wrong rows in those of the
-other: leftovers that an answer must not have."""
+other: orphans that a result must not contain."""
 
 from __future__ import annotations
 

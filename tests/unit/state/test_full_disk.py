@@ -1,4 +1,4 @@
-"""A state file that cannot grow: the commit says so, and the next one finds a usable session."""
+"""A state file that cannot grow: the commit reports it, and the next one has a usable session."""
 
 from __future__ import annotations
 
