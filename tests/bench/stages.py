@@ -26,13 +26,13 @@ STAGES = {
     "millstream.formats.json_cut:places_of": "    of that finding the values by numpy",
     "millstream.formats.json_scan:scan": "    of that finding the values by compiled code",
     "millstream.executor.executor:run_steps": "program (DuckDB)",
-    "millstream.executor.executor:DuckKernel._emit": "emit",
+    "millstream.executor.executor:DuckDBExecutor._emit": "emit",
     "millstream.formats.codec:write_json": "  of that columns to JSON",
-    "millstream.executor.executor:DuckKernel.flush": "flush",
+    "millstream.executor.executor:DuckDBExecutor.flush": "flush",
     "millstream.log.embedded:EmbeddedLog._write": "append to the log",
     "millstream.log.tables:insert_records": "  of that insert",
     "millstream.log.logfile:LogFile._commit": "  of that commit",
-    "millstream.executor.executor:DuckKernel.commit": "commit of state",
+    "millstream.executor.executor:DuckDBExecutor.commit": "commit of state",
 }
 
 

@@ -19,8 +19,8 @@ from millstream.plan.build import plan_query
 from millstream.plan.define import create_source
 from millstream.plan.sinks import NewSource
 from millstream.runtime.runtime import (
+    ExecutorSpec,
     Guarantee,
-    KernelSpec,
     QuerySpec,
     QueryState,
     Runtime,
@@ -60,12 +60,12 @@ def topology_of(
     return split(planned.node, "Q", partitions=partitions.__getitem__, lanes=lanes)
 
 
-def kernel_specs(
+def executor_specs(
     store: Store,
     topology: Topology,
     partitions: Mapping[str, int],
     guarantee: Guarantee,
-) -> tuple[KernelSpec[Any], ...]:
+) -> tuple[ExecutorSpec[Any], ...]:
     """An executor for each sub-topology. `partitions`: of its sink, at least."""
     inner = {one.name: (one.tasks, one.lanes) for one in topology.internal_topics}
     made = []
@@ -84,7 +84,7 @@ def kernel_specs(
         )
         inputs = tuple(one.topic for one in sub.inputs)
         made.append(
-            KernelSpec(executor, inputs, sub.partitions, sub.changelog, (out,), lanes_of(sub))
+            ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, (out,), lanes_of(sub))
         )
     return tuple(made)
 
@@ -131,7 +131,7 @@ class Pipeline:
     def start(self) -> None:
         """Run it, from what is committed."""
         self.store = Store.open(":memory:")
-        specs = kernel_specs(self.store, self.topology, self.partitions, self.guarantee)
+        specs = executor_specs(self.store, self.topology, self.partitions, self.guarantee)
         if self.apart:
             specs = tuple(replace(spec, executor=SendingApart(spec.executor)) for spec in specs)
         moved = {one.name for one in self.topology.internal_topics if one.kind == "repartition"}

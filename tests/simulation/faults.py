@@ -20,7 +20,7 @@ class Fate(Protocol):
         """Whether the fault strikes now."""
 
 
-class FaultyKernel:
+class FaultyExecutor:
     """Forwards everything to `inner`, with a point of death before and after."""
 
     def __init__(self, inner: Executor[Any], fate: Fate) -> None:
@@ -28,34 +28,34 @@ class FaultyKernel:
         self.fate = fate
 
     def open(self, partition: int) -> int:
-        self.fate.effect("kernel.open")
+        self.fate.effect("executor.open")
         return self.inner.open(partition)
 
     def restore(self, partition: int, fetched: Fetched[Any]) -> None:
-        self.fate.effect("kernel.restore")
+        self.fate.effect("executor.restore")
         self.inner.restore(partition, fetched)
 
     def clear(self, partition: int, position: int) -> None:
-        self.fate.effect("kernel.clear")
+        self.fate.effect("executor.clear")
         self.inner.clear(partition, position)
 
     def snapshots(self) -> Snapshots:
         return self.inner.snapshots()
 
     def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
-        self.fate.effect("kernel.run")
+        self.fate.effect("executor.run")
         return self.inner.run(inputs, together=together)
 
     def flush(self) -> tuple[Appended[Any], ...]:
-        self.fate.effect("kernel.flush")
+        self.fate.effect("executor.flush")
         return self.inner.flush()
 
     def commit(self, changelog_positions: Mapping[int, int]) -> None:
-        self.fate.effect("kernel.commit")
+        self.fate.effect("executor.commit")
         if self.fate.hit("disk full"):
             raise UnavailableError("Simulated: the disk is full")
         self.inner.commit(changelog_positions)
-        self.fate.effect("kernel.commit.done")
+        self.fate.effect("executor.commit.done")
 
     def discard(self) -> None:
         self.inner.discard()

@@ -16,8 +16,8 @@ from millstream.log.simulated import SimulatedCrash
 from millstream.model.errors import UnavailableError
 from millstream.runtime.ports import Executor, Replica, Restorer
 from millstream.runtime.restoration import FollowSpec, Restoration
-from tests.simulation.faults import FaultyKernel
-from tests.simulation.pure import PureKernel
+from tests.simulation.faults import FaultyExecutor
+from tests.simulation.pure import PureExecutor
 from tests.simulation.world import QUERY, Host, Mutant, Verdict, World
 
 SWITCH = 0.1
@@ -30,7 +30,7 @@ REST_STEPS = 5000
 class FollowingMutant(Mutant):
     """A planted bug of restoration."""
 
-    def replica(self, world: World, executor: PureKernel) -> Replica[Any]:
+    def replica(self, world: World, executor: PureExecutor) -> Replica[Any]:
         return executor
 
     def restoration(self) -> type[Restoration[Any]]:
@@ -50,7 +50,7 @@ class Follower(Host):
     """Partitions that are open for processing, by sub-topology."""
 
 
-class GuardedKernel(FaultyKernel):
+class GuardedExecutor(FaultyExecutor):
     """Notes what is open for processing."""
 
     def __init__(
@@ -136,8 +136,8 @@ class FollowingWorld(World):
     def executor(self, job: int, host: Host) -> Executor[Any]:
         assert isinstance(host, Follower)
         inner = super().executor(job, host)
-        assert isinstance(inner, FaultyKernel)
-        return GuardedKernel(inner.inner, self, host, job)
+        assert isinstance(inner, FaultyExecutor)
+        return GuardedExecutor(inner.inner, self, host, job)
 
     def start(self, host: Host) -> None:
         """Start a process: it stands by, and processes when it is scheduled."""
@@ -164,7 +164,7 @@ class FollowingWorld(World):
 
     def replica(self, job: int, host: Follower) -> Replica[Any]:
         """A replica for a process on `host`."""
-        pure = PureKernel(self.shape.jobs[job], self.partitions, host.disks[job], self.rnd, 0.0)
+        pure = PureExecutor(self.shape.jobs[job], self.partitions, host.disks[job], self.rnd, 0.0)
         return GuardedReplica(self.bug.replica(self, pure), self, host, job)
 
     # ---- turns -------------------------------------------------------------------------------

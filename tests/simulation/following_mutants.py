@@ -9,8 +9,8 @@ from millstream.runtime.following import Followed, Moved
 from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.restoration import Restoration
 from tests.simulation.following import FollowingMutant
-from tests.simulation.mutants import RashKernel, Through
-from tests.simulation.pure import PureKernel
+from tests.simulation.mutants import RashExecutor, Through
+from tests.simulation.pure import PureExecutor
 from tests.simulation.world import World
 
 
@@ -92,7 +92,7 @@ class WithReplica(FollowingMutant):
     def __init__(self, kind: type[Through]) -> None:
         self.kind = kind
 
-    def replica(self, world: World, executor: PureKernel) -> Any:
+    def replica(self, world: World, executor: PureExecutor) -> Any:
         return self.kind(executor, world)
 
 
@@ -115,7 +115,7 @@ FOLLOWING_MUTANTS: dict[str, FollowingMutant] = {
     "standing by for what is processed": WithRestoration(Rejoining),
     "cleared while processed": WithRestoration(Clearing),
     "granted taken for complete": WithTrust(),
-    "replica skips records": WithReplica(RashKernel),
+    "replica skips records": WithReplica(RashExecutor),
     "replica stores positions before rows": WithReplica(AheadReplica),
     "replica keeps rows over a handing over": WithReplica(StaleReplica),
 }

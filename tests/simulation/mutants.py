@@ -15,7 +15,7 @@ from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.query_runner import STOPPED, QueryRunner
 from millstream.runtime.spec import Guarantee, QueryState
 from millstream.runtime.subtopology_runner import SubTopologyRunner
-from tests.simulation.pure import PureKernel
+from tests.simulation.pure import PureExecutor
 from tests.simulation.world import QUERY, Mutant, World
 
 
@@ -151,18 +151,18 @@ class EarlyPositions(Through):
 # ---- the executors -------------------------------------------------------------------------------
 
 
-class TornKernel(Through):
+class TornExecutor(Through):
     """Makes the position durable, then the rows."""
 
     def commit(self, positions: Mapping[int, int]) -> None:
         saved = self.inner.disk.saved
         for partition, position in positions.items():
             saved[partition] = (position, saved.get(partition, (0, {}))[1])
-        self.world.effect("kernel.torn")
+        self.world.effect("executor.torn")
         self.inner.commit(positions)
 
 
-class ElephantKernel(Through):
+class ElephantExecutor(Through):
     """Keeps its state over a discard."""
 
     def __init__(self, inner: Any, world: World) -> None:
@@ -179,7 +179,7 @@ class ElephantKernel(Through):
         return position
 
 
-class SilentKernel(Through):
+class SilentExecutor(Through):
     """Flushes no changelog."""
 
     def flush(self) -> tuple[Appended[Any], ...]:
@@ -187,7 +187,7 @@ class SilentKernel(Through):
         return tuple(one for one in flushed if one.topic != "changelog")
 
 
-class HoardingKernel(Through):
+class HoardingExecutor(Through):
     """Flushes no coalesced outputs."""
 
     def flush(self) -> tuple[Appended[Any], ...]:
@@ -195,7 +195,7 @@ class HoardingKernel(Through):
         return tuple(one for one in flushed if one.topic == "changelog")
 
 
-class GreedyKernel(Through):
+class GreedyExecutor(Through):
     """Reports that it consumed all of its input."""
 
     def run(self, inputs: Sequence[Fetched[Any]], *, together: bool) -> RunResult[Any]:
@@ -204,7 +204,7 @@ class GreedyKernel(Through):
         return replace(result, consumed=consumed)
 
 
-class RashKernel(Through):
+class RashExecutor(Through):
     """Skips the last record of each replayed batch but the last of a batch of one."""
 
     def restore(self, partition: int, fetched: Fetched[Any]) -> None:
@@ -467,11 +467,11 @@ class WithLog(Mutant):
         return self.kind(log, world)
 
 
-class WithKernel(Mutant):
+class WithExecutor(Mutant):
     def __init__(self, kind: type[Through]) -> None:
         self.kind = kind
 
-    def executor(self, world: World, executor: PureKernel) -> Any:
+    def executor(self, world: World, executor: PureExecutor) -> Any:
         return self.kind(executor, world)
 
 
@@ -492,13 +492,13 @@ MUTANTS: dict[str, Mutant] = {
     "unconsumed repartition records truncated": WithLog(EagerTruncation),
     "stale positions on reopening": WithLog(ForgetfulLog),
     "positions read before the writer is opened": WithLog(EarlyPositions),
-    "position and rows not atomic": WithKernel(TornKernel),
-    "state kept across reopening": WithKernel(ElephantKernel),
-    "changelog not flushed": WithKernel(SilentKernel),
-    "coalesced output not flushed": WithKernel(HoardingKernel),
-    "leftovers skipped": WithKernel(GreedyKernel),
-    "restore skips records": WithKernel(RashKernel),
-    "snapshot complete with its first piece": WithKernel(HalfSnapshot),
+    "position and rows not atomic": WithExecutor(TornExecutor),
+    "state kept across reopening": WithExecutor(ElephantExecutor),
+    "changelog not flushed": WithExecutor(SilentExecutor),
+    "coalesced output not flushed": WithExecutor(HoardingExecutor),
+    "leftovers skipped": WithExecutor(GreedyExecutor),
+    "restore skips records": WithExecutor(RashExecutor),
+    "snapshot complete with its first piece": WithExecutor(HalfSnapshot),
     "changelog truncated before the snapshot is committed": WithExecution(EarlyTruncation),
     "changelog truncated within the snapshot": WithExecution(LateSnapshotStart),
     "local state before the log": WithExecution(LocalFirst),

@@ -46,7 +46,7 @@ class Job:
     lanes: bool = False
 
 
-class PureKernel:
+class PureExecutor:
     """Runs a Job. Now and then it consumes only a part of what it is handed."""
 
     def __init__(self, job: Job, partitions: int, disk: Disk, rnd: Random, hold: float) -> None:

@@ -29,7 +29,7 @@ from millstream.topology.split import split
 from millstream.topology.topology import Topology
 from millstream_parser import parse, statements
 from tests.simulation.checker import History
-from tests.simulation.faults import FaultyKernel
+from tests.simulation.faults import FaultyExecutor
 from tests.simulation.pure import Job, Shape
 from tests.simulation.world import QUERY, Host, Verdict, World
 
@@ -121,7 +121,7 @@ class RealWorld(World):
             pace=Pace(fewest=3, piece=2),
         )
         host.executors.append(executor)
-        return FaultyKernel(executor, self)
+        return FaultyExecutor(executor, self)
 
     def died(self, host: Host) -> None:
         super().died(host)

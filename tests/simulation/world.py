@@ -21,16 +21,16 @@ from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.runtime.ports import Executor, NoRestorer, Restorer
 from millstream.runtime.query_runner import QueryRunner
 from millstream.runtime.runtime import (
+    ExecutorSpec,
     Guarantee,
-    KernelSpec,
     QuerySpec,
     QueryState,
     Runtime,
     RuntimeSettings,
 )
 from tests.simulation.checker import History, complaints
-from tests.simulation.faults import FaultyKernel
-from tests.simulation.pure import SHAPES, Disk, PureKernel, Rows, Shape
+from tests.simulation.faults import FaultyExecutor
+from tests.simulation.pure import SHAPES, Disk, PureExecutor, Rows, Shape
 
 QUERY = "CSAS_1"
 ROWS: Batches[Rows] = Batches(
@@ -63,7 +63,7 @@ CALM_TURNS = 4000
 class Mutant:
     """A planted bug: how a world that has it differs. The plain one has none."""
 
-    def executor(self, world: World, executor: PureKernel) -> Executor[Any]:
+    def executor(self, world: World, executor: PureExecutor) -> Executor[Any]:
         return executor
 
     def log(self, world: World, log: Log[Any]) -> Log[Any]:
@@ -175,7 +175,7 @@ class World:
         self.stats[f"at {name}"] += 1
         if self.hit("crash"):
             raise SimulatedCrash(name)
-        committing = name.startswith(("transact", "kernel.commit"))
+        committing = name.startswith(("transact", "executor.commit"))
         suspend = "suspend in commit" if committing else "suspend"
         if len(self.acting) == 1 and len(self.hosts) > 1 and self.hit(suspend):
             for _ in range(self.rnd.randint(1, 60)):
@@ -196,10 +196,10 @@ class World:
 
     def executor(self, job: int, host: Host) -> Executor[Any]:
         """An executor for a process on `host`."""
-        pure = PureKernel(
+        pure = PureExecutor(
             self.shape.jobs[job], self.partitions, host.disks[job], self.rnd, self.hold
         )
-        return FaultyKernel(self.mutant.executor(self, pure), self)
+        return FaultyExecutor(self.mutant.executor(self, pure), self)
 
     def restorer(self, host: Host) -> Restorer:
         """The restorer of a process on `host`."""
@@ -211,7 +211,7 @@ class World:
         log = self.mutant.log(self, self.broker)
         host.instance = Runtime(log, self.settings, restorer=self.restorer(host))
         executors = tuple(
-            KernelSpec(
+            ExecutorSpec(
                 self.executor(index, host),
                 job.inputs,
                 self.partitions,

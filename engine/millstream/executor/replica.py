@@ -22,7 +22,7 @@ class DuckReplica:
     """Implements `runtime.ports.Replica` over Arrow tables, in a session of its own.
 
     Its rows and the executor's differ in `$part`, so the two transactions never conflict
-    (tests/unit/kernel/test_replica.py); each reads only what was committed before it began.
+    (tests/unit/executor/test_replica.py); each reads only what was committed before it began.
     """
 
     def __init__(self, store: Store, query_id: str, sub: SubTopology, catalogue: Catalogue) -> None:

@@ -94,7 +94,7 @@ def run_task(
     )
     with _within_memory(kind, partition), workspace.store() as store, _closing(instance):
         pace = kind.pace if (kind.sub.changelog, partition) in splits else _NO_SNAPSHOTS
-        executor = _kernel(kind, store, workspace.functions, pace)
+        executor = _new_executor(kind, store, workspace.functions, pace)
         outputs = _Outputs(executor, kind.sub.changelog, partition, made)
         spec = _spec(kind, executor, partition, splits)
         instance.add_query(replace(spec, on_outputs=outputs.take, on_error=failed.append))
@@ -130,7 +130,7 @@ class _Outputs:
     def __init__(
         self, executor: DuckDBExecutor, changelog: str | None, partition: int, made: list[Produced]
     ) -> None:
-        self._kernel = executor
+        self._executor = executor
         self._changelog = changelog
         self._partition = partition
         self._made = made
@@ -141,7 +141,7 @@ class _Outputs:
     def take(self, outputs: Sequence[Appended[pa.Table]]) -> None:
         """Outputs of a run, or of a flush; only a flush writes to the changelog."""
         changes = sum(output.count for output in outputs if output.topic == self._changelog)
-        if changes and self._kernel.snapshots().complete:
+        if changes and self._executor.snapshots().complete:
             self._made.append(Superseded(str(self._changelog), self._partition, self._changes))
         self._changes += changes
         self.rows += sum(_rows(output.batch) for output in outputs)
@@ -180,7 +180,7 @@ def _handed_out(made: list[Produced], failed: Sequence[Exception]) -> Iterator[P
         raise failed[0]
 
 
-def _kernel(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> DuckDBExecutor:
+def _new_executor(kind: TaskKind, store: Store, functions: Catalogue, pace: Pace) -> DuckDBExecutor:
     cursor = store.cursor()
     try:
         expressions = node_expressions(kind.sub.root)

@@ -12,14 +12,14 @@ from millstream.log.simulated import Fault, SimulatedLog
 from millstream.model.problem import Problem
 from millstream.runtime.ports import RunResult, Snapshots
 from millstream.runtime.runtime import (
+    ExecutorSpec,
     Guarantee,
-    KernelSpec,
     QuerySpec,
     QueryStatus,
     Runtime,
     RuntimeSettings,
 )
-from tests.simulation.pure import Disk, Job, PureKernel
+from tests.simulation.pure import Disk, Job, PureExecutor
 from tests.simulation.world import ROWS
 
 SETTINGS = RuntimeSettings(commit_interval_ms=10, idle_poll_ms=5, backoff_ms=20)
@@ -32,10 +32,10 @@ TOPICS = ("in", "rep", "out", "changelog", "in2", "out2")
 
 
 @dataclass(slots=True)
-class WatchedKernel:
-    """A PureKernel that notes its calls; `before_run` may raise."""
+class WatchedExecutor:
+    """A PureExecutor that notes its calls; `before_run` may raise."""
 
-    inner: PureKernel
+    inner: PureExecutor
     calls: list[str] = field(default_factory=list)
     handed: list[Sequence[Fetched[Any]]] = field(default_factory=list)
     before_run: Callable[[], tuple[Problem, ...]] = tuple
@@ -99,18 +99,18 @@ class Bench:
         self.now = 0
         self.producer = self.log.writer("producer")
 
-    def executor(self, job: Job, disk: Disk | None = None, hold: float = 0.0) -> WatchedKernel:
-        return WatchedKernel(PureKernel(job, self.partitions, disk or Disk(), Random(1), hold))
+    def executor(self, job: Job, disk: Disk | None = None, hold: float = 0.0) -> WatchedExecutor:
+        return WatchedExecutor(PureExecutor(job, self.partitions, disk or Disk(), Random(1), hold))
 
     def query(
         self,
-        jobs: Sequence[tuple[Job, WatchedKernel]],
+        jobs: Sequence[tuple[Job, WatchedExecutor]],
         name: str = "Q",
         guarantee: Guarantee = EXACTLY,
         **others: Any,
     ) -> None:
         executors = tuple(
-            KernelSpec(executor, job.inputs, self.partitions, job.changelog, (job.target,))
+            ExecutorSpec(executor, job.inputs, self.partitions, job.changelog, (job.target,))
             for job, executor in jobs
         )
         self.instance.add_query(

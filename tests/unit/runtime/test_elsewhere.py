@@ -18,15 +18,15 @@ from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.batch import raw_batch
 from millstream.runtime.remote_upstreams import RemoteUpstreams
 from millstream.runtime.runtime import (
+    ExecutorSpec,
     Guarantee,
-    KernelSpec,
     QuerySpec,
     Runtime,
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from tests.properties.pipeline import in_lanes, kernel_specs, topology_of
-from tests.simulation.pure import Disk, PureKernel
+from tests.properties.pipeline import executor_specs, in_lanes, topology_of
+from tests.simulation.pure import Disk, PureExecutor
 from tests.unit.runtime.queries import REKEY
 
 SOURCES = """
@@ -71,7 +71,7 @@ class Two:
     def start(self, number: int) -> None:
         """Start the instance that has the tasks of this number, with nothing on its disk."""
         self.stores[number] = Store.open(":memory:")
-        specs = kernel_specs(self.stores[number], self.topology, WIDTHS, self.guarantee)
+        specs = executor_specs(self.stores[number], self.topology, WIDTHS, self.guarantee)
         spec = QuerySpec("Q", "Q", specs, self.guarantee, repartitions=self.moved)
         instance = self.instances[number] = Runtime(self.log, SETTINGS, self.problems)
         instance.add_query(spec)
@@ -216,9 +216,9 @@ def test_who_has_some_of_the_tasks_sends_apart_what_they_make() -> None:
     two.close()
 
 
-def stage(source: str, target: str, **lanes: int) -> KernelSpec[Any]:
-    executor = PureKernel(REKEY, 2, Disk(), Random(0), 0.0)
-    return KernelSpec(executor, (source,), 2, outputs=(target,), lanes=lanes)
+def stage(source: str, target: str, **lanes: int) -> ExecutorSpec[Any]:
+    executor = PureExecutor(REKEY, 2, Disk(), Random(0), 0.0)
+    return ExecutorSpec(executor, (source,), 2, outputs=(target,), lanes=lanes)
 
 
 def elsewhere(*owned: int) -> RemoteUpstreams[Any]:

@@ -19,7 +19,7 @@ from tests.unit.runtime.queries import (
     REKEY,
     SETTINGS,
     Bench,
-    WatchedKernel,
+    WatchedExecutor,
 )
 
 
@@ -105,7 +105,7 @@ def test_much_pending_output_brings_the_commit_forward() -> None:
     assert len(bench.rows()) == 3
 
 
-def test_so_does_much_output_that_a_kernel_keeps() -> None:
+def test_so_does_much_output_that_a_executor_keeps() -> None:
     job = replace(LONE, coalesce=True)
     bench = Bench(settings=replace(SETTINGS, commit_interval_ms=10**9, max_pending_bytes=2))
     bench.query([(job, bench.executor(job))])
@@ -129,7 +129,7 @@ def test_what_is_made_of_a_part_of_a_record_is_committed_as_well() -> None:
     assert "flush" in executor.calls
 
 
-class PartOfARecord(WatchedKernel):
+class PartOfARecord(WatchedExecutor):
     """Keeps the output of some rows of the first record; the others wait."""
 
     def run(self, inputs: Sequence[Fetched[Any]], *, together: bool = False) -> RunResult[Any]:
@@ -186,7 +186,7 @@ def test_state_ahead_of_its_changelog_is_refused() -> None:
     assert (bench.status().state, bench.status().code) == (QueryState.ERROR, "E-STATE-AHEAD")
 
 
-def test_a_failing_kernel_stops_its_query_and_no_other() -> None:
+def test_a_failing_executor_stops_its_query_and_no_other() -> None:
     bench = Bench()
     bad, good = bench.executor(LONE), bench.executor(Job(("in2",), "out2"))
 
@@ -280,7 +280,7 @@ def test_pause_commits_and_stops_and_resume_goes_on() -> None:
     assert bench.rows()[-1] == (1, (2, "v0"))
 
 
-def test_removing_commits_unless_told_otherwise_and_closes_the_kernels() -> None:
+def test_removing_commits_unless_told_otherwise_and_closes_the_executors() -> None:
     for commit, rows in ((True, 1), (False, 0)):
         bench = Bench()
         executor = bench.executor(LONE)

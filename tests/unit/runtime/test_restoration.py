@@ -14,7 +14,7 @@ from millstream.model.errors import ConflictError
 from millstream.runtime.ports import NoRestorer
 from millstream.runtime.restoration import FollowSpec, Restoration, Role
 from millstream.runtime.task_ownership import OwnershipError, TaskOwnership
-from tests.simulation.pure import Disk, PureKernel
+from tests.simulation.pure import Disk, PureExecutor
 from tests.simulation.world import ROWS
 from tests.unit.runtime.queries import COUNT, SETTINGS
 
@@ -49,7 +49,7 @@ class Host:
 
     def spec(self, query: str) -> FollowSpec[Any]:
         job = replace(COUNT, changelog=query)
-        executor = PureKernel(job, self.partitions, self.disks[query], Random(1), 0.0)
+        executor = PureExecutor(job, self.partitions, self.disks[query], Random(1), 0.0)
         return FollowSpec(0, executor, query, self.partitions)
 
     def change(self, *rows: tuple[int, int], query: str = "Q", partition: int = 0) -> None:

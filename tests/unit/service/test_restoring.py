@@ -12,7 +12,7 @@ from millstream.log.batches import TABLES
 from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
-from millstream.runtime.runtime import KernelSpec, QuerySpec, Runtime, RuntimeSettings
+from millstream.runtime.runtime import ExecutorSpec, QuerySpec, Runtime, RuntimeSettings
 from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
 from tests.patience import PATIENCE_S
@@ -44,7 +44,7 @@ def process(log: SimulatedLog[Any], store: Store, instance: Runtime[Any]) -> Non
 def instance_of(log: SimulatedLog[Any], store: Store, restorer: Any = None) -> Runtime[Any]:
     executor = DuckDBExecutor(store, QUERY, SUB, builtin_catalogue())
     instance: Runtime[Any] = Runtime(log, SETTINGS, restorer=restorer)
-    spec = KernelSpec(executor, ("in",), 2, SUB.changelog, ("out",))
+    spec = ExecutorSpec(executor, ("in",), 2, SUB.changelog, ("out",))
     instance.add_query(QuerySpec(QUERY, QUERY, (spec,)))
     return instance
 

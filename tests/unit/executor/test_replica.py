@@ -25,7 +25,7 @@ from millstream.model.errors import UnavailableError
 from millstream.operators.program import StateTable
 from millstream.runtime.ports import Executor, Replica
 from millstream.runtime.restoration import FollowSpec, Restoration
-from millstream.runtime.runtime import KernelSpec, QuerySpec, Runtime, RuntimeSettings
+from millstream.runtime.runtime import ExecutorSpec, QuerySpec, Runtime, RuntimeSettings
 from millstream.state.store import Store
 from tests.simulation.real import topology_of
 
@@ -79,7 +79,7 @@ class Bench:
         """Start a process, let it do all there is to do, and stop it."""
         executor = self.executor(store)
         instance: Runtime[Any] = Runtime(self.log, SETTINGS)
-        spec = KernelSpec(executor, ("in",), 2, self.sub.changelog, ("out",))
+        spec = ExecutorSpec(executor, ("in",), 2, self.sub.changelog, ("out",))
         instance.add_query(QuerySpec("Q", "Q", (spec,)))
         for _ in range(200):
             self.now += 2
@@ -124,7 +124,7 @@ def bench(sub: Any) -> Iterator[Bench]:
     opened.close()
 
 
-def test_a_replica_holds_what_the_kernel_holds(bench: Bench) -> None:
+def test_a_replica_holds_what_the_executor_holds(bench: Bench) -> None:
     for _ in range(3):
         bench.send(15, 0)
         bench.send(9, 1)
@@ -138,7 +138,7 @@ def test_a_replica_holds_what_the_kernel_holds(bench: Bench) -> None:
         assert set(rows) <= set(held[name]), name
 
 
-def test_a_task_moves_from_replica_to_kernel_and_back(bench: Bench) -> None:
+def test_a_task_moves_from_replica_to_executor_and_back(bench: Bench) -> None:
     """Instances alternate, and each has followed the other's changes."""
     for turn in range(4):
         bench.send(10, turn % 2)
@@ -154,7 +154,7 @@ def test_a_task_moves_from_replica_to_kernel_and_back(bench: Bench) -> None:
     alone.close()
 
 
-def test_kernel_and_replica_restore_alike(bench: Bench) -> None:
+def test_executor_and_replica_restore_alike(bench: Bench) -> None:
     bench.send(30, 1)
     bench.process(0)
     places = ((1, bench.executor(1)), (2, bench.replica(2)))
@@ -185,7 +185,7 @@ def restore(bench: Bench, state: Executor[Any] | Replica[Any]) -> int:
         position = fetched.next_offset
 
 
-def test_an_open_transaction_of_the_kernel_does_not_meet_the_replica(bench: Bench) -> None:
+def test_an_open_transaction_of_the_executor_does_not_meet_the_replica(bench: Bench) -> None:
     bench.send(30, 1)
     bench.process(0)
     executor, replica = bench.executor(1), bench.replica(1)

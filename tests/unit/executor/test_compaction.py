@@ -21,8 +21,8 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.types import BIGINT, INTEGER, STRING
 from millstream.plan.nodes import Aggregate, Project, Read, Write
 from millstream.runtime.runtime import (
+    ExecutorSpec,
     Guarantee,
-    KernelSpec,
     QuerySpec,
     QueryState,
     Runtime,
@@ -88,7 +88,7 @@ class Bench:
             self.store, "Q", SUB, builtin_catalogue(), pace=Pace(fewest=3, piece=4)
         )
         self.executors.append(executor)
-        spec = KernelSpec(executor, ("t",), 1, "changes", ("o",))
+        spec = ExecutorSpec(executor, ("t",), 1, "changes", ("o",))
         self.instance: Runtime[Any] = Runtime(self.log, SETTINGS)
         self.instance.add_query(QuerySpec("Q", "Q", (spec,), self.guarantee))
 
