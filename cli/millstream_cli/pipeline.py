@@ -38,8 +38,8 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="millstream pipeline",
         description="Persistent queries processed in epochs, as jobs on Spark: each takes what is "
-        "new since the last one. Whoever opens the database later, or, on Kafka, starts an"
-        " instance of the service, goes on from there.",
+        "new since the last one. An engine that opens the database later, or, on Kafka, an"
+        " instance of the service that starts, continues from there.",
     )
     actions = parser.add_subparsers(dest="action", required=True)
     run = actions.add_parser("run", help="process what the statements of a script define")
