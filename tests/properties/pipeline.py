@@ -27,7 +27,7 @@ from millstream.runtime.runtime import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from millstream.topology.split import Lanes, a_lane_each, mixed, split
+from millstream.topology.split import ChannelCount, a_lane_each, mixed, split
 from millstream.topology.topology import Topology, lanes_of
 from millstream_parser import parse, statements
 
@@ -35,13 +35,13 @@ SETTINGS = RuntimeSettings(commit_interval_ms=3, max_batch_records=5)
 SINK = "o"
 
 
-def in_lanes(_topic: str, senders: int, _readers: int) -> int:
+def in_channels(_topic: str, senders: int, _readers: int) -> int:
     """Exchange channels as in a query that instances share."""
     return a_lane_each(senders)
 
 
 def topology_of(
-    sources: str, sql: str, partitions: Mapping[str, int], lanes: Lanes = mixed
+    sources: str, sql: str, partitions: Mapping[str, int], lanes: ChannelCount = mixed
 ) -> Topology:
     """What a CREATE … AS SELECT over the CREATE statements of `sources` runs as."""
     catalog = Catalog()
@@ -112,7 +112,7 @@ class Pipeline:
         partitions: Mapping[str, int],
         settings: RuntimeSettings = SETTINGS,
         guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
-        lanes: Lanes = mixed,
+        lanes: ChannelCount = mixed,
     ) -> None:
         """`partitions`: of the topics that it reads and of `o`."""
         self.settings, self.guarantee = settings, guarantee

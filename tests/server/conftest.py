@@ -27,7 +27,7 @@ MADE = (
 )
 
 
-class Door:
+class RunningServer:
     """A server, and what tests do with it."""
 
     def __init__(self, engine: Engine, door: Served, stack: ExitStack) -> None:
@@ -84,17 +84,17 @@ class Door:
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
+def door() -> Iterator[RunningServer]:
     settings = EngineSettings(threads=1, push_buffer_bytes=BUFFER_BYTES)
     engine = open_engine(":memory:", settings, now_ms)
     engine.start()
     with served(engine, {"auto.offset.reset": "earliest"}) as found, ExitStack() as stack:
-        yield Door(engine, found, stack)
+        yield RunningServer(engine, found, stack)
     engine.close()
 
 
 @pytest.fixture
-def shop(door: Door) -> Door:
+def shop(door: RunningServer) -> RunningServer:
     """Three orders of two customers, and what each has spent."""
     door.ksql(
         "CREATE STREAM orders (customer STRING KEY, amount DECIMAL(6, 2))"

@@ -10,7 +10,7 @@ import pytest
 from millstream_server.http.connection import Speaks, spoken
 from millstream_server.http.connections import Transport
 from tests.patience import PATIENCE_S
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 GET = b"GET /info HTTP/1.1\r\nhost: x\r\n"
@@ -34,14 +34,14 @@ def test_what_first_bytes_say(seen: bytes, speaks: Speaks | None) -> None:
     assert spoken(seen) is speaks
 
 
-def connected(door: Door) -> socket.socket:
+def connected(door: RunningServer) -> socket.socket:
     host = urlsplit(door.url)
     client = socket.create_connection((host.hostname, host.port))
     client.settimeout(PATIENCE_S)
     return client
 
 
-def test_a_request_may_come_byte_by_byte(door: Door) -> None:
+def test_a_request_may_come_byte_by_byte(door: RunningServer) -> None:
     with connected(door) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in GET + b"\r\n":
@@ -49,7 +49,7 @@ def test_a_request_may_come_byte_by_byte(door: Door) -> None:
         assert client.recv(15) == b"HTTP/1.1 200 OK"
 
 
-def test_requests_may_come_at_once(door: Door) -> None:
+def test_requests_may_come_at_once(door: RunningServer) -> None:
     with connected(door) as client:
         client.sendall((GET + b"\r\n") * 2 + GET + b"connection: close\r\n\r\n")
         answers = b""
@@ -60,7 +60,7 @@ def test_requests_may_come_at_once(door: Door) -> None:
 
 
 @pytest.mark.parametrize("before", [b"", GET + b"\r\n"])
-def test_a_head_without_end_is_cut_off(door: Door, before: bytes) -> None:
+def test_a_head_without_end_is_cut_off(door: RunningServer, before: bytes) -> None:
     with connected(door) as client:
         client.sendall(before + GET)
         with pytest.raises(ConnectionError):
@@ -72,7 +72,7 @@ def test_a_head_without_end_is_cut_off(door: Door, before: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [1_000, 20_000, 400_000, 1_000_000])
-def test_a_body_is_no_head_however_large(door: Door, size: int) -> None:
+def test_a_body_is_no_head_however_large(door: RunningServer, size: int) -> None:
     body = b'{"ksql": "SHOW STREAMS;' + b" " * size + b'"}'
     head = b"POST /ksql HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
     with connected(door) as client:
@@ -81,7 +81,7 @@ def test_a_body_is_no_head_however_large(door: Door, size: int) -> None:
             assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK")
 
 
-def test_headers_behind_a_body_are_bounded_and_not_taken(door: Door) -> None:
+def test_headers_behind_a_body_are_bounded_and_not_taken(door: RunningServer) -> None:
     begun = b"POST /ksql HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     body = b'{"ksql": "SHOW STREAMS;"}'
     whole = b"%x\r\n%b\r\n0\r\n" % (len(body), body)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.conftest import MADE, Door
+from tests.server.conftest import MADE, RunningServer
 
 FIRST = "CREATE TYPE first AS INT; INSERT INTO s (id, v) VALUES (1, 'first');"
 
 
-def state(door: Door) -> tuple[object, ...]:
+def state(door: RunningServer) -> tuple[object, ...]:
     engine = door.engine
     ends = [engine.log.end_offset("s", partition) for partition in range(2)]
     names = {topic.name for topic in engine.log.topics()}
@@ -47,7 +47,7 @@ def state(door: Door) -> tuple[object, ...]:
     ],
 )  # fmt: skip
 def test_nothing_is_executed_where_a_later_statement_is_wrong(
-    door: Door, last: str, says: str
+    door: RunningServer, last: str, says: str
 ) -> None:
     door.ksql(MADE)
     before = state(door)

@@ -12,7 +12,7 @@ import pytest
 from millstream import udf
 from millstream.service.history.watch import Watch
 from tests.patience import PATIENCE_S
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 FILLED = (
     "CREATE TABLE o WITH (BACKFILL = 'duckdb') AS SELECT customer, COUNT(*) AS n FROM orders"
@@ -23,7 +23,7 @@ FILLED = (
 class Waiting:
     """A user function that blocks until it is released."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: RunningServer) -> None:
         self.door = door
         self.begun = threading.Event()
         self.may = threading.Event()
@@ -41,13 +41,13 @@ class Waiting:
 
 
 @pytest.fixture
-def waiting(shop: Door) -> Waiting:
+def waiting(shop: RunningServer) -> Waiting:
     made = Waiting(shop)
     shop.engine.register([udf("WAITING", "STRING -> STRING", made)])
     return made
 
 
-def sent(door: Door) -> socket.socket:
+def sent(door: RunningServer) -> socket.socket:
     """The statement, on a connection of its own."""
     body = json.dumps({"ksql": FILLED}).encode()
     parts = urlsplit(door.url)
@@ -57,7 +57,7 @@ def sent(door: Door) -> socket.socket:
     return made
 
 
-def test_how_far_it_is_is_told(shop: Door, waiting: Waiting) -> None:
+def test_how_far_it_is_is_told(shop: RunningServer, waiting: Waiting) -> None:
     connection = sent(shop)
     waiting.watch()
     figures = shop.http.get("/metrics").text
@@ -70,7 +70,7 @@ def test_how_far_it_is_is_told(shop: Door, waiting: Waiting) -> None:
     assert "millstream_backfill_done{" not in shop.http.get("/metrics").text
 
 
-def test_a_client_that_leaves_ends_it(shop: Door, waiting: Waiting) -> None:
+def test_a_client_that_leaves_ends_it(shop: RunningServer, waiting: Waiting) -> None:
     before = shop.engine.log.topics(), shop.engine.catalog
     connection = sent(shop)
     watch = waiting.watch()

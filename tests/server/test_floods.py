@@ -43,7 +43,7 @@ from tests.fuzz.floods import (
     request,
 )
 from tests.patience import PATIENCE_S, until
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 from tests.server.test_deadlines import Held
 
 HEADERS_END, STREAM_END = 4, 1
@@ -124,7 +124,9 @@ def left() -> list[object]:
 
 
 @pytest.mark.parametrize(("sent", "ends"), KINDS.values(), ids=KINDS)
-def test_connections_leave_nothing_to_be_collected(door: Door, sent: bytes, ends: bool) -> None:
+def test_connections_leave_nothing_to_be_collected(
+    door: RunningServer, sent: bytes, ends: bool
+) -> None:
     """Memory that waits for the garbage collector costs an attacker nothing."""
     parts = urlsplit(door.url)
     address = (str(parts.hostname), int(parts.port or 0))

@@ -21,7 +21,7 @@ from millstream_server.auth.principal import Principal
 from millstream_server.auth.visible import VisibleCatalog
 from millstream_server.failures import FORBIDDEN_ON_KAFKA, UNAUTHENTICATED, RefusedError
 from tests.served import served
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 
 class Porter:
@@ -61,17 +61,17 @@ class Porter:
 
 
 @pytest.fixture
-def guarded() -> Iterator[tuple[Door, Porter]]:
+def guarded() -> Iterator[tuple[RunningServer, Porter]]:
     engine = open_engine(":memory:", EngineSettings(threads=1), now_ms)
     engine.start()
     porter = Porter()
     with served(engine, guard=porter) as found, ExitStack() as stack:
-        yield Door(engine, found, stack), porter
+        yield RunningServer(engine, found, stack), porter
     engine.close()
 
 
 @pytest.mark.parametrize("path", ["/info", "/ksql", "/query-stream", "/metrics", "/openapi.json"])
-def test_nobody_comes_in_unknown(guarded: tuple[Door, Porter], path: str) -> None:
+def test_nobody_comes_in_unknown(guarded: tuple[RunningServer, Porter], path: str) -> None:
     door, porter = guarded
     answer = door.http.request("POST" if "s" in path[1:5] else "GET", path)
     if answer.status_code == 405:
@@ -81,7 +81,9 @@ def test_nobody_comes_in_unknown(guarded: tuple[Door, Porter], path: str) -> Non
     assert not porter.inside
 
 
-def test_statements_are_authorised_before_any_is_executed(guarded: tuple[Door, Porter]) -> None:
+def test_statements_are_authorised_before_any_is_executed(
+    guarded: tuple[RunningServer, Porter],
+) -> None:
     door, porter = guarded
     text = "CREATE TYPE t AS INT; DROP STREAM x;"
     answer = door.http.post("/ksql", json={"ksql": text}, headers={"x-name": "eve"})
@@ -91,7 +93,7 @@ def test_statements_are_authorised_before_any_is_executed(guarded: tuple[Door, P
     assert porter.inside["/ksql"] == 0
 
 
-def test_queries_are_authorised(guarded: tuple[Door, Porter]) -> None:
+def test_queries_are_authorised(guarded: tuple[RunningServer, Porter]) -> None:
     door, porter = guarded
     query = {"sql": "SELECT 1 FROM x EMIT CHANGES;"}
     answer = door.http.post("/query-stream", json=query, headers={"x-name": "eve"})

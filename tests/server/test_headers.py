@@ -13,7 +13,7 @@ import pytest
 
 from millstream_server.http.headers import common_headers
 from tests.patience import PATIENCE_S
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 from tests.server.guarded import Guarded, guarded
 
 NAMES = {
@@ -58,7 +58,7 @@ def head(client: socket.socket) -> httpx.Headers:
 
 
 @pytest.mark.parametrize("sent", RAW.values(), ids=RAW)
-def test_answers_over_http1(door: Door, sent: bytes) -> None:
+def test_answers_over_http1(door: RunningServer, sent: bytes) -> None:
     parts = urlsplit(door.url)
     with socket.create_connection((parts.hostname, parts.port), PATIENCE_S) as client:
         client.sendall(sent)
@@ -92,7 +92,7 @@ REQUESTS = [
 @pytest.mark.parametrize("http2", [False, True])
 @pytest.mark.parametrize(("method", "path", "body"), REQUESTS)
 def test_answers(
-    shop: Door, method: str, path: str, body: dict[str, str] | None, http2: bool
+    shop: RunningServer, method: str, path: str, body: dict[str, str] | None, http2: bool
 ) -> None:
     answer = (shop.http2 if http2 else shop.http).request(method, path, json=body)
     check(answer.headers, secure=False)

@@ -17,7 +17,7 @@ import pytest
 
 from millstream_server.http.frames import CONTINUATIONS_MAX, PREFACE_BYTES, FrameMeter, Kind
 from tests.patience import PATIENCE_S
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 HEADERS_MAX = 16 << 10
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -99,7 +99,7 @@ def test_bodies_are_not_frames_too_many() -> None:
 class Client:
     """A client that breaks rules."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: RunningServer) -> None:
         parts = urlsplit(door.url)
         self.socket = socket.create_connection((parts.hostname, parts.port), PATIENCE_S)
         config = h2.config.H2Configuration(
@@ -141,7 +141,7 @@ class Client:
         return found
 
 
-def test_rapid_resets_end_the_connection(door: Door) -> None:
+def test_rapid_resets_end_the_connection(door: RunningServer) -> None:
     client = Client(door)
     for number in range(3 * Kind.RESET.burst):
         stream = 2 * number + 1
@@ -152,7 +152,7 @@ def test_rapid_resets_end_the_connection(door: Door) -> None:
     assert door.http2.get("/info").status_code == 200
 
 
-def test_resets_that_the_server_is_made_to_send_count_too(door: Door) -> None:
+def test_resets_that_the_server_is_made_to_send_count_too(door: RunningServer) -> None:
     """Each request is whole, then a frame comes that its stream must not have."""
     client = Client(door)
     client.send()
@@ -173,7 +173,7 @@ def test_resets_that_the_server_is_made_to_send_count_too(door: Door) -> None:
 
 
 @pytest.mark.parametrize(("sent", "kind"), FLOODS.values(), ids=FLOODS)
-def test_floods_end_the_connection(door: Door, sent: bytes, kind: Kind) -> None:
+def test_floods_end_the_connection(door: RunningServer, sent: bytes, kind: Kind) -> None:
     client = Client(door)
     client.h2.send_headers(1, client.names("/query-stream", "POST"))
     if sent[3] == WINDOW:
@@ -185,14 +185,14 @@ def test_floods_end_the_connection(door: Door, sent: bytes, kind: Kind) -> None:
     assert door.http2.get("/info").status_code == 200
 
 
-def test_headers_without_end_end_the_connection(door: Door) -> None:
+def test_headers_without_end_end_the_connection(door: RunningServer) -> None:
     client = Client(door)
     head = frame(HEADERS, 1, hpack.Encoder().encode(client.names()))
     client.send(head + frame(CONTINUATION, 1, b"\0\1a\1b") * 100)
     assert client.goodbye() == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
 
 
-def test_headers_that_grow_when_they_are_unpacked_end_the_connection(door: Door) -> None:
+def test_headers_that_grow_when_they_are_unpacked_end_the_connection(door: RunningServer) -> None:
     """One byte for each copy of a long header."""
     client = Client(door)
     encoder = hpack.Encoder()
@@ -202,7 +202,7 @@ def test_headers_that_grow_when_they_are_unpacked_end_the_connection(door: Door)
     assert client.goodbye() is not None
 
 
-def test_streams_at_a_time_are_bounded(door: Door) -> None:
+def test_streams_at_a_time_are_bounded(door: RunningServer) -> None:
     client = Client(door)
     encoder = hpack.Encoder()
     names = client.names("/query-stream", "POST")
@@ -223,7 +223,7 @@ def test_streams_at_a_time_are_bounded(door: Door) -> None:
     ],
 )
 def test_requests_that_are_none_leave_no_trace(
-    door: Door, names: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+    door: RunningServer, names: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     client = Client(door)
     client.h2.send_headers(1, names, end_stream=True)
@@ -237,7 +237,7 @@ def test_requests_that_are_none_leave_no_trace(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_what_is_left_of_a_body_that_was_not_read_ends_nothing(door: Door) -> None:
+def test_what_is_left_of_a_body_that_was_not_read_ends_nothing(door: RunningServer) -> None:
     client = Client(door)
     client.h2.send_headers(1, client.names("/nothing", "POST"))
     client.send()
@@ -250,7 +250,7 @@ def test_what_is_left_of_a_body_that_was_not_read_ends_nothing(door: Door) -> No
     client.socket.close()
 
 
-def test_requests_that_were_given_up_still_count(door: Door) -> None:
+def test_requests_that_were_given_up_still_count(door: RunningServer) -> None:
     """Resets do not free the room of what the server still works on."""
     body = json.dumps({"sql": "SELECT 1;"}).encode()
     client = Client(door)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from millstream_server.results.framing import JSON
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 KINDS = (
     "CREATE STREAM kinds (id INT KEY, d DECIMAL(4, 2), b BYTES, day DATE, made TIMESTAMP, t TIME,"
@@ -19,7 +19,7 @@ KINDS = (
 )
 
 
-def sent(door: Door, target: str, *rows: Any, accept: str | None = None) -> list[Any]:
+def sent(door: RunningServer, target: str, *rows: Any, accept: str | None = None) -> list[Any]:
     lines = [{"target": target}, *rows]
     content = "\n".join(json.dumps(line) for line in lines).encode()
     headers = {} if accept is None else {"accept": accept}
@@ -36,14 +36,14 @@ def ok(count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("accept", [None, JSON])
-def test_each_row_is_acknowledged(shop: Door, accept: str | None) -> None:
+def test_each_row_is_acknowledged(shop: RunningServer, accept: str | None) -> None:
     rows = [{"customer": f"c{n}", "AMOUNT": n} for n in range(2_500)]
     assert sent(shop, "orders", *rows, accept=accept) == ok(2_500)
     found = shop.query("SELECT customer, amount FROM orders WHERE customer = 'c7';")
     assert found.splitlines()[1:] == ['["c7",7.00]']
 
 
-def test_values_of_every_type(door: Door) -> None:
+def test_values_of_every_type(door: RunningServer) -> None:
     door.ksql(KINDS)
     row = {
         "ID": 1,
@@ -70,7 +70,7 @@ def test_values_of_every_type(door: Door) -> None:
 @pytest.mark.parametrize(
     "bad", [{"ID": "x"}, {"D": 1000}, {"DAY": "yesterday"}, {"L": 3}, "text", [1]]
 )
-def test_the_first_error_is_the_end(door: Door, bad: Any) -> None:
+def test_the_first_error_is_the_end(door: RunningServer, bad: Any) -> None:
     door.ksql(KINDS)
     *good, error = sent(door, "kinds", {"ID": 1}, {"ID": 2}, bad, {"ID": 3})
     assert good == ok(2)
@@ -101,7 +101,7 @@ def test_numbers_that_would_be_cut_are_refused(door: Door, bad: Any) -> None:
 
 
 @pytest.mark.parametrize("time", [-1, 2**62 + 1, 2**63 - 1])
-def test_a_row_of_a_time_that_no_record_has_is_refused(door: Door, time: int) -> None:
+def test_a_row_of_a_time_that_no_record_has_is_refused(door: RunningServer, time: int) -> None:
     door.ksql(KINDS)
     *good, error = sent(door, "kinds", {"ID": 1}, {"ID": 2, "ROWTIME": time}, {"ID": 3})
     assert good == ok(1)
@@ -110,7 +110,7 @@ def test_a_row_of_a_time_that_no_record_has_is_refused(door: Door, time: int) ->
     assert len(door.query("SELECT id FROM kinds;").splitlines()) == 2
 
 
-def test_acknowledgements_come_while_rows_are_sent(shop: Door) -> None:
+def test_acknowledgements_come_while_rows_are_sent(shop: RunningServer) -> None:
     def lines() -> Iterator[bytes]:
         yield b'{"target":"ORDERS"}\n{"CUSTOMER":"a","AMO'
         yield b'UNT":1}\n\n{"CUSTOMER":"b"'
@@ -135,7 +135,7 @@ def test_acknowledgements_come_while_rows_are_sent(shop: Door) -> None:
         (b'{"target":"orders","properties":{"nonsense":1}}', 40000),
     ],
 )
-def test_a_target_that_takes_no_rows(shop: Door, first: bytes, code: int) -> None:
+def test_a_target_that_takes_no_rows(shop: RunningServer, first: bytes, code: int) -> None:
     answer = shop.http2.post("/inserts-stream", content=first)
     assert (answer.status_code, answer.json()["error_code"]) == (400, code)
 
@@ -144,7 +144,7 @@ def test_a_target_that_takes_no_rows(shop: Door, first: bytes, code: int) -> Non
 @pytest.mark.parametrize(
     "behind", [b" garbage", b'{"ID":9}', b"]", b",", b"\0", b" // x", b"\xff", b"}"]
 )
-def test_text_behind_a_row_is_refused(door: Door, behind: bytes, rows: int) -> None:
+def test_text_behind_a_row_is_refused(door: RunningServer, behind: bytes, rows: int) -> None:
     """A body is JSON as a request is: Vert.x, which reads it in ksqlDB, refuses what follows the
     first value. Of a record's value, Jackson's `readTree` ignores it (docs/limits.md)."""
     door.ksql(KINDS)
@@ -158,12 +158,12 @@ def test_text_behind_a_row_is_refused(door: Door, behind: bytes, rows: int) -> N
     assert len(door.query("SELECT id FROM kinds;").splitlines()) == rows + 1
 
 
-def test_http1_is_refused(shop: Door) -> None:
+def test_http1_is_refused(shop: RunningServer) -> None:
     answer = shop.http.post("/inserts-stream", content=b'{"target":"orders"}')
     assert answer.json()["error_code"] == 40004
 
 
-def test_half_a_character(door: Door) -> None:
+def test_half_a_character(door: RunningServer) -> None:
     """In the target it is refused; rows are read as records are, which replace it."""
     for target in ("\ud800", "`\udfff`"):
         content = json.dumps({"target": target}).encode()
@@ -175,7 +175,7 @@ def test_half_a_character(door: Door) -> None:
     assert sent(door, "kinds", {"id": 1, "small": "a\ud800"}) == ok(1)
 
 
-def test_a_statement_with_half_a_character(door: Door) -> None:
+def test_a_statement_with_half_a_character(door: RunningServer) -> None:
     for path, name in (("/ksql", "ksql"), ("/query-stream", "sql"), ("/query", "ksql")):
         answer = door.http2.post(path, content=json.dumps({name: "SELECT '\ud800';"}).encode())
         assert answer.status_code == 400

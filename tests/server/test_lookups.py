@@ -23,7 +23,7 @@ from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROT
 from millstream_server.results.lookups import Found, Lookups
 from millstream_server.results.values import texts_of
 from tests.served import served
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 BY_KEY = "SELECT * FROM spending WHERE customer = 'ann';"
 SAME = "SELECT * FROM spending WHERE customer = 'ann' AND true;"
@@ -43,7 +43,7 @@ ALL_TYPES = (
 
 
 @pytest.mark.parametrize("kind", [DELIMITED, JSON, KSQL, PROTOBUF, ARROW])
-def test_the_answer_is_that_of_any_pull_query(shop: Door, kind: str) -> None:
+def test_the_answer_is_that_of_any_pull_query(shop: RunningServer, kind: str) -> None:
     for key in ("ann", "nobody"):
         by_key, same = (sql.replace("ann", key) for sql in (BY_KEY, SAME))
         found = shop.http.post("/query-stream", json={"sql": by_key}, headers={"accept": kind})
@@ -52,7 +52,7 @@ def test_the_answer_is_that_of_any_pull_query(shop: Door, kind: str) -> None:
         assert found.headers["content-type"] == other.headers["content-type"]
 
 
-def test_values_of_all_types(door: Door) -> None:
+def test_values_of_all_types(door: RunningServer) -> None:
     door.ksql(ALL_TYPES)
     door.engine.drain()
     for key in ("x", "empty"):
@@ -60,19 +60,19 @@ def test_values_of_all_types(door: Door) -> None:
         assert door.query(f"{by_key};") == door.query(f"{by_key} AND true;")
 
 
-def test_columns_may_be_chosen_and_renamed(shop: Door) -> None:
+def test_columns_may_be_chosen_and_renamed(shop: RunningServer) -> None:
     sql = "SELECT total AS spent, customer FROM spending s WHERE s.customer = 'bob';"
     header, row = shop.query(sql).splitlines()
     assert json.loads(header)["columnNames"] == ["SPENT", "CUSTOMER"]
     assert row == '[20.00,"bob"]'
 
 
-def test_names_may_be_swapped(shop: Door) -> None:
+def test_names_may_be_swapped(shop: RunningServer) -> None:
     sql = "SELECT total AS customer, customer AS total FROM spending WHERE customer = 'bob';"
     assert shop.query(sql).splitlines()[1:] == ['[20.00,"bob"]']
 
 
-def test_columns_may_be_computed_from_the_state(shop: Door) -> None:
+def test_columns_may_be_computed_from_the_state(shop: RunningServer) -> None:
     shop.ksql(
         "CREATE TABLE means AS SELECT customer, AVG(amount) AS mean, COUNT(*) + 1 AS more"
         " FROM orders GROUP BY customer HAVING COUNT(*) > 1;"
@@ -83,7 +83,7 @@ def test_columns_may_be_computed_from_the_state(shop: Door) -> None:
         assert shop.query(f"{by_key};") == shop.query(f"{by_key} AND true;")
 
 
-def test_they_count_among_the_pull_queries(shop: Door) -> None:
+def test_they_count_among_the_pull_queries(shop: RunningServer) -> None:
     shop.query(BY_KEY)
     assert shop.server.pulling == 0
     shop.server.settings = replace(shop.server.settings, pull_queries_max=0)
@@ -92,7 +92,7 @@ def test_they_count_among_the_pull_queries(shop: Door) -> None:
     assert shop.server.pulling == 0
 
 
-def test_many_at_once(shop: Door) -> None:
+def test_many_at_once(shop: RunningServer) -> None:
     wanted = {"ann": ['["ann",3.75]'], "bob": ['["bob",20.00]'], "it''s": []}
 
     def rows(key: str) -> list[str]:
@@ -103,14 +103,14 @@ def test_many_at_once(shop: Door) -> None:
         assert list(threads.map(rows, keys)) == [wanted[key] for key in keys]
 
 
-def test_what_is_committed_later_is_seen(shop: Door) -> None:
+def test_what_is_committed_later_is_seen(shop: RunningServer) -> None:
     shop.query(BY_KEY)
     shop.ksql("INSERT INTO orders VALUES ('ann', 1.00);")
     shop.engine.drain()
     assert shop.query(BY_KEY).splitlines()[1:] == ['["ann",4.75]']
 
 
-def test_statements_change_what_is_prepared(shop: Door) -> None:
+def test_statements_change_what_is_prepared(shop: RunningServer) -> None:
     shop.query(BY_KEY)
     shop.ksql("DROP TABLE spending;")
     answer = shop.http.post("/query-stream", json={"sql": BY_KEY})
@@ -130,7 +130,7 @@ def test_statements_change_what_is_prepared(shop: Door) -> None:
         "SELECT nothing FROM spending WHERE customer = 'ann';",
     ],
 )
-def test_other_queries_go_their_own_way(shop: Door, sql: str) -> None:
+def test_other_queries_go_their_own_way(shop: RunningServer, sql: str) -> None:
     """A wrong key, a stream, a column that is none of the key, one that is not there."""
     same = sql.replace(";", " AND true;")
     for _ in range(2):
@@ -149,7 +149,7 @@ class NotAnn(NoAuthentication):
 
 
 def asked_at_once(
-    door: Door, guard: NoAuthentication, *texts: str
+    door: RunningServer, guard: NoAuthentication, *texts: str
 ) -> list[Found | BaseException | None]:
     """The result of each; the first was sent before, so that all wait for the same batch."""
     lookups = Lookups(door.engine, guard, 1, nullcontext)
@@ -168,7 +168,7 @@ def asked_at_once(
 
 
 def test_a_row_that_cannot_be_shown_is_nobody_else_s_business(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    door: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shown(rows: Sequence[Sequence[Any]], schema: Schema) -> list[str]:
         if any(row[0] == "far" for row in rows):
@@ -186,7 +186,7 @@ def test_a_row_that_cannot_be_shown_is_nobody_else_s_business(
     assert isinstance(wrong, OverflowError)
 
 
-def test_who_may_not_ask_is_nobody_else_s_business(shop: Door) -> None:
+def test_who_may_not_ask_is_nobody_else_s_business(shop: RunningServer) -> None:
     bob = BY_KEY.replace("ann", "bob")
     right, wrong = asked_at_once(shop, NotAnn(), bob, BY_KEY)
     assert isinstance(right, Found)
@@ -194,9 +194,9 @@ def test_who_may_not_ask_is_nobody_else_s_business(shop: Door) -> None:
     assert isinstance(wrong, RefusedError)
 
 
-def test_each_key_is_authorised(shop: Door) -> None:
+def test_each_key_is_authorised(shop: RunningServer) -> None:
     with served(shop.engine, guard=NotAnn()) as found, ExitStack() as stack:
-        door = Door(shop.engine, found, stack)
+        door = RunningServer(shop.engine, found, stack)
         bob = BY_KEY.replace("ann", "bob")
         assert door.query(bob).splitlines()[1:] == ['["bob",20.00]']
         assert door.http.post("/query-stream", json={"sql": BY_KEY}).status_code == 403

@@ -12,7 +12,7 @@ import pyarrow.ipc
 import pytest
 
 from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 LATE, EARLY = 253_402_300_800_000, -62_135_596_800_001
 LATE_TEXT, LATE_DAY = "+10000-01-01T00:00:00.000", "+10000-01-01"
@@ -32,7 +32,7 @@ QUERIES = [
 
 
 @pytest.fixture
-def odd(door: Door) -> Door:
+def odd(door: RunningServer) -> RunningServer:
     door.ksql(MADE, streamsProperties={"auto.offset.reset": "earliest"})
     for key, ms in (("late", LATE), ("early", EARLY)):
         time = f"FROM_UNIXTIME({ms})"
@@ -42,7 +42,7 @@ def odd(door: Door) -> Door:
     return door
 
 
-def answer(door: Door, sql: str, kind: str) -> bytes:
+def answer(door: RunningServer, sql: str, kind: str) -> bytes:
     body = {"sql": sql, "properties": {"auto.offset.reset": "earliest"}}
     found = door.http.post("/query-stream", json=body, headers={"accept": kind})
     assert found.status_code == 200, found.text
@@ -51,7 +51,7 @@ def answer(door: Door, sql: str, kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", [DELIMITED, JSON, KSQL])
 @pytest.mark.parametrize("sql", QUERIES)
-def test_as_text(odd: Door, sql: str, kind: str) -> None:
+def test_as_text(odd: RunningServer, sql: str, kind: str) -> None:
     late = f'["{LATE_TEXT}","{LATE_DAY}",["{LATE_TEXT}"]]'
     assert late in answer(odd, sql, kind).decode()
     early = f'["{EARLY_TEXT}","{EARLY_DAY}",["{EARLY_TEXT}"]]'
@@ -59,14 +59,14 @@ def test_as_text(odd: Door, sql: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("sql", QUERIES)
-def test_as_arrow(odd: Door, sql: str) -> None:
+def test_as_arrow(odd: RunningServer, sql: str) -> None:
     found = pa.ipc.open_stream(io.BytesIO(answer(odd, sql, ARROW))).read_all()
     assert found["T"].cast(pa.int64()).to_pylist() == [LATE * 1000]
     assert found["D"].cast(pa.int32()).to_pylist() == [LATE // 86_400_000]
 
 
 @pytest.mark.parametrize("sql", [text.replace("t, d, a", "t") for text in QUERIES])
-def test_as_protobuf(odd: Door, sql: str) -> None:
+def test_as_protobuf(odd: RunningServer, sql: str) -> None:
     """A `google.protobuf.Timestamp`: seconds by their varint in field 1 of field 1."""
     text = answer(odd, sql, PROTOBUF).decode()
     rows = [item["row"]["protobufBytes"] for item in json.loads(text) if "row" in item]

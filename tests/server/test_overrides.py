@@ -17,7 +17,7 @@ from millstream_server.bootstrap.config import load_config
 from millstream_server.bootstrap.wiring import overrides
 from millstream_server.server import ServerSettings
 from tests.served import served
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 DENYING = {
     "ksql.properties.overrides.denylist": "auto.offset.reset,ksql.streams.commit.interval.ms"
@@ -35,16 +35,16 @@ def rule(request: pytest.FixtureRequest) -> Overrides:
 
 
 @pytest.fixture
-def door(rule: Overrides) -> Iterator[Door]:
+def door(rule: Overrides) -> Iterator[RunningServer]:
     engine = open_engine(":memory:", EngineSettings(threads=1), now_ms)
     engine.start()
     settings = ServerSettings(overrides=rule)
     with served(engine, settings=settings) as found, ExitStack() as stack:
-        yield Door(engine, found, stack)
+        yield RunningServer(engine, found, stack)
     engine.close()
 
 
-def test_every_way_to_set_a_property_agrees(door: Door, rule: Overrides) -> None:
+def test_every_way_to_set_a_property_agrees(door: RunningServer, rule: Overrides) -> None:
     names = [item.name for item in PROPERTIES]
     names += [f"ksql.streams.{name}" for name in names]
     names += ["nonsense", "KSQL.STREAMS", "auto.offset.reset.", "listeners", "a b", "ü"]

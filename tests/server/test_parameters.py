@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from millstream_server.failures import BAD_STATEMENT, MALFORMED
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 from tests.server.test_websocket import frames
 
 BY_KEY = "SELECT total FROM spending WHERE customer = ?;"
 
 
-def rows(shop: Door, sql: str, parameters: Any, path: str = "/query-stream") -> list[Any]:
+def rows(shop: RunningServer, sql: str, parameters: Any, path: str = "/query-stream") -> list[Any]:
     body = {"sql": sql, "parameters": parameters}
     answer = shop.http.post(path, json=body, headers={"accept": "application/json"})
     assert answer.status_code == 200, answer.text
@@ -34,18 +34,18 @@ def rows(shop: Door, sql: str, parameters: Any, path: str = "/query-stream") -> 
          [["bob"], ["ann"]]),
     ],
 )  # fmt: skip
-def test_queries(shop: Door, sql: str, parameters: Any, expected: list[Any]) -> None:
+def test_queries(shop: RunningServer, sql: str, parameters: Any, expected: list[Any]) -> None:
     assert rows(shop, sql, parameters) == expected
 
 
-def test_keys_and_parameters_share_what_is_prepared(shop: Door) -> None:
+def test_keys_and_parameters_share_what_is_prepared(shop: RunningServer) -> None:
     """Whichever arrives first, the other one gets the same."""
     literal = BY_KEY.replace("?", "'ann'")
     for _ in range(2):
         assert rows(shop, BY_KEY, ["ann"]) == rows(shop, literal, None) == [["3.75"]]
 
 
-def test_statements(shop: Door) -> None:
+def test_statements(shop: RunningServer) -> None:
     shop.ksql("INSERT INTO orders VALUES (?, ?);", parameters=["cleo", 7])
     (made,) = shop.ksql(
         "CREATE STREAM big AS SELECT * FROM orders WHERE amount > $1;", parameters=[5]
@@ -56,7 +56,7 @@ def test_statements(shop: Door) -> None:
     assert rows(shop, "SELECT customer FROM big WHERE customer = ?", ["cleo"]) == [["cleo"]]
 
 
-def test_a_websocket(shop: Door) -> None:
+def test_a_websocket(shop: RunningServer) -> None:
     request = {"ksql": BY_KEY, "parameters": ["ann"]}
     found, code, _ = frames(shop, json.dumps(request))
     assert found[1] == '{"row":{"columns":[3.75]}}' and code == 1000
@@ -73,7 +73,7 @@ def test_a_websocket(shop: Door) -> None:
         ([5], BAD_STATEMENT, "Cannot compare"),
     ],
 )
-def test_refused(shop: Door, parameters: Any, code: int, message: str) -> None:
+def test_refused(shop: RunningServer, parameters: Any, code: int, message: str) -> None:
     body = {"sql": BY_KEY, "parameters": parameters}
     error = shop.http.post("/query-stream", json=body).json()
     assert error["error_code"] == code

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from millstream_server.results.framing import PROTOBUF
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tests.server.conftest import Door
     ],
 )
 def test_a_row_that_protobuf_cannot_hold_ends_the_answer(
-    door: Door, column: str, value: str
+    door: RunningServer, column: str, value: str
 ) -> None:
     name = column.split()[0]
     door.ksql(

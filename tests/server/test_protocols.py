@@ -12,16 +12,16 @@ import h2.connection
 import h2.events
 
 from tests.patience import PATIENCE_S
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 LIVE_SQL = "SELECT customer FROM orders EMIT CHANGES LIMIT 3;"
 
 
-def connection(door: Door) -> http.client.HTTPConnection:
+def connection(door: RunningServer) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(urlsplit(door.url).netloc, timeout=PATIENCE_S)
 
 
-def test_a_status_has_its_words(door: Door) -> None:
+def test_a_status_has_its_words(door: RunningServer) -> None:
     client = connection(door)
     for path, words in (("/info", "OK"), ("/nothing", "Not Found")):
         client.request("GET", path)
@@ -29,19 +29,19 @@ def test_a_status_has_its_words(door: Door) -> None:
         assert (answer.reason, bool(answer.read())) == (words, True)
 
 
-def test_a_target_may_be_a_whole_url(door: Door) -> None:
+def test_a_target_may_be_a_whole_url(door: RunningServer) -> None:
     client = connection(door)
     client.request("GET", f"{door.url}/info?a=b")
     assert client.getresponse().status == 200
 
 
-def test_the_pattern_of_a_path_is_a_path_like_others(door: Door) -> None:
+def test_the_pattern_of_a_path_is_a_path_like_others(door: RunningServer) -> None:
     answer = door.http.get("/status/{type}/{entity}/{action}")
     assert (answer.status_code, answer.json()["error_code"]) == (404, 40400)
     assert door.http.get("/is_valid_property/{property}").status_code == 400
 
 
-def test_rows_sent_with_an_upgrade_are_answered_without_it(shop: Door) -> None:
+def test_rows_sent_with_an_upgrade_are_answered_without_it(shop: RunningServer) -> None:
     client = connection(shop)
     headers = {"connection": "upgrade, http2-settings", "upgrade": "h2c", "http2-settings": ""}
     body = b'{"target":"orders"}\n{"CUSTOMER":"cy","AMOUNT":1}'
@@ -50,7 +50,7 @@ def test_rows_sent_with_an_upgrade_are_answered_without_it(shop: Door) -> None:
     assert (answer.status, json.loads(answer.read())) == (200, {"status": "ok", "seq": 0})
 
 
-def frames(door: Door, sql: str) -> list[bytes]:
+def frames(door: RunningServer, sql: str) -> list[bytes]:
     """The frames of an answer over HTTP/2."""
     parts = urlsplit(door.url)
     body = json.dumps({"sql": sql}).encode()
@@ -70,6 +70,6 @@ def frames(door: Door, sql: str) -> list[bytes]:
                     return found
 
 
-def test_each_row_of_a_live_answer_has_a_frame(shop: Door) -> None:
+def test_each_row_of_a_live_answer_has_a_frame(shop: RunningServer) -> None:
     _, *rows = (frame for frame in frames(shop, LIVE_SQL) if frame)
     assert rows == [b'["ann"]\n', b'["bob"]\n', b'["ann"]\n']

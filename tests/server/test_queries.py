@@ -22,13 +22,13 @@ from millstream.service.execution import open_engine
 from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from tests.patience import PATIENCE_S
 from tests.served import SOCKET_BYTES, served
-from tests.server.conftest import BUFFER_BYTES, Door
+from tests.server.conftest import BUFFER_BYTES, RunningServer
 
 PULL = "SELECT * FROM spending WHERE customer = 'ann';"
 PUSH = "SELECT customer, amount FROM orders EMIT CHANGES"
 
 
-def test_a_pull_query_on_a_table(shop: Door) -> None:
+def test_a_pull_query_on_a_table(shop: RunningServer) -> None:
     assert shop.query(PULL) == (
         '{"queryId":null,"columnNames":["CUSTOMER","TOTAL"],'
         '"columnTypes":["STRING","DECIMAL(6, 2)"]}\n["ann",3.75]\n'
@@ -41,7 +41,7 @@ def test_a_pull_query_on_a_table(shop: Door) -> None:
     assert "protoSchema" in shop.query(PULL, PROTOBUF)
 
 
-def test_a_push_query_ends_at_its_limit(shop: Door) -> None:
+def test_a_push_query_ends_at_its_limit(shop: RunningServer) -> None:
     header, *rows = json.loads(shop.query(f"{PUSH} LIMIT 2;", KSQL), parse_float=Decimal)
     assert header["header"]["schema"] == "`CUSTOMER` STRING, `AMOUNT` DECIMAL(6, 2)"
     assert rows == [
@@ -51,14 +51,14 @@ def test_a_push_query_ends_at_its_limit(shop: Door) -> None:
     ]
 
 
-def test_a_pull_query_on_a_stream_is_completed(shop: Door) -> None:
+def test_a_pull_query_on_a_stream_is_completed(shop: RunningServer) -> None:
     *_, last = json.loads(shop.query("SELECT amount FROM orders;", KSQL))
     assert last == {"finalMessage": "Query Completed"}
     *_, last = json.loads(shop.query("SELECT amount FROM orders LIMIT 1;", KSQL))
     assert last == {"finalMessage": "Limit Reached"}
 
 
-def test_deletions_are_tombstones(door: Door) -> None:
+def test_deletions_are_tombstones(door: RunningServer) -> None:
     door.ksql(
         "CREATE TABLE t (id INT PRIMARY KEY, v STRING)"
         " WITH (kafka_topic='t', key_format='JSON', value_format='JSON', partitions=1);"
@@ -80,7 +80,7 @@ SESSIONS = (
 
 
 @pytest.fixture
-def clicks(door: Door) -> Door:
+def clicks(door: RunningServer) -> RunningServer:
     """Two clicks that make one session."""
     door.ksql(
         "CREATE STREAM clicks (k STRING KEY, n INT)"
@@ -91,7 +91,7 @@ def clicks(door: Door) -> Door:
     return door
 
 
-def test_a_session_that_grows_is_deleted_with_its_key_alone(clicks: Door) -> None:
+def test_a_session_that_grows_is_deleted_with_its_key_alone(clicks: RunningServer) -> None:
     found = json.loads(clicks.query(SESSIONS, KSQL))
     assert found[1:4] == [
         {"row": {"columns": ["x", 1000, 1000, 1]}},
@@ -100,7 +100,7 @@ def test_a_session_that_grows_is_deleted_with_its_key_alone(clicks: Door) -> Non
     ]
 
 
-def test_framings_without_a_mark_leave_deletions_out(clicks: Door) -> None:
+def test_framings_without_a_mark_leave_deletions_out(clicks: RunningServer) -> None:
     results = [["x", 1000, 1000, 1], ["x", 1000, 5000, 2]]
     _, *lines = clicks.query(SESSIONS).splitlines()
     assert [json.loads(line) for line in lines] == results
@@ -115,7 +115,7 @@ def test_framings_without_a_mark_leave_deletions_out(clicks: Door) -> None:
     assert [list(row.values()) for row in found.to_pylist()] == results
 
 
-def test_arrow_over_http2(shop: Door) -> None:
+def test_arrow_over_http2(shop: RunningServer) -> None:
     answer = shop.http2.post("/query-stream", json={"sql": PULL}, headers={"accept": ARROW})
     assert answer.http_version == "HTTP/2"
     assert answer.headers["content-type"] == ARROW
@@ -123,12 +123,12 @@ def test_arrow_over_http2(shop: Door) -> None:
     assert found.to_pylist() == [{"CUSTOMER": "ann", "TOTAL": Decimal("3.75")}]
 
 
-def test_queries_beyond_the_dialect_have_types(shop: Door) -> None:
+def test_queries_beyond_the_dialect_have_types(shop: RunningServer) -> None:
     text = shop.query("SELECT count(*) AS n, max(total) AS m FROM spending GROUP BY ALL;")
     assert json.loads(text.splitlines()[0])["columnTypes"] == ["BIGINT", "DECIMAL(6, 2)"]
 
 
-def test_print_gives_lines(shop: Door) -> None:
+def test_print_gives_lines(shop: RunningServer) -> None:
     lines = shop.query("PRINT orders FROM BEGINNING LIMIT 2;").splitlines()
     assert len([line for line in lines if line.startswith("rowtime")]) == 2
     refused = shop.http.post(
@@ -149,13 +149,13 @@ def test_print_gives_lines(shop: Door) -> None:
         ("PRINT nothing;", 40001),
     ],
 )
-def test_errors_before_the_first_byte(shop: Door, sql: str, code: int) -> None:
+def test_errors_before_the_first_byte(shop: RunningServer, sql: str, code: int) -> None:
     for path in ("/query", "/query-stream"):
         answer = shop.http.post(path, json={"sql": sql})
         assert (answer.status_code, answer.json()["error_code"]) == (400, code)
 
 
-def test_a_push_query_is_listed_with_its_text(shop: Door) -> None:
+def test_a_push_query_is_listed_with_its_text(shop: RunningServer) -> None:
     with shop.http.stream("POST", "/query-stream", json={"sql": f"{PUSH};"}):
         queries = shop.ksql("SHOW QUERIES;")[0]["queries"]
         (listed,) = (query for query in queries if query["queryType"] == "PUSH")
@@ -164,7 +164,7 @@ def test_a_push_query_is_listed_with_its_text(shop: Door) -> None:
     assert [" ".join(text.split()).upper() for text in texts] == [PUSH.upper()] * 2
 
 
-def test_rows_arrive_as_they_are_made(shop: Door) -> None:
+def test_rows_arrive_as_they_are_made(shop: RunningServer) -> None:
     with shop.http.stream("POST", "/query-stream", json={"sql": f"{PUSH};"}) as answer:
         lines = answer.iter_lines()
         json.loads(next(lines))
@@ -174,7 +174,7 @@ def test_rows_arrive_as_they_are_made(shop: Door) -> None:
 
 
 @pytest.mark.parametrize("version", ["http", "http2"])
-def test_a_client_that_leaves_ends_its_query(shop: Door, version: str) -> None:
+def test_a_client_that_leaves_ends_its_query(shop: RunningServer, version: str) -> None:
     client = shop.client(http2=version == "http2")
     with client.stream("POST", "/query-stream", json={"sql": f"{PUSH};"}) as answer:
         lines = answer.iter_lines()
@@ -185,7 +185,7 @@ def test_a_client_that_leaves_ends_its_query(shop: Door, version: str) -> None:
     assert not shop.engine.pushing
 
 
-def test_a_client_that_leaves_print_ends_it(shop: Door) -> None:
+def test_a_client_that_leaves_print_ends_it(shop: RunningServer) -> None:
     client = shop.client()
     with client.stream("POST", "/query-stream", json={"sql": "PRINT orders;"}):
         ended = shop.watched()
@@ -194,7 +194,7 @@ def test_a_client_that_leaves_print_ends_it(shop: Door) -> None:
 
 
 @pytest.mark.parametrize("by", ["close-query", "statement", "server"])
-def test_a_query_is_ended_by_others(shop: Door, by: str) -> None:
+def test_a_query_is_ended_by_others(shop: RunningServer, by: str) -> None:
     with shop.http.stream(
         "POST", "/query-stream", json={"sql": f"{PUSH};"}, headers={"accept": KSQL}
     ) as answer:
@@ -212,7 +212,7 @@ def test_a_query_is_ended_by_others(shop: Door, by: str) -> None:
         assert list(lines)[-1] == '{"finalMessage":"Query Completed"}]'
 
 
-def overrun(door: Door) -> tuple[socket.socket, int, threading.Event]:
+def overrun(door: RunningServer) -> tuple[socket.socket, int, threading.Event]:
     """A client that does not read while more and more comes, until its query has failed; how many
     records there were; set when the query is gone."""
     door.ksql(
@@ -232,7 +232,7 @@ def overrun(door: Door) -> tuple[socket.socket, int, threading.Event]:
     raise AssertionError("a client may have everything without reading it")
 
 
-def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
+def test_a_client_that_does_not_read_is_dropped_alone(door: RunningServer) -> None:
     slow, count, ended = overrun(door)
     assert door.engine.log.end_offset("COPIED", 0) == count
     rest = b""
@@ -243,7 +243,7 @@ def test_a_client_that_does_not_read_is_dropped_alone(door: Door) -> None:
     assert ended.wait(PATIENCE_S)
 
 
-def test_a_client_that_never_reads_does_not_keep_the_server(door: Door) -> None:
+def test_a_client_that_never_reads_does_not_keep_the_server(door: RunningServer) -> None:
     slow, _, _ = overrun(door)
     # The listener is closed while the client is still connected.
     assert slow.fileno() >= 0
@@ -255,7 +255,7 @@ def test_a_client_that_never_reads_is_cut_off() -> None:
     engine.start()
     properties = {"auto.offset.reset": "earliest"}
     with served(engine, properties, patience_s=0.5) as found, ExitStack() as stack:
-        door = Door(engine, found, stack)
+        door = RunningServer(engine, found, stack)
         slow, _, ended = overrun(door)
         assert ended.wait(PATIENCE_S)
         slow.close()
@@ -278,7 +278,7 @@ def silent(url: str, sql: str) -> socket.socket:
     return client
 
 
-def test_http2_by_upgrade(shop: Door) -> None:
+def test_http2_by_upgrade(shop: RunningServer) -> None:
     host = urlsplit(shop.url)
     with socket.create_connection((host.hostname, host.port)) as client:
         client.settimeout(PATIENCE_S)
@@ -289,7 +289,7 @@ def test_http2_by_upgrade(shop: Door) -> None:
         assert client.recv(1_000).startswith(b"HTTP/1.1 101")
 
 
-def test_the_accept_header_chooses(shop: Door) -> None:
+def test_the_accept_header_chooses(shop: RunningServer) -> None:
     for accept, kind in ((None, DELIMITED), ("*/*", DELIMITED), (JSON, JSON), (KSQL, KSQL)):
         headers = {} if accept is None else {"accept": accept}
         answer = shop.http.post("/query-stream", json={"sql": PULL}, headers=headers)

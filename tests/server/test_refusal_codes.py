@@ -15,7 +15,7 @@ from millstream.model.errors import ConflictError, StatementError, UnavailableEr
 from millstream.model.refusals import ConflictTemplate, Template
 from millstream_server.failures import refusal
 from tests.refusals.families import MODULES
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 EVERY = [
     (f"{module.__name__}.{name}", template)
@@ -78,6 +78,6 @@ def test_what_is_no_fault_of_a_statement() -> None:
 
 
 @pytest.mark.parametrize("statement", CODES)
-def test_over_http(shop: Door, statement: str) -> None:
+def test_over_http(shop: RunningServer, statement: str) -> None:
     answer = shop.http.post("/ksql", json={"ksql": statement})
     assert (answer.status_code, answer.json()["error_code"]) == CODES[statement]

@@ -18,10 +18,10 @@ from millstream.service.command_topic.entries import Command
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
 from tests.served import Served, served
-from tests.server.conftest import MADE, Door
+from tests.server.conftest import MADE, RunningServer
 
 
-def test_a_statement_gives_its_status(door: Door) -> None:
+def test_a_statement_gives_its_status(door: RunningServer) -> None:
     (entity,) = door.ksql(MADE)
     assert entity == {
         "@type": "currentStatus",
@@ -70,7 +70,7 @@ def test_a_statement_gives_its_status(door: Door) -> None:
         ("CREATE TYPE money AS DECIMAL(6, 2);", "currentStatus"),
     ],
 )  # fmt: skip
-def test_what_each_statement_gives(shop: Door, statement: str, kind: str) -> None:
+def test_what_each_statement_gives(shop: RunningServer, statement: str, kind: str) -> None:
     (entity,) = shop.ksql(statement)
     assert entity["@type"] == kind
     assert entity["statementText"] == statement
@@ -85,11 +85,11 @@ def test_what_each_statement_gives(shop: Door, statement: str, kind: str) -> Non
         "DEFINE x = '1';",
     ],
 )
-def test_statements_without_entity(shop: Door, statement: str) -> None:
+def test_statements_without_entity(shop: RunningServer, statement: str) -> None:
     assert shop.ksql(statement) == []
 
 
-def test_a_variable_stands_for_its_value_in_the_statements_behind_it(door: Door) -> None:
+def test_a_variable_stands_for_its_value_in_the_statements_behind_it(door: RunningServer) -> None:
     made, shown = door.ksql(
         "DEFINE name = 'things'; CREATE STREAM ${name} (id INT KEY)"
         " WITH (kafka_topic='${name}', value_format='JSON', partitions=1); DESCRIBE ${name};"
@@ -98,7 +98,7 @@ def test_a_variable_stands_for_its_value_in_the_statements_behind_it(door: Door)
     assert shown["sourceDescription"]["name"] == "THINGS"
 
 
-def test_a_wrong_setting_is_refused_before_anything_is_executed(door: Door) -> None:
+def test_a_wrong_setting_is_refused_before_anything_is_executed(door: RunningServer) -> None:
     refused = door.http.post("/ksql", json={"ksql": f"{MADE} SET 'no.such.setting'='1';"})
     assert refused.status_code == 400
     assert refused.json()["statementText"] == "SET 'no.such.setting'='1';"
@@ -106,7 +106,7 @@ def test_a_wrong_setting_is_refused_before_anything_is_executed(door: Door) -> N
     assert system["name"] == "KSQL_PROCESSING_LOG"
 
 
-def test_a_query_is_described(shop: Door) -> None:
+def test_a_query_is_described(shop: RunningServer) -> None:
     (entity,) = shop.ksql("SHOW QUERIES;")
     assert entity["queries"] == [
         {
@@ -144,7 +144,7 @@ def test_a_query_is_described(shop: Door) -> None:
         ("ASSERT VALUES orders (customer) VALUES ('a');", 40001, "ASSERT"),
     ],
 )
-def test_refused_statements(shop: Door, statement: str, code: int, says: str) -> None:
+def test_refused_statements(shop: RunningServer, statement: str, code: int, says: str) -> None:
     error = shop.refused(statement)
     assert (error["@type"], error["error_code"]) == ("statement_error", code)
     assert error["statementText"] == statement
@@ -152,14 +152,14 @@ def test_refused_statements(shop: Door, statement: str, code: int, says: str) ->
     assert error["entities"] == []
 
 
-def test_an_error_tells_what_was_done_before_it(door: Door) -> None:
+def test_an_error_tells_what_was_done_before_it(door: RunningServer) -> None:
     """Assertions refer to the state at their execution, so they are not tried beforehand."""
     error = door.refused(f"{MADE} ASSERT TOPIC nothing TIMEOUT 1 MILLISECONDS;")
     assert error["statementText"].startswith("ASSERT TOPIC nothing")
     assert [entity["commandId"] for entity in error["entities"]] == ["stream/`S`/create"]
 
 
-def test_variables_and_properties_come_with_the_request(shop: Door) -> None:
+def test_variables_and_properties_come_with_the_request(shop: RunningServer) -> None:
     (found,) = shop.ksql("DESCRIBE ${what};", sessionVariables={"what": "orders"})
     assert found["sourceDescription"]["name"] == "ORDERS"
     (shown,) = shop.ksql(
@@ -190,7 +190,7 @@ HOST = {"host": "n1", "port": 8088}
     ],
 )
 def test_what_servers_of_ksqldb_tell_each_other(
-    door: Door, path: str, body: object, status: int
+    door: RunningServer, path: str, body: object, status: int
 ) -> None:
     answer = door.http.post(path, json=body)
     assert answer.status_code == status
@@ -201,14 +201,14 @@ def test_what_servers_of_ksqldb_tell_each_other(
 
 
 @pytest.mark.parametrize("path", ["/heartbeat", "/lag"])
-def test_what_is_for_other_servers_is_for_their_listener(door: Door, path: str) -> None:
+def test_what_is_for_other_servers_is_for_their_listener(door: RunningServer, path: str) -> None:
     door.server.settings = replace(door.server.settings, internal_listener="127.0.0.1:1")
     body = {"hostInfo": HOST, "timestamp": 1, "ksqlHost": HOST, "hostStoreLags": {}}
     answer = door.http.post(path, json=body)
     assert (answer.status_code, answer.json()["error_code"]) == (400, 40005)
 
 
-def test_a_command_is_waited_for(door: Door) -> None:
+def test_a_command_is_waited_for(door: RunningServer) -> None:
     (made,) = door.ksql(MADE)
     assert door.ksql("SHOW STREAMS;", commandSequenceNumber=made["commandSequenceNumber"])
 
@@ -238,16 +238,16 @@ def test_a_command_is_waited_for(door: Door) -> None:
     ],
 )
 def test_each_path_answers(
-    door: Door, method: str, path: str, body: bytes | None, status: int
+    door: RunningServer, method: str, path: str, body: bytes | None, status: int
 ) -> None:
     assert door.http.request(method, path, content=body).status_code == status
 
 
-def test_what_is_not_accepted(door: Door) -> None:
+def test_what_is_not_accepted(door: RunningServer) -> None:
     assert door.http.get("/info", headers={"accept": "text/html"}).status_code == 406
 
 
-def test_the_service_is_destroyed(shop: Door) -> None:
+def test_the_service_is_destroyed(shop: RunningServer) -> None:
     shop.ksql("CREATE STREAM more AS SELECT * FROM orders;")
     answer = shop.http.post("/ksql/terminate", json={"deleteTopicList": ["SPEND.*"]})
     (entity,) = answer.json()
@@ -299,7 +299,7 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
             assert client.get("/status/table/OTHER/create").status_code == 404
 
 
-def test_a_command_that_fails_here_has_a_status(shop: Door) -> None:
+def test_a_command_that_fails_here_has_a_status(shop: RunningServer) -> None:
     command = Command("DROP STREAM nothing;", {}, number=99)
     with shop.engine.commands.turn(0) as turn:
         turn.append(command, shop.engine.ledger.previous, 0, shop.engine.ledger.position)
@@ -317,7 +317,7 @@ def neighbour(name: str, state: str, *, alive: bool = True) -> PeerHost:
     return PeerHost(said, alive, 5)
 
 
-def test_queries_are_counted_over_the_instances(shop: Door) -> None:
+def test_queries_are_counted_over_the_instances(shop: RunningServer) -> None:
     others = (
         neighbour("b:8088", "RUNNING"),
         neighbour("c:8088", "ERROR"),
@@ -332,7 +332,7 @@ def test_queries_are_counted_over_the_instances(shop: Door) -> None:
     assert hosts == {"localhost:8088": "RUNNING", "b:8088": "RUNNING", "c:8088": "ERROR"}
 
 
-def test_explain_of_a_pull_query_tells_the_offsets(shop: Door) -> None:
+def test_explain_of_a_pull_query_tells_the_offsets(shop: RunningServer) -> None:
     for text in ("SELECT * FROM spending;", "SELECT (SELECT COUNT(*) FROM spending) AS n;"):
         (entity,) = shop.ksql(f"EXPLAIN {text}")
         described = entity["queryDescription"]
@@ -341,7 +341,7 @@ def test_explain_of_a_pull_query_tells_the_offsets(shop: Door) -> None:
         assert "CTAS_SPENDING_1 (keeps SPENDING)" in described["executionPlan"]
 
 
-def test_the_status_of_the_cluster(shop: Door) -> None:
+def test_the_status_of_the_cluster(shop: RunningServer) -> None:
     others = (neighbour("b:8088", "RUNNING"), neighbour("d:8088", "RUNNING", alive=False))
     shop.engine.host_info.neighbours = lambda: others
     found = shop.http.get("/clusterStatus").json()["clusterStatus"]
@@ -362,7 +362,7 @@ def test_the_status_of_the_cluster(shop: Door) -> None:
     assert lags == {"lagByPartition": {"0": {"offsetLag": 0}, "1": {"offsetLag": 7}}, "size": 2}
 
 
-def test_a_file_has_an_id_of_its_own(door: Door) -> None:
+def test_a_file_has_an_id_of_its_own(door: RunningServer) -> None:
     found = door.http.get("/info").json()["KsqlServerInfo"]["kafkaClusterId"]
     scope = door.http.get("/v1/metadata/id").json()["scope"]
     assert found and scope["clusters"]["kafka-cluster"] == found

@@ -19,10 +19,10 @@ from millstream.service.results import Change
 from millstream_server.http.connections import WEBSOCKET_BYTES_MAX
 from millstream_server.results import queries
 from tests.patience import PATIENCE_S, until
-from tests.server.conftest import Door
+from tests.server.conftest import RunningServer
 
 
-def frames(door: Door, request: str | None) -> tuple[list[Any], int, str]:
+def frames(door: RunningServer, request: str | None) -> tuple[list[Any], int, str]:
     """All frames, and with what the server closed."""
     query = "" if request is None else "?" + urlencode({"request": request})
     found = []
@@ -35,7 +35,7 @@ def frames(door: Door, request: str | None) -> tuple[list[Any], int, str]:
             return found, closed.rcvd.code, closed.rcvd.reason
 
 
-def test_the_rows_of_a_query(shop: Door) -> None:
+def test_the_rows_of_a_query(shop: RunningServer) -> None:
     sql = "SELECT customer, amount FROM orders EMIT CHANGES LIMIT 2;"
     (schema, *rows, last), code, reason = frames(shop, json.dumps({"ksql": sql}))
     assert [field["name"] for field in json.loads(schema)] == ["CUSTOMER", "AMOUNT"]
@@ -49,7 +49,7 @@ def test_the_rows_of_a_query(shop: Door) -> None:
     assert (code, reason) == (1000, "done")
 
 
-def test_a_deletion_is_marked(door: Door) -> None:
+def test_a_deletion_is_marked(door: RunningServer) -> None:
     door.ksql(
         "CREATE STREAM s (k STRING KEY, n INT) WITH (kafka_topic='s', format='JSON', partitions=1);"
     )
@@ -63,7 +63,7 @@ def test_a_deletion_is_marked(door: Door) -> None:
     ]
 
 
-def test_a_pull_query_and_print(shop: Door) -> None:
+def test_a_pull_query_and_print(shop: RunningServer) -> None:
     found, code, _ = frames(shop, json.dumps({"ksql": "SELECT * FROM spending;"}))
     assert (len(found), code) == (4, 1000)
     found, code, _ = frames(shop, json.dumps({"ksql": "PRINT orders FROM BEGINNING LIMIT 1;"}))
@@ -73,13 +73,13 @@ def test_a_pull_query_and_print(shop: Door) -> None:
 @pytest.mark.parametrize(
     "request_text", [None, "{", json.dumps({"ksql": "SHOW STREAMS;"}), json.dumps({"ksql": "NO"})]
 )
-def test_a_bad_request(shop: Door, request_text: str | None) -> None:
+def test_a_bad_request(shop: RunningServer, request_text: str | None) -> None:
     found, code, reason = frames(shop, request_text)
     assert code == 1003
     assert json.loads(found[-1])["error"].startswith(reason[:20])
 
 
-def test_clients_of_one_reading_share_its_frames(shop: Door) -> None:
+def test_clients_of_one_reading_share_its_frames(shop: RunningServer) -> None:
     """A row is encoded once for all clients of a scalable push query."""
     request = json.dumps(
         {
@@ -117,7 +117,7 @@ def test_rows_are_put_into_text_once() -> None:
     assert calls == [queries.ROWS_AT_ONCE, 1]
 
 
-def test_a_client_that_leaves_ends_its_query(shop: Door) -> None:
+def test_a_client_that_leaves_ends_its_query(shop: RunningServer) -> None:
     request = json.dumps({"ksql": "SELECT * FROM orders EMIT CHANGES;"})
     url = f"ws{shop.url[4:]}/ws/query?{urlencode({'request': request})}"
     with connect(url, open_timeout=PATIENCE_S) as client:
@@ -156,13 +156,13 @@ def sent(client: socket.socket, kind: int) -> int:
     return count
 
 
-def connected(door: Door) -> socket.socket:
+def connected(door: RunningServer) -> socket.socket:
     parts = urlsplit(door.url)
     return socket.create_connection((parts.hostname, parts.port), PATIENCE_S)
 
 
 @pytest.mark.parametrize("kind", [1, 2], ids=["text", "bytes"])
-def test_a_message_that_is_too_large_ends_the_connection(shop: Door, kind: int) -> None:
+def test_a_message_that_is_too_large_ends_the_connection(shop: RunningServer, kind: int) -> None:
     with connected(shop) as client:
         client.sendall(opening())
         assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
@@ -173,7 +173,7 @@ def test_a_message_that_is_too_large_ends_the_connection(shop: Door, kind: int) 
 
 
 @pytest.mark.parametrize("changed", ["12", ""], ids=["a wrong version", "a message before"])
-def test_a_websocket_that_is_refused_ends_the_connection(shop: Door, changed: str) -> None:
+def test_a_websocket_that_is_refused_ends_the_connection(shop: RunningServer, changed: str) -> None:
     with connected(shop) as client:
         client.sendall(opening(changed) + next(endless(1)))
         assert sent(client, 2) < FRAMES

@@ -420,12 +420,12 @@ class LateSnapshotStart(QueryRunner[Any]):
         return super()._transact(flushed, positions)
 
 
-class PassingLanes(Channels[Any]):
+class PassingChannels(Channels[Any]):
     def older_first(self, *_reads: Any) -> None:
         return
 
 
-class FullLanes(Channels[Any]):
+class FullChannels(Channels[Any]):
     def drained(self, *_places: Any) -> bool:
         return True
 
@@ -435,7 +435,7 @@ class YoungerRows(QueryRunner[Any]):
 
     def _open(self, now: int) -> None:
         for stage in self.stages:
-            stage.lanes.__class__ = PassingLanes
+            stage.lanes.__class__ = PassingChannels
         super()._open(now)
 
 
@@ -444,7 +444,7 @@ class HastyGathering(QueryRunner[Any]):
 
     def _open(self, now: int) -> None:
         for stage in self.stages:
-            stage.lanes.__class__ = FullLanes
+            stage.lanes.__class__ = FullChannels
         super()._open(now)
 
 

@@ -44,7 +44,7 @@ _STATEFUL = (
 )
 Partitions = Callable[[str], int]
 """The number of partitions of an existing topic."""
-Lanes = Callable[[str, int, int], int]
+ChannelCount = Callable[[str, int, int], int]
 """How many exchange channels a repartition topic of a name has, between some number of sending and
 of reading tasks."""
 
@@ -66,7 +66,7 @@ def split(
     *,
     partitions: Partitions,
     prefix: str = "",
-    lanes: Lanes = mixed,
+    lanes: ChannelCount = mixed,
 ) -> Topology:
     """The topology of a plan: one sub-topology for each part between repartitions.
 
@@ -89,7 +89,7 @@ def split(
 @dataclass(frozen=True, slots=True)
 class _Counts:
     partitions: Partitions
-    lanes: Lanes
+    lanes: ChannelCount
 
 
 def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology]:
@@ -108,7 +108,7 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
     index = first + len(before)
     stateful = _has_state(root)
     if stateful:
-        found = [_in_lanes(item, before, count, counts.lanes) for item in found]
+        found = [_in_channels(item, before, count, counts.lanes) for item in found]
     own = SubTopology(
         index,
         tuple(found),
@@ -120,7 +120,9 @@ def _cut(root: Node, name: str, counts: _Counts, first: int) -> list[SubTopology
     return [*before, own]
 
 
-def _in_lanes(item: Input, before: list[SubTopology], readers: int, lanes: Lanes) -> Input:
+def _in_channels(
+    item: Input, before: list[SubTopology], readers: int, lanes: ChannelCount
+) -> Input:
     if isinstance(item, SourceInput):
         return item
     senders = next(sub.partitions for sub in before if sub.output == item.topic)

@@ -22,7 +22,7 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.runtime.spec import Guarantee, RuntimeSettings
-from millstream.topology.split import Lanes, mixed
+from millstream.topology.split import ChannelCount, mixed
 from tests.properties.pipeline import Pipeline
 from tests.spark.final import final, made, records_in
 
@@ -49,7 +49,7 @@ QUERIES = {
 }
 
 
-def pipeline(query: str, partitions: int = 3, lanes: Lanes = mixed) -> Pipeline:
+def pipeline(query: str, partitions: int = 3, lanes: ChannelCount = mixed) -> Pipeline:
     counts = {"a": partitions, "b": partitions, "o": partitions}
     text = QUERIES[query].replace(" o AS ", " o WITH (kafka_topic='o') AS ", 1)
     made_ = Pipeline(f"{STREAM}{TABLE}", text, counts, WHOLE, AT_ONCE, lanes)

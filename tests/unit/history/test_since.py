@@ -18,8 +18,8 @@ from millstream.history.splits import AT_ONCE, Run, Split, inputs, since
 from millstream.history.task import Produced, Superseded
 from millstream.log.log import Appended, Outcome, TopicPartition
 from millstream.model.errors import CorruptionError
-from millstream.topology.split import Lanes, mixed
-from tests.properties.pipeline import SETTINGS, Pipeline, in_lanes
+from millstream.topology.split import ChannelCount, mixed
+from tests.properties.pipeline import SETTINGS, Pipeline, in_channels
 from tests.unit.history.test_runs import (
     QUERIES,
     WHOLE,
@@ -58,7 +58,9 @@ def epoch(live: Pipeline, runner: Runner, pace: Pace = AT_ONCE) -> None:
             live.log.truncate(*place, splits[place].end + item.records)
 
 
-def in_the_middle(query: str, steps: int, lanes: Lanes = mixed, *, apart: bool = False) -> Pipeline:
+def in_the_middle(
+    query: str, steps: int, lanes: ChannelCount = mixed, *, apart: bool = False
+) -> Pipeline:
     """A live engine that has been stopped while it worked on its first records, a few at a time:
     rows are held back then, lie in repartition topics, or wait in the middle of a batch. `apart`:
     what moves lies there as if several instances had sent it."""
@@ -116,7 +118,7 @@ def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
 def test_what_lies_in_lanes_is_taken_over_too(
     query: str, runner: Runner, steps: int, apart: bool
 ) -> None:
-    changing = in_the_middle(query, steps, in_lanes, apart=apart)
+    changing = in_the_middle(query, steps, in_channels, apart=apart)
     live = in_the_middle(query, steps)
     run = partial(epoch, runner=runner)
     assert finished(changing, run, goes_on, run) == finished(live, goes_on, goes_on, goes_on)

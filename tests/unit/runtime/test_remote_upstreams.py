@@ -25,7 +25,7 @@ from millstream.runtime.runtime import (
     RuntimeSettings,
 )
 from millstream.state.store import Store
-from tests.properties.pipeline import executor_specs, in_lanes, topology_of
+from tests.properties.pipeline import executor_specs, in_channels, topology_of
 from tests.simulation.pure import Disk, PureExecutor
 from tests.unit.runtime.queries import REKEY
 
@@ -56,7 +56,7 @@ class Two:
         self.late = 0
         self.coordinator: Coordinator[Any] = Coordinator(Random(0), lambda _member: None)
         self.log = SimulatedLog(TABLES, markers=markers, coordinator=self.coordinator)
-        topology = topology_of(SOURCES, sql, WIDTHS, in_lanes)
+        topology = topology_of(SOURCES, sql, WIDTHS, in_channels)
         inner = {one.name: one.partitions for one in topology.internal_topics}
         for topic, count in {**WIDTHS, **inner}.items():
             self.log.create_topic(Topic(topic, count))

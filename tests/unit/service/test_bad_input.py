@@ -13,7 +13,6 @@ import millstream
 from millstream import ConflictError, Database, History, MillstreamError, Rows, StatementError
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
-from millstream.service.database import Database as Door
 
 PLAIN = (
     "CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, "
@@ -27,7 +26,9 @@ def rows(db: Database, sql: str) -> list[tuple[object, ...]]:
     return sorted(result, key=repr)
 
 
-def send(db: Door, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int]]) -> None:
+def send(
+    db: Database, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int]]
+) -> None:
     """Records as another program would write them."""
     listed = list(records)
     db.engine.writer.append([Appended(topic, 0, raw_batch(listed), len(listed))])

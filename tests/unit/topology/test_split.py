@@ -14,7 +14,7 @@ from millstream.plan.define import create_source
 from millstream.plan.nodes import Repartition, Write
 from millstream.plan.sinks import NewSource
 from millstream.topology.show import show_topology
-from millstream.topology.split import Lanes, a_lane_each, mixed, split
+from millstream.topology.split import ChannelCount, a_lane_each, mixed, split
 from millstream.topology.topology import RepartitionInput, SourceInput, Topology, lanes_of
 from millstream_parser import parse, statements
 
@@ -26,7 +26,7 @@ CREATE TABLE w (id INT PRIMARY KEY, z INT) WITH (KAFKA_TOPIC = 'w', FORMAT = 'JS
 """
 
 
-def topology(sql: str, partitions: Mapping[str, int], lanes: Lanes = mixed) -> Topology:
+def topology(sql: str, partitions: Mapping[str, int], lanes: ChannelCount = mixed) -> Topology:
     catalog = Catalog()
     for statement in parse(SOURCES):
         assert isinstance(statement, statements.CreateSource)

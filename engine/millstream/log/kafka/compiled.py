@@ -100,7 +100,7 @@ class BatchOutlet:
 
     @property
     def producer(self) -> Producer:
-        """See `Outlet`."""
+        """See `BatchProducer`."""
         return self._open()[0]
 
     @property
@@ -109,7 +109,7 @@ class BatchOutlet:
         return str(self._library.ms_outlet_name(self._open()[1]).decode())
 
     def hand(self, appended: Sequence[Appended[pa.Table]]) -> None:
-        """See `Outlet`."""
+        """See `BatchProducer`."""
         producer, handle = self._open()
         self._forget(handle)
         self._handed = appended
@@ -125,7 +125,7 @@ class BatchOutlet:
                 )
 
     def settle(self, seconds: float) -> Mapping[Place, int]:
-        """See `Outlet`."""
+        """See `BatchProducer`."""
         producer, handle = self._open()
         producer.flush(seconds)
         try:
@@ -175,7 +175,7 @@ class BatchOutlet:
         raise not_delivered(topic_partition, self._handed, found.error or KafkaError._TIMED_OUT)
 
     def close(self) -> None:
-        """See `Outlet`."""
+        """See `BatchProducer`."""
         if self._opened is not None:
             self._forget(self._opened[1])
             self._opened = None
