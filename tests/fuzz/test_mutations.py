@@ -102,7 +102,7 @@ def test_what_is_not_wrong_is_found_by_none(caller: Caller) -> None:
 
 
 @pytest.mark.slow
-def test_a_change_by_who_may_change_nothing_is_found() -> None:
+def test_a_change_without_permission_is_found() -> None:
     need("schemathesis")
 
     def change(served: Shop) -> None:

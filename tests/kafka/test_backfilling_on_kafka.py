@@ -184,7 +184,7 @@ def test_a_table_is_made_anew_while_others_work_on_it(
 
 
 @pytest.mark.timeout(300)
-def test_one_who_slept_does_not_write_over_it(
+def test_a_suspended_process_does_not_overwrite_it(
     db: millstream.Database, servers: str, service: str
 ) -> None:
     with halved(db, servers, service) as (other, _):

@@ -16,7 +16,7 @@ then on reports a fatal error without its kind."""
 
 
 @pytest.mark.parametrize("count", [1, MANY])
-def test_a_fenced_writer_is_told_so(servers: str, kind: str, count: int) -> None:
+def test_a_fenced_writer_gets_an_error(servers: str, kind: str, count: int) -> None:
     log = KafkaLog(servers)
     log.delete_topic(TOPIC)
     log.create_topic(Topic(TOPIC, 1))

@@ -89,7 +89,7 @@ def test_each_commits_its_own(party: Party, protocol: Protocol) -> None:
 
 @PROTOCOLS
 @pytest.mark.timeout(300)
-def test_each_hears_how_far_all_have_come(party: Party, protocol: Protocol) -> None:
+def test_each_gets_the_positions_of_all(party: Party, protocol: Protocol) -> None:
     members = [party.join(protocol), party.join(protocol)]
     topic = party.topic()
     until(lambda: shared(*members), *members)
@@ -117,7 +117,7 @@ def test_each_hears_how_far_all_have_come(party: Party, protocol: Protocol) -> N
 
 @PROTOCOLS
 @pytest.mark.timeout(300)
-def test_who_does_not_settle_loses_it(
+def test_a_member_that_does_not_release_loses_its_tasks(
     party: Party, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(member_module, "SETTLE_SECONDS", 1.0)
@@ -234,7 +234,7 @@ def test_without_a_membership_all_is_held_at_once(servers: str) -> None:
 
 @PROTOCOLS
 @pytest.mark.timeout(300)
-def test_brokers_that_are_away_take_nothing_from_anybody(servers: str, protocol: Protocol) -> None:
+def test_unreachable_brokers_cost_no_tasks(servers: str, protocol: Protocol) -> None:
     """On a broker of its own, which is killed and comes back."""
     assert servers
     with cluster() as (own, brokers):

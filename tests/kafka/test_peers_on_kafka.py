@@ -53,7 +53,7 @@ def left_open(servers: str, identity: str, topic: str) -> Producer:
     return producer
 
 
-def test_they_hear_of_each_other_and_of_their_leave(logs: tuple[KafkaLog, KafkaLog]) -> None:
+def test_they_detect_each_other_and_their_end(logs: tuple[KafkaLog, KafkaLog]) -> None:
     north, south = (
         PeerMembership(log, NAMESPACE, name, f"{name}1")
         for log, name in zip(logs, ("north", "south"), strict=True)

@@ -103,7 +103,7 @@ def test_every_client_shows_what_it_must(
         {"ssl.ca.location": ""},
     ],
 )
-def test_who_is_not_let_in_is_told_so_without_his_secrets(
+def test_a_refused_client_gets_an_error_without_its_secrets(
     secured: tuple[str, dict[str, str]], wrong: dict[str, str], tmp_path: Path
 ) -> None:
     address, settings = secured

@@ -52,7 +52,7 @@ def test_a_session_over_http(servers: str) -> None:
         assert client.post("/ksql/terminate", json={"deleteTopicList": [".*"]}).status_code == 200
 
 
-def test_two_servers_of_one_service_tell_of_each_other(servers: str) -> None:
+def test_two_servers_of_one_service_list_each_other(servers: str) -> None:
     name = f"served-{uuid.uuid4().hex[:8]}"
     cluster = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=PATIENCE_S).cluster_id
     with (

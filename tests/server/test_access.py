@@ -136,7 +136,7 @@ def test_a_refusal_names_operation_and_resource() -> None:
 
 
 @pytest.mark.parametrize("operation", ["WRITE", "CREATE", "DELETE"])
-def test_internal_topics_are_nobody_s(operation: str) -> None:
+def test_internal_topics_are_read_only(operation: str) -> None:
     need = Need(Kind.TOPIC, "_millstream_commands", Operation(operation))
     rules = read_rules("allow everyone ALL topic:_millstream_*")
     for access in (Access(rules), Access(open=True)):

@@ -308,7 +308,7 @@ def test_roles_that_may_come_in(roles: tuple[str, ...], alice: int, bob: int) ->
         assert (answer.status if isinstance(answer, Refusal) else 0) == expected
 
 
-def test_paths_that_need_nobody() -> None:
+def test_paths_without_authentication() -> None:
     door = Authenticator(Rules(skip_paths=("/info", "/chc/*")), Clock(), users=users())
     assert door.authenticate([], path="/info") is ANONYMOUS
     assert door.authenticate([], path="/chc/live") is ANONYMOUS

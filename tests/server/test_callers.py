@@ -55,7 +55,7 @@ def asked(door: Guarded, caller: str, method: str, path: str) -> httpx.Response:
 
 @pytest.mark.parametrize("caller", HEADERS)
 @pytest.mark.parametrize(("method", "path"), routes())
-def test_who_comes_in(door: Guarded, method: str, path: str, caller: str) -> None:
+def test_authentication_of_each_caller(door: Guarded, method: str, path: str, caller: str) -> None:
     answer = asked(door, caller, method, path)
     assert answer.http_version == "HTTP/2"
     if caller in UNKNOWN:
@@ -210,7 +210,7 @@ def test_pages_of_others_do_not_call(door: Guarded) -> None:
     assert own.status_code == 200 and "access-control-allow-origin" not in own.headers
 
 
-def test_the_audit_log_says_who_did_what(door: Guarded) -> None:
+def test_the_audit_log_has_users_and_statements(door: Guarded) -> None:
     text = "INSERT INTO orders VALUES (7, 'canary-of-the-row');"
     assert door.clients["writer"].post("/ksql", json={"ksql": text}).status_code == 200
     done = door.audited(event="statement", principal="writer")

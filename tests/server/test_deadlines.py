@@ -95,7 +95,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT)
-def test_who_sends_no_whole_head_is_cut_off(hurried: Served, sent: bytes) -> None:
+def test_a_client_with_an_incomplete_head_is_disconnected(hurried: Served, sent: bytes) -> None:
     with connected(hurried) as client:
         client.sendall(sent)
         rest(client)
@@ -105,7 +105,9 @@ def test_who_sends_no_whole_head_is_cut_off(hurried: Served, sent: bytes) -> Non
 @pytest.mark.parametrize(
     "body", [b"content-length: 9\r\n\r\n{", b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"]
 )
-def test_who_sends_no_whole_body_is_cut_off(hurried: Served, path: bytes, body: bytes) -> None:
+def test_a_client_with_an_incomplete_body_is_disconnected(
+    hurried: Served, path: bytes, body: bytes
+) -> None:
     with connected(hurried) as client:
         client.sendall(b"POST " + path + b" HTTP/1.1\r\nhost: localhost\r\n" + body)
         assert rest(client).startswith(b"HTTP/1.1 408 ")
@@ -208,7 +210,7 @@ HALF_HTTP2 = len(HEAD_ALONE).to_bytes(3, "big") + b"\x01\x04\x00\x00\x00\x01" + 
         PREFACE + b"\x00\x00\x00\x04" + b"\0" * 5 + HALF_HTTP2,
     ],
 )
-def test_silent_sockets_keep_nobody_out(engine: Engine, silent: bytes) -> None:
+def test_silent_sockets_do_not_block_others(engine: Engine, silent: bytes) -> None:
     slow = Transport(ConnectionLimits(total=20, per_address=10))
     with served(engine, transport=slow) as door, ExitStack() as stack:
         first = stack.enter_context(connected(door))
@@ -221,7 +223,7 @@ def test_silent_sockets_keep_nobody_out(engine: Engine, silent: bytes) -> None:
         rest(first)
 
 
-def test_who_takes_nothing_over_http2_is_given_up(engine: Engine) -> None:
+def test_a_client_that_reads_nothing_over_http2_is_reset(engine: Engine) -> None:
     """The window stays shut, while the connection is alive."""
     with serving(engine) as door:
         client = Http2(door, window=10)
@@ -237,7 +239,9 @@ def test_who_takes_nothing_over_http2_is_given_up(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("upgrade", [b"", UPGRADE + b"x\r\n"])
-def test_who_takes_nothing_over_http1_is_cut_off(engine: Engine, upgrade: bytes) -> None:
+def test_a_client_that_reads_nothing_over_http1_is_disconnected(
+    engine: Engine, upgrade: bytes
+) -> None:
     with serving(engine) as door, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(PATIENCE_S)

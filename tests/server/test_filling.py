@@ -57,7 +57,7 @@ def sent(door: RunningServer) -> socket.socket:
     return made
 
 
-def test_how_far_it_is_is_told(shop: RunningServer, waiting: Waiting) -> None:
+def test_progress_is_reported(shop: RunningServer, waiting: Waiting) -> None:
     connection = sent(shop)
     waiting.watch()
     figures = shop.http.get("/metrics").text

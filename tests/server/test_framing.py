@@ -108,7 +108,7 @@ def test_protobuf_definitions_nest() -> None:
     )
 
 
-def test_rows_are_framed_once_for_those_who_share_them() -> None:
+def test_shared_rows_are_framed_once() -> None:
     change = Change(ROWS, RenderedRows(10_000))
     ones, others = Delimited(), Delimited()
     for framing in (ones, others):

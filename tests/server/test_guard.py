@@ -71,7 +71,7 @@ def guarded() -> Iterator[tuple[RunningServer, Porter]]:
 
 
 @pytest.mark.parametrize("path", ["/info", "/ksql", "/query-stream", "/metrics", "/openapi.json"])
-def test_nobody_comes_in_unknown(guarded: tuple[RunningServer, Porter], path: str) -> None:
+def test_unknown_users_are_refused(guarded: tuple[RunningServer, Porter], path: str) -> None:
     door, porter = guarded
     answer = door.http.request("POST" if "s" in path[1:5] else "GET", path)
     if answer.status_code == 405:

@@ -167,7 +167,7 @@ def asked_at_once(
         lookups.close()
 
 
-def test_a_row_that_cannot_be_shown_is_nobody_else_s_business(
+def test_a_row_that_cannot_be_shown_affects_no_other_request(
     door: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shown(rows: Sequence[Sequence[Any]], schema: Schema) -> list[str]:
@@ -186,7 +186,7 @@ def test_a_row_that_cannot_be_shown_is_nobody_else_s_business(
     assert isinstance(wrong, OverflowError)
 
 
-def test_who_may_not_ask_is_nobody_else_s_business(shop: RunningServer) -> None:
+def test_a_refused_request_affects_no_other_one(shop: RunningServer) -> None:
     bob = BY_KEY.replace("ann", "bob")
     right, wrong = asked_at_once(shop, NotAnn(), bob, BY_KEY)
     assert isinstance(right, Found)

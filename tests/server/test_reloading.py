@@ -114,7 +114,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("breaking", BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_changes_nothing_and_is_told_of(
+def test_a_broken_file_changes_nothing_and_is_reported(
     parts: Parts, breaking: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = parts.gate.policy
@@ -126,7 +126,7 @@ def test_a_broken_file_changes_nothing_and_is_told_of(
     assert parts.events()[0]["error"] and "error" not in parts.events()[1]
 
 
-def test_who_guesses_goes_on_waiting(parts: Parts) -> None:
+def test_delays_of_failed_attempts_continue(parts: Parts) -> None:
     for _ in range(20):
         assert parts.role("wrong password") is None
     assert parts.reloading.reload() == ()

@@ -91,14 +91,14 @@ def test_a_script_is_all_that_a_headless_server_runs(tmp_path: Path) -> None:
         (("--listener", "https://127.0.0.1:0"), "needs a certificate"),
     ],
 )
-def test_open_doors_are_refused(
+def test_insecure_listeners_are_refused(
     flags: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["server", "start", *flags]) == 1
     assert said in capsys.readouterr().err
 
 
-def test_a_door_may_be_open_to_who_knows_it() -> None:
+def test_a_listener_may_be_insecure_if_configured() -> None:
     with started("--listener", "http://0.0.0.0:0", "--insecure-i-know") as client:
         assert client.get("/info").status_code == 200
 

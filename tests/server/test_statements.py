@@ -152,7 +152,7 @@ def test_refused_statements(shop: RunningServer, statement: str, code: int, says
     assert error["entities"] == []
 
 
-def test_an_error_tells_what_was_done_before_it(door: RunningServer) -> None:
+def test_an_error_reports_the_work_before_it(door: RunningServer) -> None:
     """Assertions refer to the state at their execution, so they are not tried beforehand."""
     error = door.refused(f"{MADE} ASSERT TOPIC nothing TIMEOUT 1 MILLISECONDS;")
     assert error["statementText"].startswith("ASSERT TOPIC nothing")
@@ -189,7 +189,7 @@ HOST = {"host": "n1", "port": 8088}
         ("/lag", {"ksqlHost": None, "hostStoreLags": {}}, 400),
     ],
 )
-def test_what_servers_of_ksqldb_tell_each_other(
+def test_requests_between_servers_of_ksqldb(
     door: RunningServer, path: str, body: object, status: int
 ) -> None:
     answer = door.http.post(path, json=body)
@@ -332,7 +332,7 @@ def test_queries_are_counted_over_the_instances(shop: RunningServer) -> None:
     assert hosts == {"localhost:8088": "RUNNING", "b:8088": "RUNNING", "c:8088": "ERROR"}
 
 
-def test_explain_of_a_pull_query_tells_the_offsets(shop: RunningServer) -> None:
+def test_explain_of_a_pull_query_shows_the_offsets(shop: RunningServer) -> None:
     for text in ("SELECT * FROM spending;", "SELECT (SELECT COUNT(*) FROM spending) AS n;"):
         (entity,) = shop.ksql(f"EXPLAIN {text}")
         described = entity["queryDescription"]

@@ -78,7 +78,7 @@ def test_a_table_changes_in_place(start: Start, served: Served) -> None:
     screen.until("Version: 7.5")
 
 
-def test_the_bar_and_completion_know_the_server(start: Start, served: Served) -> None:
+def test_the_toolbar_and_completion_use_the_server(start: Start, served: Served) -> None:
     screen = start(served.url)
     screen.until(lambda s: served.url in s.text and "1 of 1 query running" in s.text)
     screen.type("SELECT * FROM orders WHERE am")

@@ -97,7 +97,7 @@ def test_the_same_rows_over_http(db: Database, path: str) -> None:
     assert found[0] == found[1] and len(found[0]) > 5
 
 
-def test_the_shell_runs_where_it_is_told_to(db: Database) -> None:
+def test_the_shell_runs_at_the_given_place(db: Database) -> None:
     session = LocalSession(db)
     answers = []
     for backend in ("duckdb", "spark"):

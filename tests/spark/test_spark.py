@@ -132,7 +132,7 @@ def test_a_session_is_lent_and_kept(spark: Spark) -> None:
     assert spark.started
 
 
-def test_a_session_that_somebody_else_has_made_is_used_and_left_to_him(spark: Spark) -> None:
+def test_a_session_of_other_code_is_used_and_not_stopped(spark: Spark) -> None:
     with spark.using() as session:
         other = Spark()
         with other.using() as lent:
@@ -141,7 +141,7 @@ def test_a_session_that_somebody_else_has_made_is_used_and_left_to_him(spark: Sp
         assert session.range(3).count() == 3
 
 
-def test_a_session_is_made_anew_when_whoever_lent_it_has_stopped_it(spark: Spark) -> None:
+def test_a_session_is_created_anew_after_its_owner_has_stopped_it(spark: Spark) -> None:
     spark.close()
     lender, other = Spark(spark.settings), Spark(spark.settings)
     with lender.using(), other.using() as lent:
@@ -152,7 +152,7 @@ def test_a_session_is_made_anew_when_whoever_lent_it_has_stopped_it(spark: Spark
     other.close()
 
 
-def test_a_session_that_nobody_uses_ends_with_its_jvm(spark: Spark) -> None:
+def test_an_unused_session_ends_with_its_jvm(spark: Spark) -> None:
     from pyspark import SparkContext
 
     spark.close()

@@ -44,7 +44,7 @@ class Told:
         self.news.set()
 
 
-def test_progress_is_told_while_the_job_runs() -> None:
+def test_progress_is_reported_while_the_job_runs() -> None:
     told = Told()
     with followed(told, Interrupt()) as follow:
         watch = Watch("O")

@@ -69,7 +69,7 @@ def test_many_rows_are_shown_as_they_come(monkeypatch: pytest.MonkeyPatch) -> No
     assert [len(batch) for batch in many.batches] == [6, 2]
 
 
-def test_stages_are_told() -> None:
+def test_stages_are_reported() -> None:
     told: list[tuple[str, int, int | None]] = []
 
     def progress(done: int, total: int | None, name: str = "rows") -> None:

@@ -91,7 +91,7 @@ def test_statements_are_sent_together_and_in_order(served: Served, session: Remo
     assert headers["Authorization"] == "Basic bWU6c2VjcmV0"
 
 
-def test_the_progress_of_a_query_over_history_is_told(
+def test_the_progress_of_a_query_over_history_is_reported(
     served: Served, session: RemoteSession
 ) -> None:
     served.stages = ({"name": "stage 3", "done": 2, "total": 8},)
@@ -244,6 +244,6 @@ def test_limits_of_the_shell(
     assert served.closed.wait(PATIENCE_S)
 
 
-def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["http://127.0.0.1:9", "-e", "SHOW STREAMS;"]) == 1
     assert "Cannot reach the server" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def executor(store: Store, sub: SubTopology, **options: object) -> DuckDBExecuto
     return made
 
 
-def test_a_run_tells_how_far_it_came(store: Store) -> None:
+def test_a_run_reports_how_far_it_came(store: Store) -> None:
     result = executor(store, written(READ, changelog=None)).run([records("+ a x @1\n+ b y @2", 7)])
     assert result.consumed == {("s", 0): 9}
     assert shown(result.outputs) == ["+ a x @1", "+ b y @2"]
@@ -210,7 +210,7 @@ def content(outputs: Iterable[Appended[pa.Table]]) -> list[tuple[int, pa.Table]]
     ]
 
 
-def test_what_moves_is_kept_for_the_commit_where_nobody_reads_it_before(store: Store) -> None:
+def test_moved_rows_are_kept_for_the_commit_if_unreadable_before(store: Store) -> None:
     sub = rekeyed(SourceKind.STREAM)
     made = executor(store, sub, output_partitions=4, held=True)
     first = made.run([records("+ a x @3\n+ b y @4")])

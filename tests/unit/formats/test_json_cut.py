@@ -171,7 +171,7 @@ UNREAD: dict[SqlType, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("sql_type", list(UNREAD))
-def test_what_nobody_reads_must_fit_its_column(sql_type: SqlType) -> None:
+def test_unread_values_must_fit_their_column(sql_type: SqlType) -> None:
     good, misfits = UNREAD[sql_type]
     layout = Layout((Column("A", sql_type), Column("B", STRING)), (1,))
     rows = [f'{{"a":{token},"b":"x"}}' for token in (good, good)]
@@ -282,7 +282,7 @@ def test_compiled_code_was_built() -> None:
         pytest.skip("NOT BUILT: what cuts JSON by compiled code was not tested (CONTRIBUTING)")
 
 
-def test_a_library_that_does_not_fit_is_told_of_and_left(
+def test_an_incompatible_library_is_reported_and_unused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = tmp_path / "libmillstream_formats.so"

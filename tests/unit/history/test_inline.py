@@ -68,7 +68,7 @@ def test_what_was_truncated_is_not_asked_for(log: EmbeddedLog, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("count", "states", "little"), [(5, (), True), (MUCH, (), False), (MUCH, ("t",), True)]
 )
-def test_who_can_read_the_log_reads_what_is_much(
+def test_workers_that_can_read_the_log_read_large_input(
     log: EmbeddedLog, count: int, states: tuple[str, ...], little: bool
 ) -> None:
     append(log, count)

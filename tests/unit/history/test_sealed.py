@@ -59,7 +59,7 @@ def test_what_is_sealed_is_not_written_again(tmp_path: Path) -> None:
     log.close()
 
 
-def test_footers_know_the_largest_time(tmp_path: Path) -> None:
+def test_footers_have_the_largest_time(tmp_path: Path) -> None:
     log = log_with(5, 9, 7)
     (segment,) = seal(log, [Split("t", 0, 0, 3)], tmp_path).segments["t", 0]
     column = pq.read_metadata(segment.path).row_group(0).column(1)

@@ -115,7 +115,7 @@ def test_each_takes_over_from_the_other(query: str, steps: int) -> None:
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("steps", [2, 5, 9])
-def test_what_lies_in_lanes_is_taken_over_too(
+def test_rows_in_channels_are_taken_over_too(
     query: str, runner: Runner, steps: int, apart: bool
 ) -> None:
     changing = in_the_middle(query, steps, in_channels, apart=apart)
@@ -146,7 +146,7 @@ def since_now(live: Pipeline) -> dict[TopicPartition, Split]:
     return since(live.log, live.topology, live.log.positions("Q"))
 
 
-def test_a_position_behind_the_end_is_told() -> None:
+def test_a_position_behind_the_end_is_reported() -> None:
     live = in_the_middle("count per key", 0)
     place = next(inputs(live.topology))
     with pytest.raises(CorruptionError) as caught:

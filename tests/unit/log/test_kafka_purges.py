@@ -81,7 +81,7 @@ def test_requests_are_a_while_apart(brokers: Brokers) -> None:
     assert brokers.requests == [{("t", 0): 5}]
 
 
-def test_who_wants_to_see_it_done_waits_and_deletes_no_more_than_there_is(
+def test_a_waiting_caller_deletes_no_more_than_there_is(
     brokers: Brokers,
 ) -> None:
     subject, brokers.at_once = purges(brokers, end=6), True
@@ -93,7 +93,7 @@ def test_who_wants_to_see_it_done_waits_and_deletes_no_more_than_there_is(
     assert brokers.requests == [{("t", 0): 5}, {("t", 0): 6}]
 
 
-def test_a_refusal_is_told_to_the_next_who_asks(
+def test_a_refusal_is_raised_on_the_next_call(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("millstream.log.kafka.purges._SECONDS", 0.0)

@@ -107,7 +107,7 @@ def test_what_is_asked_for_without_waiting_comes_too(opened: Opened) -> None:
     assert fetched.batch["offset"].to_pylist() == [6]
 
 
-def test_who_has_come_to_the_end_is_left_alone(opened: Opened) -> None:
+def test_a_consumer_at_the_end_is_not_replaced(opened: Opened) -> None:
     only = Given(records(5), News(END, 6))
     made = opened(only, written=6)
     assert made.wait_and_read(*PLACE, 5, 9).end

@@ -37,7 +37,7 @@ def topics(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Topics:
     return made
 
 
-def test_a_broker_may_hear_late_of_a_topic_that_another_has_told_of(
+def test_a_broker_may_get_a_topic_of_another_one_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unheard = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -46,7 +46,7 @@ def test_a_broker_may_hear_late_of_a_topic_that_another_has_told_of(
     assert made.offset(PLACE, end=True) == 7
 
 
-def test_a_topic_that_nobody_has_told_of_is_not_waited_for(
+def test_an_unreported_topic_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = topics(monkeypatch, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), 7)

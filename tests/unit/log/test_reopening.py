@@ -55,7 +55,7 @@ def test_after_a_failure_the_next_append_opens_another() -> None:
     assert (host.opened, len(host.rows())) == (2, 2)
 
 
-def test_what_somebody_else_has_taken_is_his() -> None:
+def test_an_identity_taken_by_another_writer_is_lost() -> None:
     host = Host(own=False)
     host.append(1)
     host.log.writer("me")

@@ -29,7 +29,7 @@ def test_hints() -> None:
     assert did_you_mean("ZEBRA", ["VISITS"], "See the list.") == "See the list."
 
 
-def test_a_topic_is_named_to_those_who_may_see_it() -> None:
+def test_a_topic_is_named_where_it_is_visible() -> None:
     hint = topic_hint("visit", ["_visit", "visits"], "SHOW TOPICS.")
     assert hint == "Did you mean 'visits'? SHOW TOPICS."
     assert isinstance(hint, Suggested)

@@ -16,7 +16,7 @@ from millstream.state.store import Store
 PATIENCE_S = 60
 
 
-def test_until_nobody_is_in_the_way() -> None:
+def test_until_the_conflict_is_over() -> None:
     left = [BlockingIOError(), BlockingIOError()]
 
     def action() -> None:

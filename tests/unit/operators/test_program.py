@@ -60,7 +60,7 @@ def test_state_is_written_after_everything_that_can_fail() -> None:
         assert kinds == sorted(kinds)
 
 
-def test_the_replaced_row_is_computed_only_for_those_who_read_it() -> None:
+def test_the_replaced_row_is_computed_only_for_readers_of_it() -> None:
     test = Compare(">", ColumnRef("C", BIGINT), Literal(1, BIGINT))
     assert "lag(" not in show_program(program(count()))
     assert "lag(" in show_program(program(Filter(count(), test)))

@@ -123,7 +123,7 @@ def test_refused_with_the_place(text: str, values: Values, message: str, place: 
     assert text[failure.span.start : failure.span.end] == place
 
 
-def test_a_value_of_the_wrong_kind_is_told_but_not_shown() -> None:
+def test_a_value_of_the_wrong_kind_is_reported_but_not_shown() -> None:
     failure = refused("SELECT a FROM s LIMIT ?", ["secret"])
     assert failure.hint == "The value of parameter 1 is a string."
     assert "secret" not in str(failure)

@@ -144,5 +144,5 @@ def test_refused_inserts(sql: str, message: str) -> None:
     _refused(sql, message)
 
 
-def test_places_are_told() -> None:
+def test_positions_are_reported() -> None:
     _refused("CREATE STREAM o AS\n  SELECT k, x FROM s;", "Line: 2, Col: 13: SELECT column 'X'")

@@ -117,7 +117,7 @@ def test_windows_and_grace_in_milliseconds() -> None:
         assert (join.within, join.join) == (within, JoinKind.INNER)
 
 
-def test_both_sides_of_a_table_join_know_their_earlier_rows() -> None:
+def test_both_sides_of_a_table_join_have_their_earlier_rows() -> None:
     plan = planned("CREATE TABLE o AS SELECT * FROM shelves s JOIN halls h ON s.hall = h.nr;")
     assert all(node.materialised for node in nodes(plan.node) if isinstance(node, Read))
     (join,) = [node for node in nodes(plan.node) if isinstance(node, ForeignKeyJoin)]

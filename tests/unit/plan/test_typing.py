@@ -247,7 +247,7 @@ def test_literals_become_literals_of_the_wanted_type() -> None:
     assert call.arguments[0].implicit
 
 
-def test_errors_tell_the_place_in_the_script() -> None:
+def test_errors_have_the_position_in_the_script() -> None:
     scope = Scope((("L", LEFT),), CATALOGUE, text="NOPE + 1", clause="WHERE")
     with pytest.raises(StatementError) as caught:
         type_expression(parse_expression("NOPE + 1"), scope)

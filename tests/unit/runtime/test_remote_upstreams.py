@@ -166,14 +166,14 @@ def test_nothing_is_late(sql: str, guarantee: Guarantee, markers: bool, seed: in
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("sql", [WINDOWED, TWICE])
-def test_who_starts_anew_goes_on_in_each_lane(sql: str, seed: int) -> None:
+def test_a_restart_continues_in_each_channel(sql: str, seed: int) -> None:
     two = filled(sql, Guarantee.EXACTLY_ONCE, markers=True)
     assert two.finish(Random(seed), starts=4) == SECONDS
     assert two.late == 0
     two.close()
 
 
-def test_who_has_come_to_the_end_is_not_waited_for() -> None:
+def test_a_sender_at_the_end_is_not_waited_for() -> None:
     two = Two(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
     two.send("s", 0, 1, k=0, g=1)
     assert two.finish(Random(0)) == 1
@@ -198,7 +198,7 @@ def test_tasks_come_together_and_part_again(sql: str, guarantee: Guarantee, seed
     two.close()
 
 
-def test_who_has_all_tasks_sends_what_they_make_together() -> None:
+def test_an_instance_with_all_tasks_sends_their_rows_together() -> None:
     two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
     first, _ = two.coordinator.members
     two.coordinator.owners[1] = first
@@ -209,7 +209,7 @@ def test_who_has_all_tasks_sends_what_they_make_together() -> None:
     two.close()
 
 
-def test_who_has_some_of_the_tasks_sends_apart_what_they_make() -> None:
+def test_an_instance_with_some_tasks_sends_their_rows_separately() -> None:
     two = filled(WINDOWED, Guarantee.EXACTLY_ONCE, markers=True)
     assert two.finish(Random(0)) == SECONDS
     assert two.used(together=False) and not two.used(together=True)
@@ -236,7 +236,7 @@ def test_all_that_others_have_to_read_counts_and_what_is_read_to_make_it() -> No
     assert not made.wanted(49) and made.wanted(50)
 
 
-def test_who_has_all_tasks_waits_for_nobody() -> None:
+def test_an_instance_with_all_tasks_does_not_wait() -> None:
     made = elsewhere(0, 1)
     assert not made.wanted(0) and not made.behind("a") and not made.watched
 

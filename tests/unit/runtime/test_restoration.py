@@ -212,7 +212,7 @@ def test_what_is_no_longer_wanted_is_dropped() -> None:
     assert host.told == []
 
 
-def test_who_is_to_start_comes_before_standbys_and_the_furthest_behind_first() -> None:
+def test_starting_tasks_come_before_standbys_and_the_furthest_behind_first() -> None:
     host = Host(partitions=3)
     for partition, count in ((0, 20), (1, 12), (2, 40)):
         host.changes(count, partition=partition)
@@ -288,7 +288,7 @@ def test_a_log_that_does_not_answer_is_asked_again_later() -> None:
     assert host.restoration.troubles() == {}
 
 
-def test_progress_tells_how_far_and_how_long() -> None:
+def test_progress_has_amounts_and_times() -> None:
     host = Host(partitions=2)
     host.changes(25)
     host.changes(10, partition=1)
@@ -342,7 +342,7 @@ def test_records_on_their_way_are_awaited() -> None:
     assert host.restoration.prepare("Q", these(0)) == these()
 
 
-def test_custody_refuses_that_two_hold_one_task() -> None:
+def test_task_ownership_refuses_two_owners_of_one_task() -> None:
     ownership = TaskOwnership().taken(these(0)).followed(these(1))
     with pytest.raises(OwnershipError):
         ownership.followed(these(0, 2))

@@ -280,7 +280,7 @@ def test_pause_commits_and_stops_and_resume_goes_on() -> None:
     assert bench.rows()[-1] == (1, (2, "v0"))
 
 
-def test_removing_commits_unless_told_otherwise_and_closes_the_executors() -> None:
+def test_removing_commits_by_default_and_closes_the_executors() -> None:
     for commit, rows in ((True, 1), (False, 0)):
         bench = Bench()
         executor = bench.executor(LONE)

@@ -16,11 +16,11 @@ from tests.unit.runtime.queries import LONE, Bench
 FULL = 1000
 
 
-def test_nobody_is_nobody() -> None:
+def test_no_candidates_no_choice() -> None:
     assert choose((), FULL) is None
 
 
-def test_who_has_most_to_do_goes_first() -> None:
+def test_the_query_with_most_work_goes_first() -> None:
     assert choose((Candidate("a", 10), Candidate("b", 100), Candidate("c", 1)), FULL) == "b"
 
 
@@ -29,7 +29,7 @@ def test_alike_amounts_leave_it_to_the_priority() -> None:
     assert choose((Candidate("a", 9 * FULL), Candidate("b", FULL, priority=1)), FULL) == "b"
 
 
-def test_then_to_who_has_waited_longest() -> None:
+def test_then_the_query_that_has_waited_longest() -> None:
     assert choose((Candidate("a", 9, waited_ms=3), Candidate("b", 9, waited_ms=4)), FULL) == "b"
 
 
@@ -44,7 +44,7 @@ def test_a_commit_that_is_due_comes_before_records() -> None:
     ),
     st.integers(1, 3),
 )
-def test_nobody_starves(queries: list[tuple[int, int, bool]], threads: int) -> None:
+def test_no_query_starves(queries: list[tuple[int, int, bool]], threads: int) -> None:
     """Whatever the others have to do, each gets a slice in bounded time."""
     slice_ms = 50
     free_since = dict.fromkeys(range(len(queries)), 0)
@@ -76,7 +76,7 @@ def test_a_run_that_had_little_to_do_says_nothing_of_larger_ones() -> None:
     assert next_batch(100, FULL, 3, took_ms=1, good_ms=USERS_RUN_MS) == 100
 
 
-def test_who_waits_need_not_rest() -> None:
+def test_a_waiting_query_need_not_rest() -> None:
     assert rest_ms(1000, 100) == 0
     assert rest_ms(100, 100) == 900
 

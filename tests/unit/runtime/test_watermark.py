@@ -54,7 +54,7 @@ def test_a_join_waits_for_what_the_query_moves(tmp_path: Path, guarantee: str, b
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_nobody_waits_for_what_was_filtered_out(tmp_path: Path, guarantee: str) -> None:
+def test_filtered_rows_delay_no_reader(tmp_path: Path, guarantee: str) -> None:
     query = JOIN.format(where="WHERE o.id < 3")
     assert sold(tmp_path / "s.db", guarantee, query, 50) == 3
 
@@ -78,7 +78,7 @@ def test_results_count_as_handed_on_with_the_commit(result: RunResult[list[int]]
     assert watermark.bound(fetched()) == fetched()
 
 
-def test_a_run_without_results_holds_nobody_up() -> None:
+def test_a_run_without_results_blocks_no_other_one() -> None:
     watermark = Watermark()
     watermark.ran(RunResult((), {}, watermark=60, first=40), held=True)
     assert watermark.bound(fetched()).until == 60

@@ -154,7 +154,7 @@ def test_one_that_is_cancelled_leaves_no_trace(db: Database) -> None:
     assert not db.engine.history.filling
 
 
-def test_how_far_it_is_is_told(db: Database) -> None:
+def test_progress_is_reported(db: Database) -> None:
     told: list[BackfillMetrics] = []
 
     def looking(value: str) -> str:

@@ -56,7 +56,7 @@ def reached(engine: Engine, query_id: str) -> int:
     )
 
 
-def test_whoever_hears_of_it_finds_its_result(cluster: Cluster) -> None:
+def test_every_reader_of_the_command_finds_its_result(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
     following.follow(two)

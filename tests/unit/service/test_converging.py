@@ -130,7 +130,7 @@ def test_two_create_the_same_at_once(cluster: Cluster) -> None:
     assert not [status.error for status in two.statuses() if status.error]
 
 
-def test_who_is_always_slower_is_told(cluster: Cluster) -> None:
+def test_an_instance_that_is_always_slower_gets_an_error(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
     following.follow(two)
@@ -175,7 +175,7 @@ def test_an_answer_that_is_lost_is_looked_for(cluster: Cluster) -> None:
     cluster.agree()
 
 
-def test_what_nobody_knows_is_found_by_following(cluster: Cluster) -> None:
+def test_an_unknown_outcome_is_found_by_following(cluster: Cluster) -> None:
     one = cluster.start()
     execute(one, VISITS)
     appends = 0
@@ -198,7 +198,7 @@ def test_what_nobody_knows_is_found_by_following(cluster: Cluster) -> None:
     assert not [status.error for status in one.statuses() if status.error]
 
 
-def test_who_starts_leaves_alone_what_another_is_making(cluster: Cluster) -> None:
+def test_a_starting_instance_leaves_unfinished_objects_of_others(cluster: Cluster) -> None:
     one = cluster.start()
     execute(one, VISITS)
     interrupted(cluster, "create_topic", lambda: None, lambda: cluster.start() and None)

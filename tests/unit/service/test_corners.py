@@ -72,7 +72,7 @@ def test_source_streams_take_no_values(db: Database) -> None:
         db.execute("INSERT INTO r VALUES ('x', 1);")
 
 
-def test_maps_are_told_apart_whatever_the_order_of_their_entries(db: Database) -> None:
+def test_maps_are_distinguished_independent_of_their_order(db: Database) -> None:
     db.execute(f"CREATE STREAM s (k STRING KEY, m MAP<STRING, INT>) {WITH};")
     db.execute("CREATE TABLE o AS SELECT k, COLLECT_SET(m) AS c FROM s GROUP BY k;")
     for entries in ("'a' := 1, 'b' := 2", "'b' := 2, 'a' := 1", "'a' := 2, 'b' := 1"):

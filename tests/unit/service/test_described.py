@@ -63,7 +63,7 @@ def test_topics_extended(shop: Database) -> None:
     assert listed["SPENDING"] == ("2", "1", "0", "0")
 
 
-def test_queries_extended_and_explain_tell_the_same(shop: Database) -> None:
+def test_queries_extended_and_explain_show_the_same(shop: Database) -> None:
     query = query_of(shop, "SPENDING")
     facts = facts_of(shop, "SHOW QUERIES EXTENDED;", query)
     assert facts["Status"] == "RUNNING" and facts["Sinks"] == "SPENDING"

@@ -92,7 +92,7 @@ def test_no_rows_have_a_schema_too(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("token", ["other", "secret2", "Bearer secret"])
-def test_who_does_not_know_the_token_is_turned_away(opened: Open, token: str) -> None:
+def test_a_client_without_the_token_is_refused(opened: Open, token: str) -> None:
     here, stranger = opened(plainly), Exchange(InternalListener(token=token), plainly, refuse)
     with pytest.raises(UnavailableError, match="token"):
         stranger.fetch(here.address, ASK, PATIENCE_MS)
@@ -120,7 +120,7 @@ def test_nothing_else_of_the_protocol_is_answered(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_errors_travel_and_tell_no_more_than_they_should(opened: Open, late: bool) -> None:
+def test_errors_are_sent_without_internal_details(opened: Open, late: bool) -> None:
     errors: dict[str, Exception] = {
         "A": UnavailableError("E-NOT-READY partition 3", code="E-NOT-READY"),
         "B": StatementError("B has no such column", detail="/home/secret", code="E-X"),
@@ -148,7 +148,7 @@ def test_errors_travel_and_tell_no_more_than_they_should(opened: Open, late: boo
     assert told[2] == (UnavailableError, "E-UNAVAILABLE")
 
 
-def test_who_does_not_answer_in_time_is_not_waited_for(opened: Open) -> None:
+def test_an_instance_that_does_not_respond_in_time_is_not_waited_for(opened: Open) -> None:
     going_on = threading.Event()
 
     def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -195,12 +195,12 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
         InternalListener("example.org:7000", token="t"),
     ],
 )
-def test_a_door_that_is_not_safe_is_not_opened(door: InternalListener) -> None:
+def test_an_insecure_listener_is_not_opened(door: InternalListener) -> None:
     with pytest.raises(StatementError):
         Exchange(door, plainly, refuse)
 
 
-def test_an_address_that_is_taken_is_told(opened: Open) -> None:
+def test_an_address_in_use_is_reported(opened: Open) -> None:
     taken = opened(plainly).address
     with pytest.raises(UnavailableError, match=taken):
         Exchange(InternalListener(taken, token="t"), plainly, refuse)
@@ -231,7 +231,7 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
         each.close()
 
 
-def test_others_are_told_the_address_that_is_advertised(opened: Open) -> None:
+def test_the_advertised_address_is_published(opened: Open) -> None:
     there = Exchange(InternalListener(advertised="shop.example:7000", token="t"), plainly, refuse)
     assert there.address == "shop.example:7000"
     there.close()

@@ -211,6 +211,6 @@ def test_copy_reads_one_local_file(people: Database, tmp_path: Path, name: str) 
     assert rows(people, "SELECT * FROM people;") == []
 
 
-def test_copy_refuses_columns_that_nobody_knows(shop: Database, tmp_path: Path) -> None:
+def test_copy_refuses_unknown_columns(shop: Database, tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("customer,colour\nann,red\n")
     assert "COLOUR" in str(refused(shop, f"COPY orders FROM '{tmp_path}/b.csv';")).upper()

@@ -67,7 +67,7 @@ def test_csv(tmp_path: Path) -> None:
     ]
 
 
-def test_broken_csv_rows_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_broken_csv_rows_are_reported_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(
         "id;name;at\n1;a;2024-01-01\nx;b;2024-01-02\n3;c;never\n5;e\n6;f;2024-01-06;more\n"

@@ -102,7 +102,7 @@ def test_our_clock_counts_from_when_a_record_was_heard(log: Log[pa.Table]) -> No
     assert late.instances() == {"north", "south"}
 
 
-def test_a_listener_that_stood_still_takes_nobody_for_dead(log: Log[pa.Table]) -> None:
+def test_a_suspended_listener_marks_no_instance_as_dead(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     for each in (south, north):
         each.publish(view(), 0)
@@ -113,7 +113,7 @@ def test_a_listener_that_stood_still_takes_nobody_for_dead(log: Log[pa.Table]) -
     assert north.dead() == ()
 
 
-def test_the_newest_claim_of_a_partition_counts(log: Log[pa.Table]) -> None:
+def test_the_newest_assignment_of_a_partition_counts(log: Log[pa.Table]) -> None:
     ears = peers(log, "ears")
     west, east = peers(log, "west"), peers(log, "east")
     west.publish(view(0, 1), 0)
@@ -227,7 +227,7 @@ def test_a_closing_instance_is_gone_at_once(log: Log[pa.Table]) -> None:
     assert north.live() == () and north.dead() == ()
 
 
-def test_nobody_is_dead_while_our_own_words_do_not_come_back(log: Log[pa.Table]) -> None:
+def test_no_instance_is_dead_while_our_own_records_are_not_read_back(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
     south.publish(view(), 0)
     north.refresh(0)

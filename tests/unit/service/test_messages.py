@@ -41,7 +41,7 @@ def test_nested_intermediates_need_a_nesting_format(db: Database, call: str) -> 
     db.execute("CREATE TABLE t AS SELECT c, SUM(b) AS x, COUNT(*) AS n FROM numbers GROUP BY c;")
 
 
-def test_a_server_knows_no_statements_of_the_test_tool() -> None:
+def test_a_server_has_no_statements_of_the_test_tool() -> None:
     for text, word in (("ASSERT VALUES s (a) VALUES (1);", "VALUES"), ("ASSERT TABLE t;", "TABLE")):
         assert len(parse_text(text)) == 1
         with pytest.raises(MillstreamError) as caught:

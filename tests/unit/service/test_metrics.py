@@ -137,7 +137,7 @@ def test_nothing_runs_in_memory_or_after_the_end(db: Database) -> None:
     assert not metrics(db.engine).running
 
 
-def test_a_query_that_could_not_be_started_is_told_of(reopen: Callable[[], Database]) -> None:
+def test_a_query_that_could_not_be_started_is_reported(reopen: Callable[[], Database]) -> None:
     db = reopen()
     fill(db)
     db.execute("CREATE TABLE t AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;")

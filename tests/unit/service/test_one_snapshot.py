@@ -211,7 +211,7 @@ def test_a_query_that_has_failed_is_an_error_that_says_why(plain: Stepped) -> No
         plain.reading.execute(INVARIANTS[0].text)
 
 
-def test_a_query_that_is_far_behind_holds_nobody_up(
+def test_a_query_that_is_far_behind_blocks_no_other_one(
     plain: Stepped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alignment, "NEAR", 10)
@@ -236,7 +236,7 @@ def explained(db: Database, text: str) -> dict[str, str]:
     return dict(db.execute(f"EXPLAIN {text}"))
 
 
-def test_explain_tells_the_offsets_of_each_query(plain: Stepped) -> None:
+def test_explain_shows_the_offsets_of_each_query(plain: Stepped) -> None:
     for number in range(5):
         plain.writing.execute(transfer(number))
     plain.settle(plain.query_of("PAID"))
@@ -258,7 +258,7 @@ def test_explain_tells_the_offsets_of_each_query(plain: Stepped) -> None:
             assert line.split("up to ")[1].split(",")[0] == line.rsplit(" ", 1)[1]
 
 
-def test_explain_tells_of_queries_behind_others(plain: Stepped) -> None:
+def test_explain_shows_queries_behind_others(plain: Stepped) -> None:
     told = explained(plain.reading, "SELECT * FROM paid p JOIN towns t ON p.payer = t.town;")
     lines = [line for line in told["POSITIONS"].splitlines() if not line.startswith(" ")]
     assert [line.split("(")[1] for line in lines[1:]] == [

@@ -231,5 +231,5 @@ def record(name: str, sources: str, sink: str) -> QueryRecord:
         ((record("1", "a", "b"), record("2", "b", "a"), record("3", "b", "c")), "213"),
     ],
 )
-def test_who_writes_goes_before_who_reads(queries: tuple[QueryRecord, ...], order: str) -> None:
+def test_writers_run_before_readers(queries: tuple[QueryRecord, ...], order: str) -> None:
     assert "".join(query.id for query in in_order(queries)) == order

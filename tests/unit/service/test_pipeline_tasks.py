@@ -111,7 +111,7 @@ def test_part_of_the_tasks_is_given_back() -> None:
     assert group.said == ["join", "leave"]
 
 
-def test_nobody_says_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_without_an_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks_module, "CLAIM_SECONDS", 0.0)
     group = Group(Assignment(0, frozenset()))
     with pytest.raises(UnavailableError):
@@ -140,7 +140,7 @@ def test_others_come_while_an_epoch_runs(lost: int) -> None:
     assert group.said == ["join", "open 1", "taken", "close", "leave"]
 
 
-def test_a_claim_that_was_lost_and_came_back_is_another_one() -> None:
+def test_an_assignment_that_was_lost_and_came_back_is_another_one() -> None:
     group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [COMMITTED, COMMITTED]
@@ -150,7 +150,7 @@ def test_a_claim_that_was_lost_and_came_back_is_another_one() -> None:
     assert group.said == ["join", "open 1", "taken", "close", "open 3", "taken"]
 
 
-def test_who_does_not_know_opens_a_new_writer() -> None:
+def test_an_unknown_outcome_opens_a_new_writer() -> None:
     group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [UNKNOWN, COMMITTED]
@@ -174,7 +174,7 @@ def test_a_writer_that_fails_is_closed() -> None:
     assert group.said[-1] == "close"
 
 
-def test_much_is_told_of_before_it_is_written() -> None:
+def test_large_transactions_are_announced() -> None:
     group = Group(Assignment(1, ALL))
     tasks = tasks_of(group)
     group.outcomes = [COMMITTED]

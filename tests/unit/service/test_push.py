@@ -134,7 +134,7 @@ def test_the_error_of_the_query_reaches_the_client(shop: Database) -> None:
     assert queries(shop) == []
 
 
-def test_a_slow_client_is_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_gets_an_error(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_push, "BUFFER_BATCHES_MAX", 2)
     db.execute("CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');")
     stream = push(db, "SELECT v FROM s EMIT CHANGES;")
@@ -170,7 +170,7 @@ def test_without_a_thread_the_reader_drives(threadless: tuple[Engine, Session]) 
     assert list(stream) == [(1,), (2,)], "ends where there is nothing more"
 
 
-def test_a_dead_engine_is_told(threadless: tuple[Engine, Session]) -> None:
+def test_a_dead_engine_is_reported(threadless: tuple[Engine, Session]) -> None:
     engine, session = threadless
     text = "CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', PARTITIONS=1, VALUE_FORMAT='JSON');"
     *_, stream = execute_script(engine, text + "SELECT v FROM s EMIT CHANGES;", session)
@@ -219,7 +219,7 @@ def running(db: Database) -> int:
     return sum(status.transient for status in db.engine.statuses())
 
 
-def test_those_who_ask_the_same_share_one_reading(scalable: Database) -> None:
+def test_equal_push_queries_share_one_run(scalable: Database) -> None:
     streams = [push(scalable, SCALABLE) for _ in range(3)]
     limited = push(scalable, "SELECT item FROM costly EMIT CHANGES LIMIT 1;")
     other = push(scalable, "SELECT item FROM costly WHERE amount > 70 EMIT CHANGES;")
@@ -238,7 +238,7 @@ def test_those_who_ask_the_same_share_one_reading(scalable: Database) -> None:
     assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.tails
 
 
-def test_those_who_share_rows_have_the_same_object(scalable: Database) -> None:
+def test_shared_rows_are_the_same_object(scalable: Database) -> None:
     first, second = push(scalable, SCALABLE), push(scalable, SCALABLE)
     scalable.execute("INSERT INTO orders VALUES ('x', 'ham', 60);")
     rows = first.next_change()
@@ -247,7 +247,7 @@ def test_those_who_share_rows_have_the_same_object(scalable: Database) -> None:
     second.close()
 
 
-def test_texts_are_kept_for_those_who_share_rows(scalable: Database) -> None:
+def test_texts_of_shared_rows_are_kept(scalable: Database) -> None:
     alone = push(scalable, SCALABLE)
     scalable.execute("INSERT INTO orders VALUES ('x', 'ham', 60);")
     change = alone.next_change()

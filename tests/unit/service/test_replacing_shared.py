@@ -48,7 +48,9 @@ def table(engine: Engine) -> dict[str, int]:
     return {key: value["N"] for key, value in last.items() if value is not None}
 
 
-def test_nobody_runs_it_when_it_is_replaced(cluster: Cluster, pair: tuple[Engine, Engine]) -> None:
+def test_no_instance_runs_it_when_it_is_replaced(
+    cluster: Cluster, pair: tuple[Engine, Engine]
+) -> None:
     one, two = pair
     (old,) = one.catalog.queries
     seen: list[tuple[bool, list[str]]] = []
@@ -126,7 +128,7 @@ def test_where_it_fails_all_go_on(cluster: Cluster, pair: tuple[Engine, Engine])
     assert table(one) == {"inn": 1, "bar": 1}
 
 
-def test_who_does_not_leave_is_not_replaced(
+def test_a_query_whose_group_is_not_empty_is_not_replaced(
     cluster: Cluster, pair: tuple[Engine, Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = pair

@@ -233,7 +233,7 @@ except millstream.UnavailableError as error:
 """
 
 
-def test_a_second_process_is_told(reopen: Reopen, tmp_path: Path) -> None:
+def test_a_second_process_gets_an_error(reopen: Reopen, tmp_path: Path) -> None:
     db = reopen()
     db.execute(ORDERS)
     path = str(tmp_path / "shop.db")

@@ -103,7 +103,7 @@ def test_without_a_thread_it_replays_when_asked() -> None:
         active.close()
 
 
-def test_without_a_thread_too_nothing_is_opened_before_somebody_has_looked() -> None:
+def test_without_a_thread_too_nothing_is_opened_before_a_poll() -> None:
     both = frozenset({0, 1})
     with Store.open(":memory:") as store:
         restoring = Restoring(log_of(), lambda: 0, SETTINGS, lambda: None)

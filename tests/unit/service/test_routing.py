@@ -187,7 +187,7 @@ def test_a_copy_stands_in_for_an_owner_that_does_not_answer(
         copy.exchange.close()
 
 
-def test_a_table_that_the_other_has_not_heard_of_is_an_error(nodes: tuple[Node, Node]) -> None:
+def test_a_table_that_the_other_lacks_is_an_error(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
     north.db.execute("CREATE TABLE fresh AS SELECT item, COUNT(*) AS n FROM sales GROUP BY item;")
     query_id = north.db.engine.catalog.source("FRESH").query_id
@@ -265,7 +265,7 @@ def test_the_copy_that_lags_least_is_read() -> None:
     assert assign_reads(ask(9), own, live, frozenset({"a", "b"})).here == {0, 1, 2, 3}
 
 
-def test_what_is_being_restored_here_is_asked_of_nobody_else_but_a_copy() -> None:
+def test_a_restoring_partition_is_read_from_a_copy_only() -> None:
     own = Held(frozenset({0, 2, 3}), {}, {1: 20})
     stale = [of("a", Held(frozenset({1})))]
     with pytest.raises(UnavailableError, match="partition 1 of Q restoring 20 %"):
@@ -291,7 +291,7 @@ HELD = st.builds(Held, PARTS, LAGS, LAGS)
 
 
 @given(HELD, st.lists(HELD, max_size=3), st.integers(-1, 9), st.frozensets(st.sampled_from(NAMES)))
-def test_each_partition_is_read_once_by_who_has_it_or_there_is_an_error(
+def test_each_partition_is_read_once_from_its_owner_or_there_is_an_error(
     own: Held, others: list[Held], lag_max: int, failed: frozenset[str]
 ) -> None:
     live = [of(name, held) for name, held in zip(NAMES, others, strict=False)]

@@ -204,7 +204,7 @@ def test_a_task_that_is_moving_is_waited_for(plain: tuple[Sharing, list[Database
     assert FIRST.holds(*figures(databases[0], FIRST.text))
 
 
-def test_a_task_that_two_instances_claim_is_read_from_neither(
+def test_a_task_that_two_instances_have_is_read_from_neither(
     plain: tuple[Sharing, list[Database]],
 ) -> None:
     """One that was thrown out of the group without its knowledge still has its task open."""
@@ -245,7 +245,7 @@ def test_what_an_instance_outside_of_the_snapshot_wrote_is_not_read(
 
 
 @pytest.mark.parametrize("failing", [Hold, Bring, Take])
-def test_an_instance_that_fails_holds_nobody_up(
+def test_a_failing_instance_blocks_no_other_one(
     plain: tuple[Sharing, list[Database]], failing: type[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both, databases = plain
@@ -268,7 +268,7 @@ def test_an_instance_that_fails_holds_nobody_up(
     assert FIRST.holds(*figures(databases[0], FIRST.text))
 
 
-def test_an_asking_instance_that_dies_holds_nobody_up(
+def test_a_requesting_instance_that_dies_blocks_no_other_one(
     plain: tuple[Sharing, list[Database]],
 ) -> None:
     """Its request ends by itself: the queries continue, and the snapshot is released."""
@@ -309,7 +309,7 @@ def test_queries_of_another_catalog_are_not_held(plain: tuple[Sharing, list[Data
     part.close()
 
 
-def test_an_instance_that_cannot_be_reached_is_told_of(
+def test_an_unreachable_instance_is_reported(
     plain: tuple[Sharing, list[Database]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both, databases = plain
@@ -334,7 +334,7 @@ def test_each_partition_as_of_its_own_last_commit(plain: tuple[Sharing, list[Dat
     assert both.steps == []
 
 
-def test_a_query_that_stands_still_behind_the_others_is_an_error(
+def test_a_query_that_is_stopped_behind_the_others_is_an_error(
     plain: tuple[Sharing, list[Database]],
 ) -> None:
     both, databases = plain

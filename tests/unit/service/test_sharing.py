@@ -25,7 +25,7 @@ def holding(*partitions: int) -> Callable[[str], Held]:
     return lambda _: Held(frozenset(partitions))
 
 
-def test_an_instance_that_has_everything_asks_nobody() -> None:
+def test_an_instance_that_has_everything_sends_no_request() -> None:
     with database(frozenset(range(4))) as db:
         before = list(db.execute("SELECT * FROM totals ORDER BY item;"))
         sharing = share(
@@ -36,7 +36,7 @@ def test_an_instance_that_has_everything_asks_nobody() -> None:
         assert sharing.instances() == {"one"}
 
 
-def test_what_is_nowhere_is_an_error_until_somebody_has_it() -> None:
+def test_a_partition_without_an_owner_is_an_error_until_it_has_one() -> None:
     with database(frozenset(range(4))) as db, database(frozenset({3})) as other:
         sharing = share(
             db.engine, "one", InternalListener(), held=holding(0, 1, 2), writers=no_writers

@@ -159,7 +159,7 @@ def test_a_fault_stops_its_query_only(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(list(db.execute("SELECT * FROM other;"))) == 3
 
 
-def test_closing_tells_who_did_not_stop(
+def test_closing_reports_what_did_not_stop(
     gate: Gate, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "CLOSE_SECONDS", 0.2)

@@ -66,7 +66,7 @@ def test_grouping_by_another_column_moves_rows() -> None:
     ]
 
 
-def test_a_sub_topology_with_state_reads_through_a_lane_for_each_sender() -> None:
+def test_a_sub_topology_with_state_reads_through_a_channel_for_each_sender() -> None:
     asked: list[tuple[str, int, int]] = []
 
     def lanes(topic: str, senders: int, readers: int) -> int:
