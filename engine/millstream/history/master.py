@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def retrying(master: str) -> str:
-    """By default Spark in local mode attempts a task only once."""
+    """The master URL with retries: in local mode, Spark attempts a task only once by default."""
     found = re.fullmatch(r"local\[([0-9*]+)\]", master)
     return f"local[{found[1]},4]" if found else master
 

@@ -133,7 +133,7 @@ def _filled(found: Resolved, zone: datetime.tzinfo) -> int:
 
 
 def _within(letter: str, unit: int) -> Callable[[int, int], int]:
-    """Set a field of `size` milliseconds that counts from 0 within its next larger unit."""
+    """Set a field that counts from 0 in units of `unit` milliseconds, in its next larger unit."""
 
     def step(local: int, value: int) -> int:
         of_day = local % _DAY_MS

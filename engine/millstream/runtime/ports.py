@@ -138,7 +138,7 @@ class Restorer(Protocol):
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
         """The subset of the partitions `wanted` that the caller may open now; it holds them until
-        it calls again without them. The others are being replayed: call again after `on_ready`
+        it calls again without them. The others are being replayed: call again after the restorer
         reports one.
 
         Call this when the assignment has changed, with all assigned partitions including the open

@@ -19,8 +19,8 @@ from millstream.runtime.spec import QuerySpec
 class RemoteUpstreams(Generic[Batch]):
     """The tasks of one query that are not open here and send to tasks that are.
 
-    A task is behind while the group's positions, in all of its direct and indirect inputs, have not
-    reached the log ends of the lag request before the last.
+    A task is behind while the group's positions, in any of its direct and indirect inputs, have not
+    reached the log ends of the previous lag response.
     """
 
     def __init__(self, spec: QuerySpec[Batch]) -> None:
@@ -61,7 +61,7 @@ class RemoteUpstreams(Generic[Batch]):
         return self._all if now >= self._next else frozenset()
 
     def told(self, lag: Lag, until: int) -> None:
-        """Take a response; it is valid until the next one is requested."""
+        """Take a response; the next one is requested at the time `until`."""
         self._next = until
         reached = lag.positions
         self._behind = frozenset(
