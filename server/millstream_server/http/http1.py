@@ -1,4 +1,4 @@
-"""HTTP/1.1 by uvicorn, with limits on what it would buffer without limit."""
+"""HTTP/1.1 by uvicorn, with limits on its buffers, which have none otherwise."""
 
 from __future__ import annotations
 
