@@ -98,15 +98,15 @@ def execute(server: Server, asked: Asked, principal: Principal, filling: Filling
 def _dry_run(
     server: Server, pieces: Sequence[ParsedStatement], session: Session, principal: Principal
 ) -> None:
-    """Refuse a request of which a statement could not be executed, before the first one is."""
-    tried = DryRun(server.engine, session)
+    """Refuse a request with a statement that would fail, before the first one is executed."""
+    dry_run = DryRun(server.engine, session)
     sight = server.guard.sight(principal, server.engine.catalog)
     for piece in pieces:
         try:
             if isinstance(piece.statement, s.Describe) and piece.statement.what == "SOURCE":
-                found_source(piece.statement.name, tried.catalog)
+                found_source(piece.statement.name, dry_run.catalog)
             else:
-                tried.check(piece)
+                dry_run.check(piece)
         except MillstreamError as error:
             raise refusal(error, piece.text, seen=sight.suggested) from error
 

@@ -58,8 +58,9 @@ def test_nothing_is_executed_where_a_later_statement_is_wrong(
     assert state(door) == before
 
 
-def test_statements_build_on_those_before_them(door: Door) -> None:
-    """What the first ones make is there for the next ones, in the dry run as in execution."""
+def test_statements_build_on_those_before_them(door: RunningServer) -> None:
+    """Objects of the first statements exist for the next ones, in the dry run as in the
+    execution."""
     entities = door.ksql(
         f"{MADE} CREATE TYPE place AS STRUCT<x INT>;"
         "CREATE STREAM t (id INT KEY, p place) WITH (kafka_topic='t', format='JSON', partitions=2);"
@@ -79,7 +80,7 @@ def test_statements_build_on_those_before_them(door: Door) -> None:
     assert topic is not None and topic.partitions == 5
 
 
-def test_a_push_query_is_not_ended_by_a_dry_run(shop: Door) -> None:
+def test_a_push_query_is_not_ended_by_a_dry_run(shop: RunningServer) -> None:
     with shop.http.stream(
         "POST", "/query-stream", json={"sql": "SELECT * FROM orders EMIT CHANGES;"}
     ):

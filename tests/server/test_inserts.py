@@ -91,7 +91,7 @@ def test_the_first_error_is_the_end(door: RunningServer, bad: Any) -> None:
         {"S": {"C": [2**63]}},
     ],
 )
-def test_numbers_that_would_be_cut_are_refused(door: Door, bad: Any) -> None:
+def test_numbers_that_would_be_cut_are_refused(door: RunningServer, bad: Any) -> None:
     door.ksql(KINDS.replace("`small`", "s STRUCT<b INT, c ARRAY<BIGINT>>, `small`"))
     fitting = {"ID": -(2**31), "D": 1.5, "S": {"C": [2**63 - 1]}, "small": "1.5", "OTHER": 1.5}
     *good, error = sent(door, "kinds", fitting, bad, {"ID": 3})

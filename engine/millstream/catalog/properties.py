@@ -91,7 +91,7 @@ class Properties:
 
 
 def read_properties(given: tuple[tuple[str, Any], ...], form: Form) -> Properties:
-    """The WITH clause of a statement; StatementError names the property that is wrong."""
+    """Parse the WITH clause of a statement; the StatementError names the property that is wrong."""
     items = dict(given)
     unknown = sorted(set(items) - form.value)
     if unknown:

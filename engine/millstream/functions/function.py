@@ -31,7 +31,7 @@ class Variant:
     {rest} for all but the first (comma separated), {t} for the DuckDB type of the result and {t0},
     {t1}, … for those of the arguments; it may raise, then `exact` (or TRY(sql)) is used for the
     batch. A lambda argument i is {i} as a DuckDB lambda, and in parts {b<i>} its body and {p<i>_0},
-    {p<i>_1}, … its parameters. Braces stand in templates for placeholders only.
+    {p<i>_1}, … its parameters. In templates, braces only delimit placeholders.
     `python` computes on Arrow arrays; it raises where one of the rows fails (see
     `functions.attempts`). Beside `sql` it is the exact form.
     """

@@ -18,7 +18,7 @@ def by_row(
     """An Arrow function that calls a Python one for each row."""
 
     def compute(*row: Any) -> Any:
-        # Without parameters there is a column nonetheless: it tells the number of rows.
+        # Even without parameters there is one column, which has the number of rows.
         return kept_by_arrow(function(*row) if parameters else function(), result)
 
     def array(results: list[Any], _: Sequence[Any]) -> pa.Array:

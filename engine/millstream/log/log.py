@@ -256,8 +256,8 @@ class Log(Protocol[Batch]):
     def written_ends(
         self, topic_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """`written_end` of many partitions at once, all of them. They include what another process
-        has committed and nobody can read yet; `end_offsets` may lie before it for a moment."""
+        """`written_end` of many partitions at once, all of them. They include records that another
+        process has committed and that cannot be read yet; `end_offsets` may lag behind them."""
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete records with an offset below `before` (consumed repartition records)."""

@@ -71,7 +71,8 @@ class _Setting:
     depth: int = 0
     """The nesting depth of lambdas; makes their names distinct."""
     absorbed: bool = False
-    """Whether something around gives a value for NULL, so that NULL and a failure differ."""
+    """Whether an enclosing expression returns a value for NULL, so that NULL and a failure differ.
+    """
     contained: bool = True
     """Whether exact text has NULL for the parts that may fail by themselves; see `_contained`."""
 
@@ -114,7 +115,7 @@ def compile_predicate(
     columns: Callable[[str], str],
     contained: bool = True,
 ) -> str:
-    """A condition, NULL where it may as well be FALSE: for WHERE. See `compile_expression`."""
+    """A condition for WHERE, which may be NULL instead of FALSE. See `compile_expression`."""
     return _condition(expression, _Setting(catalogue, exact, columns, contained=contained))
 
 
@@ -229,7 +230,7 @@ def _boolean(expression: Expression, setting: _Setting) -> str:
         case Logical(operator, left, right):
             a, b = _unboxed(left, setting), _unboxed(right, setting)
             if not setting.absorbed and not (never_null(left) and never_null(right)):
-                # A NULL operand is an error unless the other one is not looked at.
+                # A NULL operand is an error unless the other one is not evaluated.
                 first = (a, "TRUE") if operator == "OR" else (f"NOT {a}", "FALSE")
                 second = f"NOT {a}" if operator == "OR" else a
                 return f"CASE WHEN {first[0]} THEN {first[1]} WHEN {second} THEN {b} END"

@@ -170,9 +170,9 @@ def reported(
     expressions: Iterable[tuple[str, Expression]],
     setting: Setting,
 ) -> SelectFragment:
-    """In exact programs: adds a step that lists the rows in which one of the expressions, which
-    are over the columns of `part` as they stand, or a part of one fails (`$part`, `$seq`,
-    `message`)."""
+    """In exact programs: add a step that lists the rows in which one of the expressions, or a
+    part of one, fails (`$part`, `$seq`, `message`). The expressions are over the present columns
+    of `part`."""
     checks = [(what, e) for what, e in expressions if not cannot_fail(e)]
     if not setting.exact or not checks:
         return part

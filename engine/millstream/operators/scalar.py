@@ -185,7 +185,7 @@ def _variant(expression: Call, catalogue: Catalogue) -> tuple[ScalarFunction, Va
 def _python_call(
     expression: Call, function: ScalarFunction, texts: Sequence[str], name: str
 ) -> str:
-    # Without arguments DuckDB would not tell how many rows there are.
+    # Without arguments DuckDB would not pass the number of rows.
     made = call(name, *(texts or ("1",)))
     checks = [
         f"{text} IS NOT NULL"

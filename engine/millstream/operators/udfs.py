@@ -60,7 +60,7 @@ def _registered(con: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def register(con: duckdb.DuckDBPyConnection, function: PythonFunction) -> None:
-    """Makes one function known; it is called for NULL arguments too."""
+    """Registers one function; it is called for NULL arguments too."""
     # DuckDB has no TRY around calls that it may not repeat.
     made = function.function if function.deterministic else forgiving(function.function)
     con.create_function(

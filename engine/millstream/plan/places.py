@@ -43,9 +43,9 @@ def placed_by_name(
     properties: statements.Properties,
     elements: Sequence[statements.Element] = (),
 ) -> Iterator[None]:
-    """Errors without a place are about the first of these that they name: a property, a column,
+    """Errors without a position are about the first of these that they name: a property, a column,
     the value of a property. Parameters of their template count, and properties in its text and
-    hint. A header is named once more than it may be: the last one is meant."""
+    hint. For a header that is declared too often, it is the last one."""
     try:
         yield
     except (StatementError, ConflictError) as error:

@@ -22,7 +22,7 @@ class Scope:
 
     `sources` are (alias, schema) pairs, pseudo columns in use included in the schemas. `physical`
     maps (alias, column) to the name of the column in the relation that the expression is
-    evaluated over, where that differs. `clause` is named in messages. `aggregates` and `tables`:
+    evaluated over, where that differs. `clause` appears in messages. `aggregates` and `tables`:
     whether aggregate and table functions may be called here. `text` is the script, for line
     numbers.
     """

@@ -100,7 +100,7 @@ class Store:
                 root.execute(f"SET temp_directory = '{literal}.tmp'")
             root.execute(f"ATTACH '{literal}' AS state")
             store = Store(root, "state")
-            # In this order: afterwards neither files nor settings can be reached any more.
+            # In this order: afterwards files and settings are locked.
             root.execute("SET enable_external_access = false")
             root.execute("SET lock_configuration = true")
         except duckdb.Error as error:

@@ -178,7 +178,7 @@ def test_a_query_that_cannot_be_looked_at_leaves_the_samples_as_they_were(stand:
     assert len(sampler.now(())) == 2
 
 
-def test_stopping_ends_the_thread(stand: Stand) -> None:
+def test_the_thread_ends_on_request(stand: Stand) -> None:
     before = set(threading.enumerate())
     sampler = stand.sampler()
     sampler.start()

@@ -1,8 +1,8 @@
 """Parses and prints JSON text in Python, keeping numbers as written.
 
-Jackson, whose behaviour the dialect shows, reads the first value of a text and ignores the rest,
-and prints objects without blanks. Text of blanks alone has no value, which is NULL and no failure;
-other text that is no JSON fails.
+Jackson, whose behaviour the dialect exposes, reads the first value of a text and ignores the rest,
+and prints objects without blanks. A blank text has no value, which is NULL and not a failure; other
+text that is not JSON fails.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def steps(path: str) -> tuple[str | int, ...]:
 
 
 def extract(text: str, path: str) -> str | None:
-    """What is at a path: text of a string, JSON of anything else, None for null and nothing."""
+    """The value at a path: the text of a string, JSON of anything else, None for null and absent
+    values."""
     value = None if _blank(text) else read(text)
     for step in steps(path):
         match value:

@@ -29,9 +29,9 @@ _JAVA_REFERENCE = re.compile(r"\\(.)|\$(\d|\{(\w+)\})|([\\$])", re.DOTALL)
 
 
 _SECONDS = 0.5
-"""What the expressions of one batch may take together; the rows that are left fail."""
+"""The time limit of all expressions of one batch; the remaining rows fail."""
 _TICK = 0.00001
-"""Less is no time at all."""
+"""Less counts as nothing left."""
 
 
 @lru_cache(maxsize=256)
@@ -46,11 +46,11 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
 
 
 class _Budget:
-    """The time that is left for a batch. It is used up by the clock and by the thread's CPU time:
-    on a busy machine a row must not fail because others ran meanwhile.
+    """The remaining time of a batch. A row fails only when both the clock and the thread's CPU time
+    have passed the limit: on a busy machine, other threads use up the clock.
 
-    Inside of a lambda that fails DuckDB calls for one row after the other: such calls of a thread
-    share a budget, to which the time between them is added.
+    Inside a failing lambda, DuckDB calls the function row by row: such calls of a thread share a
+    budget, which is refilled by the time between them.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Budget:
         return self
 
     def spend(self, compute: Callable[..., Any], *row: Any) -> Any:
-        """The value of a row; ValueError when there is no time left for it."""
+        """The value of a row; raises ValueError when no time is left."""
         while self._remaining() > _TICK:
             start = time.perf_counter()
             try:

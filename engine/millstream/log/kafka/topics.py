@@ -227,7 +227,7 @@ class Topics:
         return _offsets_told(self._ends, _SOON_SECONDS)
 
     def written(self, topic_partitions: Collection[Place]) -> dict[Place, int]:
-        """The offsets after the last records of all; waits for the answers of all brokers."""
+        """The offsets after the last records of all; waits for the responses of all brokers."""
         asked = {
             TopicPartition(*topic_partition): OffsetSpec.latest()
             for topic_partition in topic_partitions
