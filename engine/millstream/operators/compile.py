@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ from millstream.plan.nodes import (
     Deliver,
     Filter,
     Flatten,
+    ForeignKeyJoin,
     Node,
     Project,
     Read,
@@ -199,4 +201,6 @@ def _node(
         case SubscriptionResolve():
             given = below(node.input, old=True)
             return compile_settle(node, given, f"settle_{next(labels)}", setting, old=old)
-    raise TypeError(f"{type(node).__name__} is not an operator")
+        case ForeignKeyJoin() | Write() | Deliver():
+            raise TypeError(f"{type(node).__name__} is not inside of a sub-topology")
+    assert_never(node)

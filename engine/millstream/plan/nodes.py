@@ -8,8 +8,10 @@ A windowed relation carries WINDOWSTART and WINDOWEND (BIGINT) as its last key c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import assert_never
 
 from millstream.catalog.source import Format, Source, TimestampColumn
 from millstream.model.expressions import AggregateCall, Expression, TableCall
@@ -367,3 +369,54 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return (node.left, node.right)
         case _:
             return (node.input,)
+
+
+def with_inputs(node: Node, rewrite: Callable[[Node], Node]) -> Node:
+    """The same node over rewritten inputs."""
+    match node:
+        case Read():
+            return node
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
+            return replace(node, left=rewrite(node.left), right=rewrite(node.right))
+        case ForeignKeyJoin() | SubscriptionStoreJoin():
+            return replace(node, left=rewrite(node.left), right=rewrite(node.right))
+        case _:
+            return replace(node, input=rewrite(node.input))
+
+
+def own_expressions(node: Node) -> tuple[Expression, ...]:
+    """The expressions that a node evaluates itself."""
+    match node:
+        case Filter():
+            return (node.predicate,)
+        case Project():
+            return node.expressions
+        case Flatten():
+            return node.calls
+        case Repartition():
+            return tuple(named.expression for named in node.keys)
+        case Aggregate():
+            return tuple(call for _, call in node.aggregates)
+        case ForeignKeyJoin():
+            return (node.foreign_key.expression,)
+        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | SubscriptionStoreJoin():
+            return ()
+        case Read() | SubscriptionSend() | SubscriptionResolve() | Write() | Deliver():
+            return ()
+    assert_never(node)
+
+
+def is_stateful(node: Node) -> bool:
+    """Whether a node keeps a state table."""
+    match node:
+        case Read():
+            return node.materialised
+        case Filter() | Project() | Flatten() | Repartition() | Write() | Deliver():
+            return False
+        case Aggregate() | StreamTableJoin() | StreamStreamJoin() | TableTableJoin():
+            return True
+        case ForeignKeyJoin() | SubscriptionSend() | SubscriptionStoreJoin():
+            return True
+        case SubscriptionResolve():
+            return True
+    assert_never(node)

@@ -9,7 +9,6 @@ from millstream.model.expressions import Expression, column_names
 from millstream.model.schema import Role, Schema
 from millstream.plan.nodes import (
     Aggregate,
-    Deliver,
     Filter,
     Flatten,
     ForeignKeyJoin,
@@ -19,18 +18,16 @@ from millstream.plan.nodes import (
     Repartition,
     StreamStreamJoin,
     StreamTableJoin,
-    SubscriptionResolve,
-    SubscriptionSend,
-    SubscriptionStoreJoin,
     TableTableJoin,
-    Write,
+    with_inputs,
 )
 
 _Join = StreamTableJoin | StreamStreamJoin | TableTableJoin | ForeignKeyJoin
 
 
 def prune(node: Node) -> Node:
-    """The same plan, reading and moving only the columns it needs. Keys always stay."""
+    """The same plan, reading and moving only the columns it needs. Keys always stay, and so do all
+    columns below a node that has no case in `_pruned`."""
     return _pruned(node, node.schema.names)
 
 
@@ -59,10 +56,8 @@ def _pruned(node: Node, needed: Collection[str]) -> Node:
             return _join(node, needed)
         case ForeignKeyJoin():
             return _join(node, {*needed, *column_names(node.foreign_key.expression)})
-        case Write() | Deliver():
-            return replace(node, input=_pruned(node.input, node.schema.names))
-        case SubscriptionSend() | SubscriptionStoreJoin() | SubscriptionResolve():
-            return node  # built from pruned inputs
+        case _:
+            return with_inputs(node, prune)
 
 
 def _read(node: Read, needed: Collection[str]) -> Read:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from dataclasses import fields
 from decimal import Decimal
+from enum import Enum
 
 from millstream.catalog.source import Format, TimestampColumn
 from millstream.model.expressions import (
@@ -34,7 +36,7 @@ from millstream.model.expressions import (
     TableCall,
     Value,
 )
-from millstream.model.schema import WindowedKey
+from millstream.model.schema import Schema, SourceKind, WindowedKey
 from millstream.plan.nodes import (
     Aggregate,
     Deliver,
@@ -46,11 +48,7 @@ from millstream.plan.nodes import (
     Read,
     Repartition,
     StreamStreamJoin,
-    StreamTableJoin,
-    SubscriptionResolve,
-    SubscriptionSend,
     SubscriptionStoreJoin,
-    TableTableJoin,
     Window,
     Within,
     Write,
@@ -93,21 +91,13 @@ def describe(node: Node) -> str:
         case Aggregate(_, aggregates, window, final):
             listed = ", ".join(_named(name, call) for name, call in aggregates)
             return f"Aggregate {listed}{_window(window)}{' EMIT FINAL' if final else ''}"
-        case StreamTableJoin(_, _, join):
-            return f"StreamTableJoin {join.value}"
         case StreamStreamJoin(_, _, join, within):
             return f"StreamStreamJoin {join.value}{_within(within)}"
-        case TableTableJoin(_, _, join):
-            return f"TableTableJoin {join.value}"
         case ForeignKeyJoin(_, _, foreign_key, key_format, join):
             key = _named(foreign_key.name, foreign_key.expression)
             return f"ForeignKeyJoin {join.value} on {key} [{_format(key_format)}]"
-        case SubscriptionSend():
-            return f"Subscribe to {node.foreign_key}"
         case SubscriptionStoreJoin():
-            return "Answer"
-        case SubscriptionResolve(_, join):
-            return f"Settle {join.value}"
+            return f"SubscriptionStoreJoin [{_format(node.key_format)}]"
         case Write():
             return (
                 f"Write {node.kind.value} {node.name} [{node.topic}] "
@@ -116,6 +106,16 @@ def describe(node: Node) -> str:
             )
         case Deliver(_, limit):
             return "Deliver" if limit is None else f"Deliver LIMIT {limit}"
+        case _:
+            return " ".join((type(node).__name__, *_settings(node)))
+
+
+def _settings(node: Node) -> Iterator[str]:
+    """The fields of a node that are neither inputs nor its schema."""
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if not isinstance(value, Node | Schema | SourceKind):
+            yield str(value.value) if isinstance(value, Enum) else str(value)
 
 
 def _named(name: str, expression: Expression) -> str:

@@ -6,6 +6,8 @@ and the state of rows must stay (reference: statements, section 14).
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from millstream.model.errors import StatementError
 from millstream.model.schema import Role, SourceKind
 from millstream.plan import wordings
@@ -57,7 +59,10 @@ _SHAPES = ("source", "key", "aggregation or window", "partitioning")
 
 
 def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
-    """One aspect of a plan that must stay. `kept`: a node above stores the output of `node`."""
+    """One aspect of a plan that must stay. `kept`: a node above stores the output of `node`.
+
+    A node without a case of its own must stay as it is.
+    """
     match node:
         case Read(source):
             return (source.name, node.kind, node.materialised) if what == "source" else ()
@@ -73,7 +78,16 @@ def _shape(node: Node, what: str, *, kept: bool = False) -> Shape:
             own = (node.aggregates, node.window, node.final, node.schema)
             below = _shape(node.input, what, kept=True)
             return (own if what == "aggregation or window" else ()) + below
-    return ()
+        case _:
+            shape = _settings(node) if what == "aggregation or window" else ()
+            for item in inputs(node):
+                shape += _shape(item, what, kept=True)
+            return shape
+
+
+def _settings(node: Node) -> Shape:
+    values = (getattr(node, field.name) for field in fields(node))
+    return tuple(value for value in values if not isinstance(value, Node))
 
 
 def _projected(node: Project, what: str, *, kept: bool) -> Shape:

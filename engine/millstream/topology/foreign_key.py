@@ -21,13 +21,11 @@ from millstream.plan.nodes import (
     Project,
     Read,
     Repartition,
-    StreamStreamJoin,
-    StreamTableJoin,
     SubscriptionResolve,
     SubscriptionSend,
     SubscriptionStoreJoin,
-    TableTableJoin,
     inputs,
+    with_inputs,
 )
 
 VERSION = Column("$version", BIGINT)
@@ -39,15 +37,8 @@ SUBSCRIPTION, RESPONSE = "subscription", "response"
 
 def lowered(node: Node) -> Node:
     """The same plan with foreign key joins split into their three steps."""
-    match node:
-        case Read():
-            return node
-        case ForeignKeyJoin():
-            return _steps(replace(node, left=lowered(node.left), right=lowered(node.right)))
-        case StreamTableJoin() | StreamStreamJoin() | TableTableJoin() | SubscriptionStoreJoin():
-            return replace(node, left=lowered(node.left), right=lowered(node.right))
-        case _:
-            return replace(node, input=lowered(node.input))
+    below = with_inputs(node, lowered)
+    return _steps(below) if isinstance(below, ForeignKeyJoin) else below
 
 
 def _steps(node: ForeignKeyJoin) -> Node:

@@ -8,21 +8,7 @@ from dataclasses import dataclass, replace
 from millstream.catalog import wordings
 from millstream.catalog.source import Source
 from millstream.model.errors import StatementError
-from millstream.plan.nodes import (
-    Aggregate,
-    Deliver,
-    Node,
-    Read,
-    Repartition,
-    StreamStreamJoin,
-    StreamTableJoin,
-    SubscriptionResolve,
-    SubscriptionSend,
-    SubscriptionStoreJoin,
-    TableTableJoin,
-    Write,
-    inputs,
-)
+from millstream.plan.nodes import Deliver, Node, Read, Repartition, Write, inputs, is_stateful
 from millstream.topology.foreign_key import RESPONSE, lowered
 from millstream.topology.topology import (
     Input,
@@ -33,15 +19,6 @@ from millstream.topology.topology import (
     Topology,
 )
 
-_STATEFUL = (
-    Aggregate,
-    StreamTableJoin,
-    StreamStreamJoin,
-    TableTableJoin,
-    SubscriptionSend,
-    SubscriptionStoreJoin,
-    SubscriptionResolve,
-)
 Partitions = Callable[[str], int]
 """The number of partitions of an existing topic."""
 ChannelCount = Callable[[str, int, int], int]
@@ -211,14 +188,10 @@ def _output(root: Node, name: str) -> str | None:
 
 
 def _has_state(root: Node) -> bool:
-    """Whether any node between the root and the leaves has state."""
-    if isinstance(root, _STATEFUL):
-        return True
-    return any(
-        below.materialised if isinstance(below, Read) else _has_state(below)
-        for below in inputs(root)
-        if not isinstance(below, Repartition)
-    )
+    """Whether any node from the root to the leaves has state. A repartition is the root of another
+    sub-topology."""
+    below = (node for node in inputs(root) if not isinstance(node, Repartition))
+    return is_stateful(root) or any(map(_has_state, below))
 
 
 def _internal_topics(subtopologies: tuple[SubTopology, ...]) -> Iterator[InternalTopic]:
