@@ -1,11 +1,13 @@
-"""What a statement that defines something means, as a value: the catalog after it and its effects.
+"""Plans statements that change the catalog: the result is the next catalog and its effects, as a
+value.
 
-`change.plan_change` is the way in. Executing a statement, replaying or following the command topic
-and the dry run of a script all call it; none of them decides anything about a statement itself.
+`change.plan_change` is the entry point. Executing a statement, replaying or following the command
+topic and the dry run of a script all call it; the rules for a statement are here alone.
 
-* `environment.py`: what a statement is planned with.
+* `environment.py`: the inputs of planning, besides the catalog.
 * `snapshot.py`: the catalog, and the plans of its queries.
-* `effects.py`: the result.
+* `effects.py`: the result, `Change`, and the effects.
 * `sources.py`, `persistent.py`, `control.py`: one function for each kind of statement.
-* `topics.py`, `topologies.py`, `upgrade.py`: what is checked against topics that exist.
+* `topics.py`, `topologies.py`: the checks against topics that exist. `upgrade.py`: the check of the
+  state of a query whose plan is replaced.
 """

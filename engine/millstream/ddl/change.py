@@ -1,5 +1,5 @@
-"""`plan_change`: what a statement that changes the catalog comes to, and everything for which it is
-refused. It changes nothing, and needs no engine."""
+"""`plan_change` plans a statement that changes the catalog, or refuses it. It changes nothing, and
+needs no engine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Definition = (
     | s.DropType
     | s.ControlQuery
 )
-"""The statements that change the catalog, and go to the command topic."""
+"""The statements that change the catalog. They are written to the command topic."""
 
 
 def plan_change(
     given: ConfiguredStatement, before: CatalogSnapshot, environment: Environment
 ) -> Change:
-    """The catalog after a statement, and the effects that belong to it. StatementError or
-    ConflictError where it is refused."""
+    """The catalog after a statement, and its effects. Raises StatementError or ConflictError if the
+    statement is refused."""
     statement, context = given.statement, PlanningContext(given, before, environment)
     if not isinstance(statement, Definition):
         raise TypeError(f"{type(statement).__name__} is no definition")

@@ -1,4 +1,4 @@
-"""TERMINATE, PAUSE and RESUME of one persistent query or of all."""
+"""Plans TERMINATE, PAUSE and RESUME of one persistent query or of all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream_parser import statements as s
 
 
 def control_query(statement: s.ControlQuery, before: CatalogSnapshot) -> Change:
-    """What becomes of the queries; StatementError where there is none of the id."""
+    """The change of one query or of all; raises StatementError if no query has the id."""
     chosen = _chosen(statement.query_id, before)
     listed = ", ".join(chosen) or "none"
     effects: list[Effect]
@@ -37,7 +37,7 @@ def control_query(statement: s.ControlQuery, before: CatalogSnapshot) -> Change:
 
 
 def unknown_query(query_id: str) -> StatementError:
-    """The refusal of an id that no query has."""
+    """The error for an id that no query has."""
     return refusals.UNKNOWN_QUERY(query=query_id, hint="SHOW QUERIES lists the running queries.")
 
 

@@ -1,4 +1,5 @@
-"""What a statement comes to: the catalog after it, its message, and its effects outside of it."""
+"""The result of planning a statement: the next catalog, a message, and effects outside of the
+catalog."""
 
 from __future__ import annotations
 
@@ -10,8 +11,11 @@ from millstream.log.log import Topic
 
 @dataclass(frozen=True, slots=True)
 class ReplacedTable:
-    """A table that another query is to compute anew: its topic, and the query that makes it; None
-    where that has ended. `made_by`: the query that made it last in any case."""
+    """A table that another query is going to recompute.
+
+    `query_id`: the query that writes its topic; None if that query has ended. `made_by`: the query
+    that wrote it last, ended or not.
+    """
 
     topic: str
     query_id: str | None
@@ -20,22 +24,22 @@ class ReplacedTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Make a topic for records of users."""
+    """Create a topic for records of users."""
 
     topic: Topic
 
 
 @dataclass(frozen=True, slots=True)
 class StartQuery:
-    """Make the internal topics of a new query and run it."""
+    """Create the internal topics of a new query and run it."""
 
     query_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillQuery:
-    """As `StartQuery`, but the query begins with what a job has made of its past: its topics are
-    made before the command is written, and it runs after that."""
+    """Start a query from the result of a back-fill job. Its topics are created before the command
+    is written; the query runs after that."""
 
     query_id: str
     replaced: ReplacedTable | None = None
@@ -43,15 +47,15 @@ class BackfillQuery:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceQuery:
-    """Let a query go on with another plan. Its id, state and positions stay."""
+    """Continue a query with another plan. Its id, state and positions stay."""
 
     query_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EndQuery:
-    """End a query for good: its state, positions and internal topics go too. `topics`: as they
-    were when it was created."""
+    """End a query and delete its state, positions and internal topics. `topics`: its topics as
+    they were when it was created."""
 
     query_id: str
     topics: tuple[Topic, ...] = ()
@@ -59,21 +63,21 @@ class EndQuery:
 
 @dataclass(frozen=True, slots=True)
 class PauseQuery:
-    """Have a query read nothing more for now."""
+    """Stop a query from reading until it is resumed."""
 
     query_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeQuery:
-    """Let a query go on after a pause or an error."""
+    """Continue a query after a pause or an error."""
 
     query_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Delete this topic, and not a later one of its name."""
+    """Delete the topic of this name and id, not a later one of the same name."""
 
     name: str
     id: str
@@ -89,14 +93,17 @@ Effect = (
     | ResumeQuery
     | DeleteTopic
 )
-"""`CreateTopic`, `StartQuery` and `BackfillQuery` come before the command is written, and are taken
-back where that fails; all others come after it."""
+"""`CreateTopic`, `StartQuery` and `BackfillQuery` are carried out before the command is written,
+and undone if that fails; all others are carried out after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`after`: the catalog after the statement. `query_id`: the query that it starts, if any.
-    Without `changed` there was nothing to do (IF NOT EXISTS, IF EXISTS), and nothing is written.
+    """The result of planning a statement.
+
+    `after`: the catalog after the statement. `query_id`: the query that it starts, if any.
+    `changed` is false if there is nothing to do (IF NOT EXISTS, IF EXISTS); then no command is
+    written.
     """
 
     after: CatalogSnapshot
@@ -107,16 +114,16 @@ class Change:
 
     @property
     def backfill(self) -> BackfillQuery | None:
-        """The query that begins with its past, if any."""
+        """The effect that starts a query from a back-fill, if any."""
         return next((item for item in self.effects if isinstance(item, BackfillQuery)), None)
 
     @property
     def deletes(self) -> tuple[str, str] | None:
-        """Name and id of the topic that is deleted after the command is written, if any."""
+        """The name and id of the topic that is deleted after the command is written, if any."""
         found = next((item for item in self.effects if isinstance(item, DeleteTopic)), None)
         return None if found is None else (found.name, found.id)
 
 
 def nothing_to_do(before: CatalogSnapshot, message: str) -> Change:
-    """A statement for which everything is as it should be already."""
+    """The result of a statement that changes nothing."""
     return Change(before, message, changed=False)

@@ -1,4 +1,4 @@
-"""What a statement is planned with, besides the catalog."""
+"""The inputs of planning a statement, besides the catalog."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from millstream_parser import statements as s
 
 
 class Topics(Protocol):
-    """The topics that exist. Every log is one."""
+    """The topics that exist. Every log implements it."""
 
     def topic(self, name: str) -> Topic | None:
-        """One by its name."""
+        """The topic of a name; None if there is none."""
 
     def topics(self) -> tuple[Topic, ...]:
-        """All of them."""
+        """All topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredStatement:
-    """A statement with the session properties that it was given under.
+    """A statement with the session properties in effect when it was issued.
 
-    `text` is its own, spans in it refer to `script`. `number` is part of the id of the query that
-    it starts.
+    `text`: the text of the statement. `script`: the text that its spans refer to. `number`: part
+    of the id of the query that it starts.
     """
 
     statement: s.Statement
@@ -45,11 +45,11 @@ class ConfiguredStatement:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What all statements of an engine have in common.
+    """The inputs that all statements of an engine share.
 
-    `topics` is None for statements of the command topic. These were accepted when they were
-    written, so they are not checked against the topics of today, and make and delete none.
-    `shared`: other instances of the service have tasks of the same queries.
+    `topics` is None for statements of the command topic. They were accepted when they were
+    written, so they are not checked against the topics that exist now, and they create and delete
+    none. `shared`: other instances of the service may run tasks of the same queries.
     """
 
     functions: Catalogue
@@ -60,7 +60,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """All that one statement is planned with: `before` is the catalog it is planned on."""
+    """All inputs of planning one statement. `before`: the catalog before the statement."""
 
     given: ConfiguredStatement
     before: CatalogSnapshot
@@ -73,5 +73,5 @@ class PlanningContext:
 
     @property
     def topics(self) -> Topics | None:
-        """The topics that exist; None where the statement is not checked against them."""
+        """The topics that exist; None if the statement is not checked against them."""
         return self.environment.topics

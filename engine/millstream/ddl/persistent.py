@@ -1,4 +1,4 @@
-"""CREATE … AS SELECT and INSERT INTO … SELECT: persistent queries that are started or replaced."""
+"""Plans CREATE … AS SELECT and INSERT INTO … SELECT, which start or replace persistent queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.ddl.effects import (
 )
 from millstream.ddl.environment import ConfiguredStatement, PlanningContext
 from millstream.ddl.sources import check_replacing
-from millstream.ddl.topics import created, refuse_internal, sink_topic
+from millstream.ddl.topics import missing_topic, refuse_internal, sink_topic
 from millstream.ddl.topologies import topology_of
 from millstream.ddl.upgrade import check_state, state_tables
 from millstream.formats.validate import check_formats
@@ -38,7 +38,8 @@ from millstream_parser import statements as s
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """A persistent query, and the catalog with it. `replaced`: the table that it computes anew."""
+    """A persistent query, and the catalog that includes it. `replaced`: the table that it
+    recomputes."""
 
     record: QueryRecord
     planned: Planned
@@ -46,38 +47,38 @@ class PlannedQuery:
     replaced: ReplacedTable | None = None
 
 
-def asks_for_past(statement: s.CreateAs) -> bool:
-    """Whether the past of the query is to be computed by a job."""
+def has_backfill(statement: s.CreateAs) -> bool:
+    """Whether the statement asks for a back-fill: a job computes the query's past."""
     return any(name == "BACKFILL" for name, _ in statement.properties)
 
 
 def create_as(statement: s.CreateAs, context: PlanningContext) -> Change:
-    """CREATE [OR REPLACE] … AS SELECT."""
+    """Plan CREATE [OR REPLACE] … AS SELECT."""
     before = context.before
     if statement.name in before.catalog.sources and statement.if_not_exists:
         noun = statement.kind.capitalize()
         return nothing_to_do(before, f"{noun} {statement.name} already exists; nothing was changed")
-    made = plan_create_as(statement, context)
-    record = made.record
-    after = before.with_catalog(made.catalog, {record.id: made.planned})
+    planned_query = plan_create_as(statement, context)
+    record = planned_query.record
+    after = before.with_catalog(planned_query.catalog, {record.id: planned_query.planned})
     message = f"Created query with ID {record.id}"
     if record.id in before.catalog.queries:
-        _check_upgrade(made, context)
+        _check_upgrade(planned_query, context)
         return Change(after, message, (ReplaceQuery(record.id),), record.id)
-    effects = _topic_effects(record.id, made.planned, context)
-    if made.replaced is not None and made.replaced.query_id is not None:
-        old = made.replaced.query_id
+    effects = _topic_effects(record.id, planned_query.planned, context)
+    if planned_query.replaced is not None and planned_query.replaced.query_id is not None:
+        old = planned_query.replaced.query_id
         effects.append(EndQuery(old, before.topics.get(old, ())))
     effects.append(
-        BackfillQuery(record.id, made.replaced)
-        if asks_for_past(statement)
+        BackfillQuery(record.id, planned_query.replaced)
+        if has_backfill(statement)
         else StartQuery(record.id)
     )
     return Change(after, message, tuple(effects), record.id)
 
 
 def insert_into(statement: s.InsertInto, context: PlanningContext) -> Change:
-    """INSERT INTO … SELECT."""
+    """Plan INSERT INTO … SELECT."""
     properties = read_properties(statement.properties, Form.INSERT)
     query_id = properties.query_id or f"INSERTQUERY_{context.given.number}"
     target = ExistingStream(statement.target, statement.properties)
@@ -112,9 +113,9 @@ def plan_create_as(statement: s.CreateAs, context: PlanningContext) -> PlannedQu
     catalog = context.catalog.with_source(sink, replacing=existing is not None)
     record = _record(query_id, QueryKind.CREATE_AS, planned, sink.name, context.given)
     replaced = None
-    if existing is not None and asks_for_past(statement):
+    if existing is not None and has_backfill(statement):
         if context.topics is not None:
-            _refuse_made_anew(statement, planned, context.catalog)
+            _check_backfill_replace(statement, planned, context.catalog)
         made_by = existing.query_id or ""
         old = made_by if made_by in catalog.queries else None
         replaced = ReplacedTable(existing.topic, old, made_by)
@@ -124,7 +125,7 @@ def plan_create_as(statement: s.CreateAs, context: PlanningContext) -> PlannedQu
 
 
 def _query_id(statement: s.CreateAs, existing: Source | None, given: ConfiguredStatement) -> str:
-    """A new id, or that of the query which goes on with another plan."""
+    """A new id, or the id of the query that continues with another plan."""
     own = f"C{statement.kind[0]}AS_{statement.name}_{given.number}"
     if existing is None or not statement.or_replace:
         return own
@@ -135,7 +136,7 @@ def _query_id(statement: s.CreateAs, existing: Source | None, given: ConfiguredS
             existing=existing.name,
             hint="Drop it first, or give the new one another name.",
         )
-    return own if asks_for_past(statement) else existing.query_id or ""
+    return own if has_backfill(statement) else existing.query_id or ""
 
 
 def _planned(
@@ -152,8 +153,8 @@ def _planned(
 
 
 def _check_formats(statement: s.CreateAs, planned: Planned, sink: Source, catalog: Catalog) -> None:
-    """Refuse formats that cannot carry what the query makes; the message shows the query, as its
-    columns are not written down in a list."""
+    """Refuse formats that cannot encode the result of the query. The error shows the query, because
+    the statement has no list of columns to show."""
     with placed(statement.query.span):
         check_intermediates(planned.node, planned.sources[0].value_format)
     try:
@@ -177,21 +178,21 @@ def _record(
     return QueryRecord(query_id, given.text, kind, sources, sink, dict(given.properties))
 
 
-def _refuse_made_anew(statement: s.CreateAs, planned: Planned, catalog: Catalog) -> None:
-    """StatementError for a stream, and for a table that the query reads, itself or by way of
-    others."""
+def _check_backfill_replace(statement: s.CreateAs, planned: Planned, catalog: Catalog) -> None:
+    """Refuse a back-fill that replaces a stream, or a table that the query reads directly or
+    indirectly."""
     if statement.kind == "STREAM":
-        raise wordings.STREAM_MADE_ANEW(
+        raise wordings.STREAM_RECOMPUTED(
             name=statement.name,
-            hint="Leave BACKFILL out: the new definition counts from now on. Or create another"
-            " stream with BACKFILL.",
+            hint="Leave BACKFILL out: the new definition then applies to new records. Or create"
+            " another stream with BACKFILL.",
         )
-    if statement.name in _made_of(planned, catalog):
-        raise wordings.TABLE_OUT_OF_ITSELF(name=statement.name)
+    if statement.name in _all_sources(planned, catalog):
+        raise wordings.TABLE_FROM_ITSELF(name=statement.name)
 
 
-def _made_of(planned: Planned, catalog: Catalog) -> set[str]:
-    """All streams and tables that a query reads, and those that these are made of."""
+def _all_sources(planned: Planned, catalog: Catalog) -> set[str]:
+    """All streams and tables that a query reads, directly or indirectly."""
     found: set[str] = set()
     left = [source.name for source in planned.sources]
     while left:
@@ -203,25 +204,25 @@ def _made_of(planned: Planned, catalog: Catalog) -> set[str]:
 
 
 def _topic_effects(query_id: str, planned: Planned, context: PlanningContext) -> list[Effect]:
-    """The topic of the sink, if it is to be made. StatementError where the topics of the sources do
-    not fit together."""
+    """The effect that creates the topic of the sink, if it is missing. Raises StatementError if the
+    topics of the sources do not fit together."""
     topics, effects = context.topics, list[Effect]()
     if topics is not None:
         if planned.sink_topic is not None:
-            effects += created(sink_topic(planned, topics), topics)
+            effects += missing_topic(sink_topic(planned, topics), topics)
         topology_of(query_id, planned, context.environment)
     return effects
 
 
-def _check_upgrade(made: PlannedQuery, context: PlanningContext) -> None:
-    """Refuse a plan that cannot go on with the state of the running one."""
-    query_id, environment = made.record.id, context.environment
+def _check_upgrade(planned_query: PlannedQuery, context: PlanningContext) -> None:
+    """Refuse a plan that cannot continue from the state of the running one."""
+    query_id, environment = planned_query.record.id, context.environment
     running = context.before.plans[query_id]
-    check_upgrade(made.record.sink or query_id, running.node, made.planned.node)
+    check_upgrade(planned_query.record.sink or query_id, running.node, planned_query.planned.node)
     if environment.topics is not None:
-        there = context.before.topics.get(query_id, ())
-        kept, wanted = (
-            state_tables(topology_of(query_id, plan, environment, there), environment.functions)
-            for plan in (running, made.planned)
+        topics = context.before.topics.get(query_id, ())
+        old, new = (
+            state_tables(topology_of(query_id, plan, environment, topics), environment.functions)
+            for plan in (running, planned_query.planned)
         )
-        check_state(made.record.sink, kept, wanted)
+        check_state(planned_query.record.sink, old, new)

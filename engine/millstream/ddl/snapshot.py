@@ -1,4 +1,4 @@
-"""The catalog at one moment, with what belongs to its persistent queries: immutable."""
+"""An immutable snapshot of the catalog and of its persistent queries."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from millstream.plan.build import Planned
 
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
-    """One state of the catalog and of its queries."""
+    """The catalog, and the plans, topics and paused ids of its queries, at one moment."""
 
     catalog: Catalog = field(default_factory=Catalog)
     plans: Mapping[str, Planned] = field(default_factory=dict)
     """The logical plan of each query."""
     topics: Mapping[str, tuple[Topic, ...]] = field(default_factory=dict)
-    """The topics of the queries, as they were when these were created."""
+    """The topics of each query, as they were when the query was created."""
     paused: frozenset[str] = frozenset()
 
     def with_catalog(
         self, catalog: Catalog, plans: Mapping[str, Planned] | None = None
     ) -> CatalogSnapshot:
-        """With another catalog, and the plans that are new in it. Nothing is left of queries that
-        it does not have."""
-        made = replace(
+        """The snapshot with another catalog and with the plans of its new queries. Queries that the
+        catalog lacks are removed."""
+        updated = replace(
             self, catalog=catalog, plans={**self.plans, **plans} if plans else self.plans
         )
         if self.catalog.queries.keys() <= catalog.queries.keys():
-            return made
+            return updated
         known = catalog.queries
         return CatalogSnapshot(
             catalog,
-            {query_id: plan for query_id, plan in made.plans.items() if query_id in known},
+            {query_id: plan for query_id, plan in updated.plans.items() if query_id in known},
             {query_id: topics for query_id, topics in self.topics.items() if query_id in known},
             self.paused & known.keys(),
         )
 
     def with_topics(self, topics: Mapping[str, tuple[Topic, ...]]) -> CatalogSnapshot:
-        """With the topics of new queries. Those of a query that has some stay as they are."""
+        """The snapshot with the topics of new queries. The topics of known queries stay."""
         new = {query_id: found for query_id, found in topics.items() if query_id not in self.topics}
         return replace(self, topics={**self.topics, **new}) if new else self
 
     def cleared(self) -> CatalogSnapshot:
-        """With nothing but what is part of the engine."""
+        """An empty snapshot that has only the system sources of the engine."""
         return CatalogSnapshot(Catalog(system=self.catalog.system))

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of streams, tables and types."""
+"""Plans CREATE, ALTER and DROP of streams, tables and types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.ddl.effects import (
 )
 from millstream.ddl.environment import ConfiguredStatement, PlanningContext
 from millstream.ddl.snapshot import CatalogSnapshot
-from millstream.ddl.topics import created, refuse_internal, source_topic
+from millstream.ddl.topics import missing_topic, refuse_internal, source_topic
 from millstream.formats.validate import check_formats
 from millstream.model.expressions import ColumnRef
 from millstream.model.schema import SourceKind
@@ -27,7 +27,7 @@ from millstream_parser import statements as s
 
 
 def create_source(statement: s.CreateSource, context: PlanningContext) -> Change:
-    """CREATE [OR REPLACE] [SOURCE] STREAM or TABLE with columns."""
+    """Plan CREATE [OR REPLACE] [SOURCE] STREAM or TABLE with columns."""
     noun, before, given = statement.kind.capitalize(), context.before, context.given
     if statement.name in before.catalog.sources and statement.if_not_exists:
         return nothing_to_do(before, f"{noun} {statement.name} already exists; nothing was changed")
@@ -39,7 +39,7 @@ def create_source(statement: s.CreateSource, context: PlanningContext) -> Change
     after, effects = before.with_catalog(catalog), list[Effect]()
     if context.topics is not None:
         topic = source_topic(statement, source, context.topics, context.environment.settings)
-        effects += created(topic, context.topics)
+        effects += missing_topic(topic, context.topics)
     if source.read_only and source.kind is SourceKind.TABLE:
         query_id = f"CST_{source.name}_{given.number}"
         after = _materialised(query_id, source, given, after)
@@ -48,7 +48,8 @@ def create_source(statement: s.CreateSource, context: PlanningContext) -> Change
 
 
 def drop_source(statement: s.DropSource, context: PlanningContext) -> Change:
-    """DROP STREAM or TABLE, which ends the query that makes it, and may delete the topic."""
+    """Plan DROP STREAM or TABLE. It ends the query that writes the source, and may delete the
+    topic."""
     before, topics = context.before, context.topics
     dropped = define.drop(statement, before.catalog)
     if dropped.catalog is before.catalog:
@@ -58,8 +59,8 @@ def drop_source(statement: s.DropSource, context: PlanningContext) -> Change:
     ]
     if dropped.delete_topic is not None and topics is not None:
         refuse_internal(context.environment.settings, dropped.delete_topic, "delete")
-        doomed = topics.topic(dropped.delete_topic)
-        effects += [] if doomed is None else [DeleteTopic(doomed.name, doomed.id)]
+        deleted = topics.topic(dropped.delete_topic)
+        effects += [] if deleted is None else [DeleteTopic(deleted.name, deleted.id)]
     topic = before.catalog.sources[statement.name].topic
     return Change(
         before.with_catalog(dropped.catalog),
@@ -69,7 +70,7 @@ def drop_source(statement: s.DropSource, context: PlanningContext) -> Change:
 
 
 def alter_source(statement: s.AlterSource, before: CatalogSnapshot) -> Change:
-    """ALTER STREAM or TABLE … ADD COLUMN."""
+    """Plan ALTER STREAM or TABLE … ADD COLUMN."""
     altered = define.alter_source(statement, before.catalog)
     check_formats(altered.schema, altered.key_format, altered.value_format)
     catalog = before.catalog.with_source(altered, replacing=True)
@@ -77,7 +78,7 @@ def alter_source(statement: s.AlterSource, before: CatalogSnapshot) -> Change:
 
 
 def create_type(statement: s.CreateType, before: CatalogSnapshot) -> Change:
-    """CREATE TYPE."""
+    """Plan CREATE TYPE."""
     name, catalog = statement.name, define.create_type(statement, before.catalog)
     if catalog is before.catalog:
         return nothing_to_do(before, f"Type {name} already exists; nothing was changed")
@@ -86,7 +87,7 @@ def create_type(statement: s.CreateType, before: CatalogSnapshot) -> Change:
 
 
 def drop_type(statement: s.DropType, before: CatalogSnapshot) -> Change:
-    """DROP TYPE."""
+    """Plan DROP TYPE."""
     catalog = define.drop_type(statement, before.catalog)
     if catalog is before.catalog:
         return nothing_to_do(before, f"Type '{statement.name}' does not exist")
@@ -94,7 +95,7 @@ def drop_type(statement: s.DropType, before: CatalogSnapshot) -> Change:
 
 
 def check_replacing(statement: s.CreateSource | s.CreateAs, given: ConfiguredStatement) -> None:
-    """Refuse OR REPLACE where the session has it switched off."""
+    """Refuse OR REPLACE if the session has it disabled."""
     if statement.or_replace and not given.flag("ksql.create.or.replace.enabled"):
         raise wordings.REPLACING_DISABLED(
             kind=statement.kind.lower(),
@@ -106,7 +107,7 @@ def check_replacing(statement: s.CreateSource | s.CreateAs, given: ConfiguredSta
 def _materialised(
     query_id: str, source: Source, given: ConfiguredStatement, after: CatalogSnapshot
 ) -> CatalogSnapshot:
-    """With the internal query that keeps the content of a SOURCE TABLE, so that it can be asked."""
+    """Add the internal query that materialises a SOURCE TABLE, so that pull queries can read it."""
     columns = source.schema.columns
     read = Read(source, "", source.schema, source.schema.names, SourceKind.TABLE, materialised=True)
     expressions = tuple(ColumnRef(column.name, column.type) for column in columns)

@@ -1,4 +1,4 @@
-"""The topics of users that statements need, checked against those that exist."""
+"""Checks the user topics that a statement needs against the topics that exist."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from millstream_parser import statements as s
 
 
 def refuse_internal(settings: EngineSettings, topic: str, action: str) -> None:
-    """StatementError for a statement that would change an internal topic: the engine reads back
-    what it wrote there. `action` is for the message."""
+    """Refuse a statement that would change an internal topic, because the engine reads back what it
+    wrote there. `action`: the verb of the error message."""
     if settings.is_internal(topic):
         raise wordings.INTERNAL_TOPIC(
             action=action,
@@ -32,7 +32,7 @@ def refuse_internal(settings: EngineSettings, topic: str, action: str) -> None:
 def source_topic(
     statement: s.CreateSource, source: Source, topics: Topics, settings: EngineSettings
 ) -> Topic:
-    """The topic of a source: one that is there, as the statement says, or one to create."""
+    """The topic of a source: the existing one if it matches the statement, or one to create."""
     properties = read_properties(statement.properties, Form.CREATE)
     topic = topics.topic(source.topic)
     if topic is not None:
@@ -52,8 +52,9 @@ def source_topic(
 
 
 def sink_topic(planned: Planned, topics: Topics) -> Topic:
-    """The topic of a new sink: one that is there, as the statement says, or one to create, as large
-    as that of the first source unless the statement says otherwise."""
+    """The topic of a new sink: the existing one if it matches the statement, or one to create. A
+    new topic has the partitions and replicas of the first source's topic unless the statement
+    gives others."""
     wanted, sink = planned.sink_topic, planned.sink
     assert wanted is not None and sink is not None, "the sink is not new"
     topic, like = topics.topic(wanted.name), topics.topic(wanted.like)
@@ -67,8 +68,8 @@ def sink_topic(planned: Planned, topics: Topics) -> Topic:
     return Topic(wanted.name, partitions, replicas, config)
 
 
-def created(topic: Topic, topics: Topics) -> tuple[CreateTopic, ...]:
-    """The effect that there is a topic; none where it is there already."""
+def missing_topic(topic: Topic, topics: Topics) -> tuple[CreateTopic, ...]:
+    """The effect that creates a topic; none if it exists."""
     return () if topics.topic(topic.name) is not None else (CreateTopic(topic),)
 
 
@@ -83,8 +84,9 @@ def _config(source: Source) -> dict[str, str]:
 
 
 class PlannedTopics:
-    """Topics, each asked for once as that takes a broker some ms, and what would become of them by
-    the effects of statements that are not executed."""
+    """The existing topics, overlaid with the effects of statements that are planned but not
+    executed. Each topic is requested from the log once, because a broker takes some ms to respond.
+    """
 
     def __init__(self, existing: Topics) -> None:
         self._existing = existing
@@ -92,7 +94,7 @@ class PlannedTopics:
         self._changed: dict[str, Topic | None] = {}
 
     def topic(self, name: str) -> Topic | None:
-        """One by its name."""
+        """The topic of a name; None if there is none."""
         if name in self._changed:
             return self._changed[name]
         if name not in self._known:
@@ -100,12 +102,12 @@ class PlannedTopics:
         return self._known[name]
 
     def topics(self) -> tuple[Topic, ...]:
-        """All of them."""
-        kept = (topic for topic in self._existing.topics() if topic.name not in self._changed)
-        return (*kept, *(topic for topic in self._changed.values() if topic is not None))
+        """All topics."""
+        unchanged = (topic for topic in self._existing.topics() if topic.name not in self._changed)
+        return (*unchanged, *(topic for topic in self._changed.values() if topic is not None))
 
     def apply(self, effects: Iterable[Effect]) -> None:
-        """Note which topics would be made and deleted."""
+        """Overlay the topics that effects would create and delete."""
         for effect in effects:
             match effect:
                 case CreateTopic(topic):

@@ -1,4 +1,4 @@
-"""From the plan of a persistent query to its topology, over topics that exist."""
+"""Splits the plan of a persistent query into a topology, over the topics that exist."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from millstream.plan.build import Planned
 from millstream.topology.split import a_lane_each, mixed, split
 from millstream.topology.topology import Topology
 
-MOST_LANES = 72
-"""Partitions that a repartition topic may have for the sake of its lanes."""
+MAX_CHANNEL_PARTITIONS = 72
+"""The most partitions that a repartition topic gets so that each sender has its own exchange
+channel."""
 
 
 def partitions_of(topic: str, topics: Topics) -> int:
-    """The number of partitions of a topic that must exist."""
+    """The number of partitions of a topic; raises StatementError if it does not exist."""
     found = topics.topic(topic)
     if found is None:
         raise refusals.UNKNOWN_TOPIC(topic=topic, hint="It may have been deleted.")
@@ -31,21 +32,21 @@ def topology_of(
     *,
     alone: bool = False,
 ) -> Topology:
-    """The sub-topologies of a plan, with the internal topics named for the query. StatementError
-    where sources do not fit together.
+    """The sub-topologies of a plan, and internal topics named after the query. Raises
+    StatementError if the sources do not fit together.
 
-    `created`: the topics of the query as they were when it was created, if it was. `alone`: other
-    instances have no tasks of it.
+    `created`: the topics of the query as they were when it was created; empty for a new query.
+    `alone`: other instances run no tasks of it.
     """
     topics = environment.topics
-    assert topics is not None, "the partitions of topics decide"
-    made = {topic.name: topic.partitions for topic in created}
+    assert topics is not None, "the topology depends on the partitions of topics"
+    partitions = {topic.name: topic.partitions for topic in created}
 
     def lanes(topic: str, senders: int, readers: int) -> int:
         each = a_lane_each(senders)
-        wide = each * readers <= MOST_LANES
-        if topic in made:
-            wide = made[topic] == each * readers
+        wide = each * readers <= MAX_CHANNEL_PARTITIONS
+        if topic in partitions:
+            wide = partitions[topic] == each * readers
         return each if wide else 0
 
     return split(

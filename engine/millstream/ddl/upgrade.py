@@ -1,5 +1,5 @@
-"""The state of a query whose plan is replaced: the new plan must find it again, and may add
-columns."""
+"""Checks the state of a query whose plan is replaced: the new plan must use the same state tables,
+and may add columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tables = Mapping[tuple[int, str], StateTable]
 
 
 def state_tables(topology: Topology, functions: Catalogue) -> Tables:
-    """What a query keeps."""
+    """The state tables of a query."""
     return {
         (sub.index, table.name): table
         for sub in topology.subtopologies
@@ -25,19 +25,19 @@ def state_tables(topology: Topology, functions: Catalogue) -> Tables:
 
 
 def check_state(sink: str | None, before: Tables, after: Tables) -> None:
-    """StatementError where a new plan does not find the state of the running one again."""
-    for place in before.keys() | after.keys():
-        if not _continues(before.get(place), after.get(place)):
+    """Raise StatementError if the new plan cannot use the state tables of the running one."""
+    for table in before.keys() | after.keys():
+        if not _continues(before.get(table), after.get(table)):
             raise wordings.UPGRADE_OF_STATE(
                 sink=sink,
-                detail=f"The query keeps its state in other steps now: {place[1]}.",
+                detail=f"The new plan does not use the same state table {table[1]}.",
                 hint="Drop it and create it again, or create another one.",
             )
 
 
 def _continues(before: StateTable | None, after: StateTable | None) -> bool:
-    """Whether a table holds what the new plan looks for; a column that is not there yet is only
-    lacking, one of another type would be wrong."""
+    """Whether the new plan can use a state table. A column may be missing, since it can be added; a
+    column of another type may not."""
     if before is None or after is None or before.key != after.key:
         return False
     known = dict(before.value)

@@ -10,7 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from millstream.ddl.persistent import asks_for_past
+from millstream.ddl.persistent import has_backfill
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
@@ -180,7 +180,7 @@ def _dispatch(engine: Engine, piece: ParsedStatement, session: Session) -> Resul
             raise wordings.SPOOL()
         case s.CreateConnector() | s.DropConnector():
             raise wordings.CONNECT_MISSING()
-        case s.CreateAs() if asks_for_past(statement):
+        case s.CreateAs() if has_backfill(statement):
             filled = backfilling.fill(statement, piece, engine, session)
             return issuing.issue(engine, piece, session, filled)
         case _:

@@ -141,7 +141,7 @@ ROWS = (
             "CREATE OR REPLACE STREAM «large» WITH (BACKFILL='duckdb') AS SELECT * FROM "
             "orders WHERE amount > 10;"
         ),
-        "ddl.STREAM_MADE_ANEW",
+        "ddl.STREAM_RECOMPUTED",
         {"name": "LARGE"},
     ),
     Refused(
@@ -149,7 +149,7 @@ ROWS = (
             "CREATE OR REPLACE TABLE «spent» WITH (BACKFILL='duckdb') AS SELECT who, "
             "SUM(total) AS total FROM spent GROUP BY who;"
         ),
-        "ddl.TABLE_OUT_OF_ITSELF",
+        "ddl.TABLE_FROM_ITSELF",
         {"name": "SPENT"},
     ),
     Refused(

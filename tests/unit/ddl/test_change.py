@@ -208,7 +208,7 @@ BY_TOPICS = (
     ("CREATE STREAM new AS SELECT a.id, v FROM orders a JOIN odd b WITHIN 1 HOUR ON a.id = b.id;",
      "don't match"),
     ("CREATE OR REPLACE STREAM larger WITH (BACKFILL='duckdb') AS SELECT * FROM orders;",
-     "The past of stream LARGER cannot be made anew"),
+     "The past of stream LARGER cannot be recomputed"),
 )  # fmt: skip
 """Refused for what there is when the statement is given, but not when it is replayed."""
 REFUSED = (
@@ -220,7 +220,7 @@ REFUSED = (
      "missing or reordered: [`V` INTEGER]"),
     ("CREATE STREAM new AS SELECT nothing FROM odd;", "NOTHING"),
     ("CREATE STREAM odd AS SELECT * FROM orders;", "already exists"),
-    ("CREATE OR REPLACE STREAM odd AS SELECT * FROM orders;", "it was made without a query"),
+    ("CREATE OR REPLACE STREAM odd AS SELECT * FROM orders;", "it was created without a query"),
     ("CREATE STREAM new WITH (VALUE_FORMAT='KAFKA') AS SELECT * FROM orders;", "KAFKA"),
     (SPENDING.replace("SUM", "MAX").format("", ""), "aggregation or window changes"),
     ("INSERT INTO nothing SELECT * FROM odd;", "NOTHING"),
@@ -316,7 +316,7 @@ def test_a_table_is_not_computed_anew_out_of_itself() -> None:
     fold = folded()
     fold.apply("CREATE TABLE few AS SELECT * FROM spending WHERE total < 5;")
     fold.apply("CREATE TABLE fewer AS SELECT * FROM few WHERE total < 3;")
-    with pytest.raises(StatementError, match="Table FEW cannot be made anew out of itself"):
+    with pytest.raises(StatementError, match="Table FEW cannot be recomputed from itself"):
         fold.plan(
             "CREATE OR REPLACE TABLE few WITH (BACKFILL='duckdb') AS"
             " SELECT * FROM fewer WHERE total < 5;"

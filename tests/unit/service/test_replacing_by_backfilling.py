@@ -124,8 +124,8 @@ def test_one_whose_query_has_ended_is_made_anew(db: Database) -> None:
 
 REFUSED = {
     "CREATE OR REPLACE STREAM s WITH (BACKFILL = 'duckdb') AS SELECT * FROM orders;": "taken back",
-    replacing("SELECT customer, n FROM t"): "out of itself",
-    replacing("SELECT customer, n FROM u"): "out of itself",
+    replacing("SELECT customer, n FROM t"): "from itself",
+    replacing("SELECT customer, n FROM u"): "from itself",
     replacing("SELECT customer, MAX(amount) AS n FROM orders GROUP BY customer"): "columns",
     "CREATE OR REPLACE TABLE people WITH (BACKFILL = 'duckdb') AS SELECT name, LATEST_BY_OFFSET("
     "town) AS town FROM returns GROUP BY name;": "without a query",
