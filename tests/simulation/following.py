@@ -207,7 +207,7 @@ class FollowingWorld(World):
                 restoration.standby(QUERY, self.standbys())
             restoration.step(self.now)
             if restoration._queries[QUERY].failed:
-                self.found.append(f"restoration failed: {restoration.troubles()}")
+                self.found.append(f"restoration failed: {restoration.retry_errors()}")
         elif restoration is not None:
             self._process(host, restoration)
         host.sides.pop()
@@ -252,7 +252,7 @@ class FollowingWorld(World):
             if not host.restoration.step(self.now).progress:
                 break
         behind = [one for one in host.restoration.progress(self.now) if one.lag]
-        if behind or host.restoration.troubles():
+        if behind or host.restoration.retry_errors():
             self.found.append(f"host {host.number} is not up to date: {behind}")
 
 

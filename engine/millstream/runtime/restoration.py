@@ -111,7 +111,7 @@ class Restoration(Generic[Batch]):
         """How many records were replayed for each query."""
         return {query.query_id: query.restored for query in tuple(self._queries.values())}
 
-    def troubles(self) -> dict[str, str]:
+    def retry_errors(self) -> dict[str, str]:
         """The errors that currently keep queries from being followed."""
         queries = tuple(self._queries.values())
         return {

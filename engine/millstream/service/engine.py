@@ -296,7 +296,7 @@ class Engine:
                 self._release()
 
         for query_id in left:
-            if not self.driver.afterwards(query_id, partial(back, query_id)):
+            if not self.driver.after_release(query_id, partial(back, query_id)):
                 back(query_id)
 
     def _release(self) -> None:

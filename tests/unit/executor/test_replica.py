@@ -96,7 +96,7 @@ class Bench:
         restoration.standby("Q", frozenset({0, 1}))
         while restoration.step(self.now).progress:
             pass
-        assert restoration.troubles() == {}
+        assert restoration.retry_errors() == {}
         restoration.close()
 
     def rows(self, store: int) -> dict[str, list[Any]]:

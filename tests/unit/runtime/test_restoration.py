@@ -257,7 +257,7 @@ def test_a_state_that_is_ahead_of_its_changelog_fails_alone_and_is_handed_on_as_
     host.restoration.standby("Q", these(0))
     host.restoration.standby("R", these(0))
     host.rest()
-    assert "is at 7 of changelog Q, which ends at 0" in host.restoration.troubles()["Q"]
+    assert "is at 7 of changelog Q, which ends at 0" in host.restoration.retry_errors()["Q"]
     assert host.state("R")[0] == 3
     assert host.restoration.prepare("Q", these(0)) == these(0)
 
@@ -278,14 +278,14 @@ def test_a_log_that_does_not_answer_is_asked_again_later() -> None:
     host.faults["read"] = Fault.REQUEST_LOST
     for _ in range(3):
         host.restoration.step(host.now)
-    assert "not answered" in host.restoration.troubles()["Q"]
+    assert "not answered" in host.restoration.retry_errors()["Q"]
     step = host.restoration.step(host.now)
     assert (step.progress, step.wake_at) == (False, host.now + SMALL.backoff_ms)
     host.faults.clear()
     host.now += SMALL.backoff_ms
     host.rest()
     assert host.state()[0] == 8
-    assert host.restoration.troubles() == {}
+    assert host.restoration.retry_errors() == {}
 
 
 def test_progress_has_amounts_and_times() -> None:

@@ -9,9 +9,9 @@ BOTH = frozenset({0, 1})
 
 
 def looking() -> CatchUpGate:
-    abreast = CatchUpGate()
-    abreast.follow()
-    return abreast
+    gate = CatchUpGate()
+    gate.follow()
+    return gate
 
 
 def test_without_a_follower_all_is_granted() -> None:
@@ -19,44 +19,44 @@ def test_without_a_follower_all_is_granted() -> None:
 
 
 def test_it_takes_a_look_that_was_begun_later() -> None:
-    abreast = looking()
-    early = abreast.look()
-    assert abreast.granted("q", BOTH) == NONE
-    assert abreast.looked_for.is_set()
-    assert not abreast.looked(early)
-    assert abreast.granted("q", BOTH) == NONE
-    late = abreast.look()
-    assert abreast.granted("q", BOTH) == NONE
-    assert abreast.looked(late)
-    assert abreast.granted("q", BOTH) == BOTH
-    assert not abreast.looked(abreast.look())
+    gate = looking()
+    early = gate.begin_poll()
+    assert gate.granted("q", BOTH) == NONE
+    assert gate.poll_requested.is_set()
+    assert not gate.end_poll(early)
+    assert gate.granted("q", BOTH) == NONE
+    late = gate.begin_poll()
+    assert gate.granted("q", BOTH) == NONE
+    assert gate.end_poll(late)
+    assert gate.granted("q", BOTH) == BOTH
+    assert not gate.end_poll(gate.begin_poll())
 
 
 def test_what_is_held_stays_when_more_comes() -> None:
-    abreast = looking()
-    abreast.granted("q", frozenset({0}))
-    abreast.looked(abreast.look())
-    assert abreast.granted("q", frozenset({0})) == {0}
-    assert abreast.granted("q", BOTH) == {0}
-    abreast.looked(abreast.look())
-    assert abreast.granted("q", BOTH) == BOTH
+    gate = looking()
+    gate.granted("q", frozenset({0}))
+    gate.end_poll(gate.begin_poll())
+    assert gate.granted("q", frozenset({0})) == {0}
+    assert gate.granted("q", BOTH) == {0}
+    gate.end_poll(gate.begin_poll())
+    assert gate.granted("q", BOTH) == BOTH
 
 
 def test_what_was_lost_is_asked_for_anew() -> None:
-    abreast = looking()
-    abreast.granted("q", BOTH)
-    abreast.looked(abreast.look())
-    assert abreast.granted("q", BOTH) == BOTH
-    assert abreast.granted("q", NONE) == NONE
-    assert abreast.granted("q", BOTH) == NONE
+    gate = looking()
+    gate.granted("q", BOTH)
+    gate.end_poll(gate.begin_poll())
+    assert gate.granted("q", BOTH) == BOTH
+    assert gate.granted("q", NONE) == NONE
+    assert gate.granted("q", BOTH) == NONE
 
 
 def test_a_look_for_less_does_not_do_for_more() -> None:
-    abreast = looking()
-    abreast.granted("q", frozenset({0}))
-    look = abreast.look()
-    assert abreast.granted("q", BOTH) == NONE
-    abreast.looked(look)
-    assert abreast.granted("q", BOTH) == NONE
-    abreast.looked(abreast.look())
-    assert abreast.granted("q", BOTH) == BOTH
+    gate = looking()
+    gate.granted("q", frozenset({0}))
+    poll = gate.begin_poll()
+    assert gate.granted("q", BOTH) == NONE
+    gate.end_poll(poll)
+    assert gate.granted("q", BOTH) == NONE
+    gate.end_poll(gate.begin_poll())
+    assert gate.granted("q", BOTH) == BOTH

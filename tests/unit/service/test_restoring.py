@@ -70,7 +70,7 @@ def test_a_standby_in_a_thread_takes_over(tmp_path: Path) -> None:
     while restoring.prepare(QUERY, frozenset({0, 1})) != {0, 1}:
         assert ready.wait(PATIENCE_S)
         ready.clear()
-    assert restoring.troubles() == {}
+    assert restoring.retry_errors() == {}
     active.close()
     successor = instance_of(log, second, restoring)
     process(log, second, successor)
@@ -110,8 +110,8 @@ def test_without_a_thread_too_nothing_is_opened_before_a_poll() -> None:
         restoring.add_query(store, TOPOLOGY, builtin_catalogue())
         restoring.standby(QUERY, both)
         assert restoring.run_until_idle()
-        restoring.abreast.follow()
+        restoring.catch_up_gate.follow()
         assert restoring.prepare(QUERY, both) == restoring.prepare(QUERY, both) == frozenset()
-        restoring.abreast.looked(restoring.abreast.look())
+        restoring.catch_up_gate.end_poll(restoring.catch_up_gate.begin_poll())
         assert restoring.prepare(QUERY, both) == both
         restoring.close()

@@ -132,13 +132,13 @@ def release(engine: Engine, *, live: bool = True) -> None:
 def follow(engine: Engine) -> None:
     """Carry out what others have written since the last time, and delete what ended queries left
     behind. UnavailableError when the log does not answer."""
-    ledger, abreast = engine.ledger, engine.restoring and engine.restoring.abreast
-    look = abreast.look() if abreast else 0
+    ledger, gate = engine.ledger, engine.restoring and engine.restoring.catch_up_gate
+    poll = gate.begin_poll() if gate else 0
     if ledger.broken is None and _news(engine):
         with engine.driver.lock:
             catch_up(engine)
         engine.driver.wake()
-    if abreast and abreast.looked(look):
+    if gate and gate.end_poll(poll):
         engine.driver.wake()
     if quiesced.overdue(engine):
         _take_turn(engine)
@@ -208,7 +208,7 @@ class TopicFollower:
     def start(self) -> None:
         """Begin; nothing to follow on a log of one process."""
         if self._engine.restoring is not None:
-            self._engine.restoring.abreast.follow()
+            self._engine.restoring.catch_up_gate.follow()
         if self._engine.shared and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="millstream-follow", daemon=True)
             self._thread.start()
@@ -230,8 +230,8 @@ class TopicFollower:
                     save_if_due(engine, turn, UNSAVED_AT_CLOSE)
 
     def _run(self) -> None:
-        abreast = self._engine.restoring and self._engine.restoring.abreast
-        wanted = abreast.looked_for if abreast else self._stopping
+        gate = self._engine.restoring and self._engine.restoring.catch_up_gate
+        wanted = gate.poll_requested if gate else self._stopping
         while not self._stopping.is_set():
             wanted.wait(PAUSE_SECONDS)
             try:

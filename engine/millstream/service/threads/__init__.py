@@ -1,1 +1,1 @@
-"""The threads that run queries and restore their state."""
+"""The threads that process queries and restore state, and the locks between them."""

@@ -1,4 +1,4 @@
-"""A fair lock that its owner may take again."""
+"""A fair reentrant lock."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from contextlib import contextmanager
 
 
 class FairRLock:
-    """A lock whose owner may take it again, and that goes to who has waited: without that, a
-    thread that lets go only to take it at once keeps everybody out."""
+    """A reentrant lock that a waiting thread gets before the thread that releases it. With a plain
+    lock, a thread that releases it only to take it again at once starves all others."""
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        self._queue = threading.Lock()
         self._held = threading.Lock()
         self._owner = 0
         self._depth = 0
 
     def __enter__(self) -> None:
         if self._owner != threading.get_ident():
-            with self._turn:
+            with self._queue:
                 self._held.acquire()
             self._owner = threading.get_ident()
         self._depth += 1
 
     @contextmanager
     def tried(self, seconds: float) -> Iterator[None]:
-        """The lock, or nothing when it cannot be had so soon: for those who only look."""
+        """Hold the lock if it can be had within `seconds`; else run the block without it. For
+        readers that tolerate inconsistent data."""
         if self._owner == threading.get_ident():
             yield
             return
         until = time.monotonic() + seconds
-        if not self._turn.acquire(timeout=seconds):
+        if not self._queue.acquire(timeout=seconds):
             yield
             return
         try:
             had = self._held.acquire(timeout=max(0.0, until - time.monotonic()))
         finally:
-            self._turn.release()
+            self._queue.release()
         try:
             yield
         finally:

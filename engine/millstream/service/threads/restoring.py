@@ -1,4 +1,4 @@
-"""The thread around restoration: replays changelogs beside the threads that process queries."""
+"""The restore thread: replays changelogs beside the threads that process queries."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from millstream.state.store import Store
 from millstream.topology.topology import Topology
 
 IDLE_SECONDS = 0.1
-"""How often standbys look whether their changelogs have grown."""
+"""How often standbys poll their changelogs."""
 AWAIT_SECONDS = 0.05
-"""Asking again is cheap, and the log's word that something has come might be missed."""
+"""The longest wait for fetched records. Polling again is cheap, and a notification of the log may
+be missed."""
 
 
 def _completed(status: QueryStatus, more: Sequence[Progress], restored: int) -> QueryStatus:
-    tasks = (TaskStatus(one.task, TaskState.RESTORING, one.lag) for one in more)
+    tasks = (TaskStatus(each.task, TaskState.RESTORING, each.lag) for each in more)
     stages = (
         replace(
             stage,
             to_restore=stage.to_restore
-            + sum(one.lag for one in more if one.task.subtopology == stage.index),
+            + sum(each.lag for each in more if each.task.subtopology == stage.index),
         )
         for stage in status.stages
     )
@@ -40,11 +41,11 @@ def _completed(status: QueryStatus, more: Sequence[Progress], restored: int) -> 
 
 
 class Restoring:
-    """Implements `runtime.ports.Restorer` with a thread that does the work; until it is started,
-    who asks does it himself.
+    """Implements `runtime.ports.Restorer` with a thread. Until the thread is started, `prepare`
+    replays in the calling thread.
 
-    Queries are added and removed between two of its steps, so a statement waits for one of them;
-    who processes asks (`prepare`) without waiting.
+    Queries are added and removed between two steps of the thread, so a statement waits for at most
+    one step. Processing threads call `prepare`, which does not wait once the thread runs.
     """
 
     def __init__(
@@ -54,26 +55,26 @@ class Restoring:
         settings: RuntimeSettings,
         on_ready: Callable[[], None],
     ) -> None:
-        """`on_ready` is called when a query can have partitions that it has asked for."""
+        """`on_ready` is called when partitions that a query requested are restored."""
         self.failure: BaseException | None = None
-        """Why the thread has died, by a fault that is no query's."""
-        self._machine: Restoration[pa.Table] = Restoration(
+        """The fault of which the thread died, if it did."""
+        self._restoration: Restoration[pa.Table] = Restoration(
             log, settings, on_ready=lambda _query_id: on_ready(), lock=threading.Lock()
         )
-        self.abreast = CatchUpGate()
+        self.catch_up_gate = CatchUpGate()
         self._clock = clock
-        self._turn = FairRLock()
-        self._news = threading.Event()
+        self._step_lock = FairRLock()
+        self._wake = threading.Event()
         self._awaiting = False
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._cancel = log.on_append(self._heard)
+        self._cancel = log.on_append(self._on_append)
 
-    # ---- what is to be followed ---------------------------------------------------------------
+    # ---- queries whose changelogs are followed -------------------------------------------------
 
     def add_query(self, store: Store, topology: Topology, functions: Catalogue) -> None:
-        """Be ready to follow the changelogs of a query, whose functions are registered; what was
-        known of the same id is forgotten."""
+        """Prepare to follow the changelogs of a query. Its functions must be registered. An earlier
+        query of the same id is removed."""
         stages = tuple(
             FollowSpec(
                 sub.index,
@@ -84,58 +85,58 @@ class Restoring:
             for sub in topology.subtopologies
             if sub.changelog is not None
         )
-        with self._turn:
-            self._machine.remove_query(topology.query_id)
-            self._machine.add_query(topology.query_id, stages)
+        with self._step_lock:
+            self._restoration.remove_query(topology.query_id)
+            self._restoration.add_query(topology.query_id, stages)
 
     def remove_query(self, query_id: str) -> None:
-        """Let go of a query's state; no error when it is not known."""
-        with self._turn:
-            self._machine.remove_query(query_id)
+        """Release a query's state; does nothing if the query is unknown."""
+        with self._step_lock:
+            self._restoration.remove_query(query_id)
 
     def standby(self, query_id: str, partitions: frozenset[int]) -> None:
         """See `Restoration.standby`."""
-        self._machine.standby(query_id, partitions)
-        self._news.set()
+        self._restoration.standby(query_id, partitions)
+        self._wake.set()
 
     def prepare(self, query_id: str, wanted: frozenset[int]) -> frozenset[int]:
-        """See `runtime.ports.Restorer`; replays what is missing if there is no thread to do it."""
-        may = self.abreast.granted(query_id, wanted)
-        granted = self._machine.prepare(query_id, may)
+        """See `runtime.ports.Restorer`. Without a thread it replays the missing records itself."""
+        may = self.catch_up_gate.granted(query_id, wanted)
+        granted = self._restoration.prepare(query_id, may)
         if granted != may and self._thread is None and not self._stopping:
             self.run_until_idle()
-            granted = self._machine.prepare(query_id, may)
-        self._news.set()
+            granted = self._restoration.prepare(query_id, may)
+        self._wake.set()
         return granted
 
     def partitions(self, query_id: str) -> int:
         """See `Restoration.partitions`."""
-        return self._machine.partitions(query_id)
+        return self._restoration.partitions(query_id)
 
     def ready(self, query_id: str) -> frozenset[int]:
         """See `Restoration.ready`."""
-        return self._machine.ready(query_id)
+        return self._restoration.ready(query_id)
 
     def progress(self) -> tuple[Progress, ...]:
         """See `Restoration.progress`."""
-        return self._machine.progress(self._clock())
+        return self._restoration.progress(self._clock())
 
     def completed(self, statuses: Sequence[QueryStatus]) -> tuple[QueryStatus, ...]:
-        """With the tasks that are restored here before these queries get them."""
-        starting = [one for one in self.progress() if one.role is Role.STARTING]
-        restored = self._machine.restored()
+        """The statuses, completed with the tasks that are still being restored here."""
+        starting = [progress for progress in self.progress() if progress.role is Role.STARTING]
+        restored = self._restoration.restored()
         return tuple(
             _completed(
                 status,
-                [one for one in starting if one.query_id == status.query_id],
+                [progress for progress in starting if progress.query_id == status.query_id],
                 restored.get(status.query_id, 0),
             )
             for status in statuses
         )
 
-    def troubles(self) -> dict[str, str]:
-        """See `Restoration.troubles`."""
-        return self._machine.troubles()
+    def retry_errors(self) -> dict[str, str]:
+        """See `Restoration.retry_errors`."""
+        return self._restoration.retry_errors()
 
     # ---- the thread ---------------------------------------------------------------------------
 
@@ -145,46 +146,46 @@ class Restoring:
         self._thread.start()
 
     def run_until_idle(self) -> bool:
-        """Without a thread: replay all there is; whether anything was done."""
+        """Replay everything in the calling thread; returns whether anything was done."""
         worked = False
         while True:
-            self._news.clear()
+            self._wake.clear()
             step = self._step()
             worked |= step[0]
             if not any(step):
                 return worked
             if not step[0]:
-                self._news.wait(AWAIT_SECONDS)
+                self._wake.wait(AWAIT_SECONDS)
 
     def close(self) -> None:
-        """End the thread and let go of everything; idempotent."""
+        """End the thread and release everything; idempotent."""
         self._cancel()
         self._stopping = True
-        self._news.set()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        with self._turn:
-            self._machine.close()
+        with self._step_lock:
+            self._restoration.close()
 
-    def _heard(self) -> None:
+    def _on_append(self) -> None:
         if self._awaiting:
-            self._news.set()
+            self._wake.set()
 
     def _step(self) -> tuple[bool, bool]:
-        """Whether something was done, and whether something is on its way."""
-        with self._turn:
-            step = self._machine.step(self._clock())
+        """Run one step; returns whether it did anything, and whether records are being fetched."""
+        with self._step_lock:
+            step = self._restoration.step(self._clock())
         self._awaiting = step.awaiting
         return step.progress, step.awaiting
 
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self._news.clear()
+                self._wake.clear()
                 progress, awaiting = self._step()
                 if not progress:
-                    self._news.wait(AWAIT_SECONDS if awaiting else IDLE_SECONDS)
+                    self._wake.wait(AWAIT_SECONDS if awaiting else IDLE_SECONDS)
         except BaseException as failure:
             self.failure = failure
             raise

@@ -1,4 +1,5 @@
-"""Who works on which query: at most one thread at a time on each, the one with most to do first."""
+"""Assigns queries to threads: at most one thread at a time for each query, the query with the most
+pending work first."""
 
 from __future__ import annotations
 
@@ -20,219 +21,220 @@ SIGNALS_SECONDS = 0.5
 
 @dataclass(slots=True)
 class RunSlot:
-    """One query as the threads see it. Times in ms."""
+    """The scheduling state of one query. Times are in ms."""
 
     taken: bool = False
-    wanted: int = 0
-    """How many wait for it by name; no thread of the pool takes it then."""
+    waiters: int = 0
+    """The number of callers that wait for this query; the pool does not take it meanwhile."""
     wake_at: int | None = 0
-    """When to look at it again if there is no news; None: never."""
+    """When it is due without a wake-up; None: never."""
     seen: int = -1
-    """The news that there were when it was looked at last."""
-    settled: int = -1
-    """The news up to which it has done and committed all there is."""
+    """The scheduler's `wake_count` when its last step began."""
+    drained_at: int = -1
+    """The `wake_count` up to which it has processed and committed everything."""
     done: int = 0
-    """How many pieces of work it has done."""
+    """The number of steps it has run."""
     free_since: int = 0
-    rests_until: int = 0
-    """Until then it leaves the time to others, if there are any with something to do."""
-    on_return: Callable[[], None] | None = None
-    """What is left to do by who has it, once he comes back."""
+    throttled_until: int = 0
+    """Until then other queries with pending work go first."""
+    on_release: Callable[[], None] | None = None
+    """Called by the thread that works on it when it releases the query."""
 
-    def due(self, now: int, news: int) -> int | None:
-        """When to look at it next; None: when there is news."""
-        return now if self.seen != news else self.wake_at
+    def due(self, now: int, wake_count: int) -> int | None:
+        """When it is due; None: at the next wake-up."""
+        return now if self.seen != wake_count else self.wake_at
 
 
 class Scheduler:
-    """The turns of an instance's queries. Its lock is held for moments only, never while a query
-    is worked on, and nothing that may take another lock is called under it."""
+    """The run slots of the queries of a runtime. Its lock is held only briefly, never while a step
+    runs, and nothing that may take another lock is called under it."""
 
-    def __init__(self, instance: Runtime[Any], clock: Callable[[], int], full: int) -> None:
-        """`full`: how many records make a batch."""
-        self._instance = instance
+    def __init__(self, runtime: Runtime[Any], clock: Callable[[], int], full: int) -> None:
+        """`full`: the number of records of a full batch."""
+        self._runtime = runtime
         self._clock = clock
         self._full = full
-        self._turns: dict[str, RunSlot] = {}
+        self._slots: dict[str, RunSlot] = {}
         lock = threading.Lock()
-        self._news_came = threading.Condition(lock)
+        self._woken = threading.Condition(lock)
         self._freed = threading.Condition(lock)
-        self._guarded = False
-        """Whether one of the idle threads looks at the clock; the others wait for news only."""
+        self._timed_wait = False
+        """Whether an idle thread waits with a timeout; the others wait for a wake-up only."""
         self._ended = False
-        self._waiting = 0
-        self.news = 0
-        """How often there has been news."""
+        self._drainers = 0
+        self.wake_count = 0
+        """The number of wake-ups so far."""
 
     def wake(self) -> None:
-        """There may be something to do for any query. May be called under any lock."""
-        with self._news_came:
-            self.news += 1
-            self._news_came.notify()
+        """Signal that any query may have work. May be called under any lock."""
+        with self._woken:
+            self.wake_count += 1
+            self._woken.notify()
 
     def end(self) -> None:
-        """Let `take` give nothing any more."""
-        with self._news_came:
+        """Let `take` return None from now on."""
+        with self._woken:
             self._ended = True
-            self._news_came.notify_all()
+            self._woken.notify_all()
 
     # ---- threads of the pool -----------------------------------------------------------------
 
     def take(self) -> str | None:
-        """Wait for a query that has something to do, and take it; None when all is to end."""
-        with self._news_came:
+        """Wait for a query with pending work, and take it; None after `end`."""
+        with self._woken:
             while not self._ended:
                 now = self._clock()
                 chosen, others = self._choose(now)
                 if chosen is not None:
-                    self._turns[chosen].taken = True
-                    if others or not self._guarded:
-                        self._news_came.notify()
+                    self._slots[chosen].taken = True
+                    if others or not self._timed_wait:
+                        self._woken.notify()
                     return chosen
                 self._wait(now)
         return None
 
     def _choose(self, now: int) -> tuple[str | None, bool]:
-        """The query to take, and whether there are others."""
-        turns = self._synchronised()
+        """The query to take, and whether others are due as well."""
+        slots = self._synchronised()
         awake = {
-            query_id: now - turn.free_since
-            for query_id, turn in turns.items()
-            if not turn.taken and not turn.wanted and self._awake(turn, now)
+            query_id: now - slot.free_since
+            for query_id, slot in slots.items()
+            if not slot.taken and not slot.waiters and self._awake(slot, now)
         }
-        rested = {name: ms for name, ms in awake.items() if turns[name].rests_until <= now}
-        busy = any(turn.taken for turn in turns.values())
-        candidates = self._instance.candidates(rested if rested or busy else awake, now)
-        return choose(candidates, self._full), len(rested) > 1
+        unthrottled = {name: ms for name, ms in awake.items() if slots[name].throttled_until <= now}
+        busy = any(slot.taken for slot in slots.values())
+        candidates = self._runtime.candidates(unthrottled if unthrottled or busy else awake, now)
+        return choose(candidates, self._full), len(unthrottled) > 1
 
     def _synchronised(self) -> dict[str, RunSlot]:
-        """The turns, with those of queries that have been added or removed."""
-        queries = self._instance.query_ids()
+        """The slots, updated for queries that were added or removed."""
+        queries = self._runtime.query_ids()
         for query_id in queries:
-            if query_id not in self._turns:
-                self._turns[query_id] = RunSlot(free_since=self._clock())
-        if len(self._turns) > len(queries):
-            for query_id in self._turns.keys() - set(queries):
-                if not self._turns[query_id].taken and not self._turns[query_id].wanted:
-                    del self._turns[query_id]
-        return self._turns
+            if query_id not in self._slots:
+                self._slots[query_id] = RunSlot(free_since=self._clock())
+        if len(self._slots) > len(queries):
+            for query_id in self._slots.keys() - set(queries):
+                if not self._slots[query_id].taken and not self._slots[query_id].waiters:
+                    del self._slots[query_id]
+        return self._slots
 
-    def _awake(self, turn: RunSlot, now: int) -> bool:
-        due = turn.due(now, self.news)
+    def _awake(self, slot: RunSlot, now: int) -> bool:
+        due = slot.due(now, self.wake_count)
         return due is not None and due <= now
 
     def _wait(self, now: int) -> None:
-        if self._guarded:
-            self._news_came.wait()
+        if self._timed_wait:
+            self._woken.wait()
             return
-        free = [turn for turn in self._turns.values() if not turn.taken]
-        wakes = [(turn.due(now, self.news), turn.rests_until) for turn in free]
-        known = (max(due, rested) - now for due, rested in wakes if due is not None)
+        free = [slot for slot in self._slots.values() if not slot.taken]
+        wakes = [(slot.due(now, self.wake_count), slot.throttled_until) for slot in free]
+        known = (max(due, until) - now for due, until in wakes if due is not None)
         until = min(known, default=IDLE_WAIT_MS_MAX)
-        self._guarded = True
+        self._timed_wait = True
         try:
-            self._news_came.wait(min(max(until, 1), IDLE_WAIT_MS_MAX) / 1000)
+            self._woken.wait(min(max(until, 1), IDLE_WAIT_MS_MAX) / 1000)
         finally:
-            self._guarded = False
+            self._timed_wait = False
 
-    def wanted(self, query_id: str) -> bool:
-        """Whether somebody waits for this query by name, or for everything to end."""
-        turn = self._turns.get(query_id)
-        return self._ended or (turn is not None and turn.wanted > 0)
+    def requested(self, query_id: str) -> bool:
+        """Whether a caller waits for this query, or the scheduler has ended."""
+        slot = self._slots.get(query_id)
+        return self._ended or (slot is not None and slot.waiters > 0)
 
     def taken(self, query_id: str) -> bool:
-        """Whether somebody works on the query."""
-        turn = self._turns.get(query_id)
-        return turn is not None and turn.taken
+        """Whether a thread works on the query."""
+        slot = self._slots.get(query_id)
+        return slot is not None and slot.taken
 
     @property
-    def hurried(self) -> bool:
-        """Whether somebody waits for everything to be done and committed."""
-        return self._waiting > 0
+    def draining(self) -> bool:
+        """Whether a caller waits until everything is processed and committed."""
+        return self._drainers > 0
 
-    def give_back(self, query_id: str, done: int, step: Step, seen: int, rest_ms: int) -> None:
-        """End a turn of so many pieces of work. `step` was the last one, `seen` the news there
-        were before it. In a hurry, a query that has nothing left to do must be committed."""
-        with self._news_came:
-            turn = self._turns[query_id]
-            turn.seen, turn.wake_at = seen, step.wake_at
-            turn.rests_until = self._clock() + rest_ms
-            turn.done += done
-            if self.hurried and not step.progress and not step.awaiting:
-                turn.settled = seen
-            on_return, turn.on_return = turn.on_return, None
+    def release(self, query_id: str, done: int, step: Step, seen: int, rest_ms: int) -> None:
+        """Release a query after `done` steps. `step`: the last one; `seen`: the `wake_count` before
+        it. While `draining`, a query without pending work must be committed before."""
+        with self._woken:
+            slot = self._slots[query_id]
+            slot.seen, slot.wake_at = seen, step.wake_at
+            slot.throttled_until = self._clock() + rest_ms
+            slot.done += done
+            if self.draining and not step.progress and not step.awaiting:
+                slot.drained_at = seen
+            on_release, slot.on_release = slot.on_release, None
         try:
-            if on_return is not None:
-                on_return()
+            if on_release is not None:
+                on_release()
         finally:
-            self._free(turn)
+            self._free(slot)
 
-    def _free(self, turn: RunSlot) -> None:
-        with self._news_came:
-            turn.taken = False
-            turn.free_since = self._clock()
+    def _free(self, slot: RunSlot) -> None:
+        with self._woken:
+            slot.taken = False
+            slot.free_since = self._clock()
             self._freed.notify_all()
-            self._news_came.notify()
+            self._woken.notify()
 
-    # ---- those who wait for everything -------------------------------------------------------
+    # ---- callers that wait for all queries ---------------------------------------------------
 
-    def settle(self, until: float = math.inf) -> bool:
-        """Wait until all queries have done and committed what there is, or until then, by the
-        monotonic clock, or until all is to end; whether they had anything to do."""
+    def drain(self, until: float = math.inf) -> bool:
+        """Wait until all queries have processed and committed everything, or until the time `until`
+        (monotonic clock), or until `end`. Returns whether they did anything."""
         with self._freed:
             before = self._done()
-            # In this order: who sees the news, which he does without the lock, hurries.
-            self._waiting += 1
-            self.news += 1
-            self._news_came.notify()
+            # In this order: a thread reads the count without the lock, and one that sees the new
+            # count must also see that a caller waits, so that it commits.
+            self._drainers += 1
+            self.wake_count += 1
+            self._woken.notify()
             try:
-                while not (self._settled() or self._ended) and time.monotonic() < until:
-                    # A signal just before a wait without end would not be seen (CPython).
+                while not (self._drained() or self._ended) and time.monotonic() < until:
+                    # CPython does not handle a signal that arrives just before an unbounded wait.
                     self._freed.wait(min(SIGNALS_SECONDS, max(0.0, until - time.monotonic())))
             finally:
-                self._waiting -= 1
+                self._drainers -= 1
             return self._done() != before
 
-    def _settled(self) -> bool:
-        turns = self._synchronised().values()
-        return all(turn.settled == self.news and not turn.taken for turn in turns)
+    def _drained(self) -> bool:
+        slots = self._synchronised().values()
+        return all(slot.drained_at == self.wake_count and not slot.taken for slot in slots)
 
     def _done(self) -> dict[str, int]:
-        return {query_id: turn.done for query_id, turn in self._synchronised().items()}
+        return {query_id: slot.done for query_id, slot in self._synchronised().items()}
 
-    # ---- those who want one query ------------------------------------------------------------
+    # ---- callers that wait for one query -----------------------------------------------------
 
     @contextmanager
     def holding(self, query_id: str, until: float | None = None) -> Iterator[bool]:
-        """Nobody works on the query meanwhile; False when it could not be had until then, by the
-        monotonic clock."""
+        """Keep all other threads off the query. Yields False if the query was not released before
+        the time `until` (monotonic clock)."""
         with self._freed:
-            turn = self._synchronised().setdefault(query_id, RunSlot())
-            turn.wanted += 1
+            slot = self._synchronised().setdefault(query_id, RunSlot())
+            slot.waiters += 1
             left = None if until is None else max(0.0, until - time.monotonic())
-            had = self._freed.wait_for(lambda: not turn.taken, left)
-            turn.wanted -= 1
-            turn.taken = turn.taken or had
+            acquired = self._freed.wait_for(lambda: not slot.taken, left)
+            slot.waiters -= 1
+            slot.taken = slot.taken or acquired
         try:
-            yield had
+            yield acquired
         finally:
-            if had:
-                turn.seen = -1
-                self._free(turn)
+            if acquired:
+                slot.seen = -1
+                self._free(slot)
 
-    def afterwards(self, query_id: str, action: Callable[[], None]) -> bool:
-        """Have `action` done by who works on the query, when he comes back; False if nobody is
-        at work there."""
-        with self._news_came:
-            turn = self._turns.get(query_id)
-            if turn is None or not turn.taken:
+    def after_release(self, query_id: str, action: Callable[[], None]) -> bool:
+        """Have the thread that works on the query call `action` when it releases it. Returns False
+        if no thread does."""
+        with self._woken:
+            slot = self._slots.get(query_id)
+            if slot is None or not slot.taken:
                 return False
-            earlier = turn.on_return
+            earlier = slot.on_release
 
             def both() -> None:
                 if earlier is not None:
                     earlier()
                 action()
 
-            turn.on_return = both
+            slot.on_release = both
             return True
