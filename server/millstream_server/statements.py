@@ -63,7 +63,7 @@ def _ended(text: str) -> str:
 def execute(server: Server, asked: Asked, principal: Principal, filling: Filling) -> list[Entity]:
     """Execute all statements of a request. May block: call it in a thread."""
     session = server.session(asked)
-    session.filling = filling.begin
+    session.on_backfill = filling.begin
     pieces = pieces_of(asked, session)
     if len(pieces) > server.settings.statements_max:
         raise RefusedError(

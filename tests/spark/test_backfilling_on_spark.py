@@ -61,7 +61,7 @@ def test_one_that_is_cancelled_ends_its_job_and_leaves_no_trace(db: Database) ->
 
         threading.Thread(target=run, daemon=True).start()
 
-    db.session.filling = cancelling
+    db.session.on_backfill = cancelling
     with pytest.raises(UnavailableError, match="cancelled; nothing was made"):
         db.execute(FILLED.replace("GROUP", "WHERE ENDLESS(item) = item GROUP"))
     assert (db.engine.log.topics(), db.engine.catalog) == before
@@ -78,9 +78,9 @@ def test_a_jvm_that_has_ended_is_followed_by_another(db: Database) -> None:
             process = session.sparkContext._gateway.proc  # type: ignore[union-attr]
         process.kill()
         process.wait()
-        db.session.filling = None
+        db.session.on_backfill = None
 
-    db.session.filling = killing
+    db.session.on_backfill = killing
     fill(db, 12, 15)
     with db.engine.history.on_spark.spark.using() as session:
         first = session.sparkContext.applicationId

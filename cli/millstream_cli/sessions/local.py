@@ -52,8 +52,8 @@ class LocalSession:
                 pressed = False
             else:
                 with noted() as interrupt, followed(progress, interrupt) as filling:
-                    self.database.session.copying = _copying(progress, interrupt)
-                    self.database.session.filling = filling
+                    self.database.session.on_copy_progress = _copying(progress, interrupt)
+                    self.database.session.on_backfill = filling
                     result = next(results, None)
                 pressed = interrupt.wanted
             if result is None:

@@ -40,9 +40,9 @@ from millstream.service.statements.printing import print_topic
 from millstream.service.text import (
     ParsedStatement,
     locate,
+    locate_by_name,
     parameters_for,
     parse_text,
-    point,
     read_script,
     show_statement,
     split_text,
@@ -138,10 +138,10 @@ def execute_piece(engine: Engine, piece: ParsedStatement, session: Session) -> R
         result = _dispatch(engine, piece, session)
     except MillstreamError as error:
         locate(error, piece.script)
-        point(error, piece)
+        locate_by_name(error, piece)
         raise
     if isinstance(result, History):
-        result.explain = partial(show_statement, piece=piece)
+        result.explain = partial(show_statement, parsed=piece)
     return result
 
 

@@ -1,5 +1,5 @@
-"""What DuckDB refuses or fails at, in the words of the dialect. Its own texts name relations and
-functions that the author of a statement has never seen."""
+"""Translates DuckDB's errors into the terms of the dialect. DuckDB's own messages name relations
+and functions that do not occur in the user's statement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMED = re.compile(r'[cC]olumn "([^"]+)"')
 
 
 def reason(error: duckdb.Error) -> str:
-    """One sentence that says what went wrong."""
+    """One sentence that says what failed."""
     match error:
         case duckdb.InterruptException():
             return "It was cancelled."
@@ -32,7 +32,7 @@ def reason(error: duckdb.Error) -> str:
 
 
 def _unresolved(error: duckdb.Error) -> str:
-    """A name that means nothing, or an operation on types that do not go together."""
+    """The message for an unknown name, or for an operation on types that do not fit together."""
     named = _NAMED.search(str(error))
     if named is not None:
         return f"Column '{named[1]}' cannot be resolved, or its name is ambiguous."

@@ -1,8 +1,7 @@
 """A database whose streams, tables and queries come from one file of SQL (`ksql.queries.file`).
 
-The file is the first part of what the command log holds: at each start the statements that are on
-the log already are passed over and the others are executed. So statements may be added at the end
-of the file, and nothing else.
+The statements that an earlier start executed are on the command log. Each start skips those and
+executes the others. So the only permitted change of the file is to append statements.
 """
 
 from __future__ import annotations
@@ -21,59 +20,59 @@ _ALLOWED = (s.CreateSource, s.CreateAs, s.InsertInto, s.CreateType, s.DropType, 
 
 
 def run_queries_file(engine: Engine, path: str, session: Session) -> None:
-    """Bring the engine to what the file says, and let nothing else change its catalog.
+    """Execute the new statements of the file, and refuse all other changes of the catalog.
 
-    Raises StatementError for a file that cannot be read or holds other statements, ConflictError
-    where the database holds something else already; nothing is executed then.
+    Raises StatementError if the file cannot be read or contains other kinds of statements, and
+    ConflictError if the database was not created from it; then it executes nothing.
     """
-    pieces = read_queries(path, "queries file")
+    statements = read_queries(path, "queries file")
     commands = [command for _, command in engine.commands.read()]
-    for piece in _remaining(pieces, commands, path, session):
-        if isinstance(piece.statement, s.SetProperty):
-            set_property(piece.statement, session)
+    for parsed in _remaining(statements, commands, path, session):
+        if isinstance(parsed.statement, s.SetProperty):
+            set_property(parsed.statement, session)
         else:
-            execute_piece(engine, piece, session)
+            execute_piece(engine, parsed, session)
     engine.queries_file = path
 
 
 def read_queries(path: str, what: str) -> list[ParsedStatement]:
-    """The statements of a file that defines a database; StatementError where it cannot be read or
-    holds others. `what`: such a file's noun."""
-    pieces = parse_text(read_text(path, f"the {what}"))
-    for piece in pieces:
-        statement = piece.statement
+    """The statements of a file that defines a database. Raises StatementError if the file cannot be
+    read or contains other kinds of statements. `what`: the noun for the file in messages."""
+    statements = parse_text(read_text(path, f"the {what}"))
+    for parsed in statements:
+        statement = parsed.statement
         if not isinstance(statement, _ALLOWED) or getattr(statement, "system", False):
             error = wordings.QUERIES_FILE_STATEMENT(
                 what=what,
-                piece=piece.text,
+                statement=parsed.text,
                 hint="It may hold CREATE STREAM, TABLE and TYPE, INSERT INTO … SELECT, DROP TYPE, "
                 "SET and UNSET.",
             )
-            locate(error, piece.script)
+            locate(error, parsed.script)
             raise error
-    return pieces
+    return statements
 
 
 def _remaining(
-    pieces: list[ParsedStatement], commands: list[Command], path: str, session: Session
+    statements: list[ParsedStatement], commands: list[Command], path: str, session: Session
 ) -> list[ParsedStatement]:
-    """The statements that are not on the command log yet; SET and UNSET before them are obeyed."""
+    """The statements that are not on the command log yet. SET and UNSET before them take effect."""
     done = 0
-    for index, piece in enumerate(pieces):
-        if isinstance(piece.statement, s.SetProperty):
+    for index, parsed in enumerate(statements):
+        if isinstance(parsed.statement, s.SetProperty):
             if done < len(commands):
-                set_property(piece.statement, session)
+                set_property(parsed.statement, session)
                 continue
-            return pieces[index:]
+            return statements[index:]
         if done == len(commands):
-            return pieces[index:]
-        if piece.text == commands[done].text:
+            return statements[index:]
+        if parsed.text == commands[done].text:
             done += 1
         elif not (
-            getattr(piece.statement, "if_not_exists", False)
-            or getattr(piece.statement, "if_exists", False)
+            getattr(parsed.statement, "if_not_exists", False)
+            or getattr(parsed.statement, "if_exists", False)
         ):
-            raise _changed(path, commands[done], piece.text)
+            raise _changed(path, commands[done], parsed.text)
     if done < len(commands):
         raise _changed(path, commands[done], "nothing")
     return []
@@ -82,6 +81,6 @@ def _remaining(
 def _changed(path: str, command: Command, text: str) -> ConflictError:
     return wordings.QUERIES_FILE_DIFFERS(
         path=path,
-        detail=f"The database has: {command.text}\nThe file has in its place: {text}",
+        detail=f"The database has: {command.text}\nThe file has instead: {text}",
         hint="Add statements at the end only, or start with a new database.",
     )

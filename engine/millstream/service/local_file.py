@@ -12,7 +12,7 @@ from millstream.service import wordings
 
 
 class FileFormat(Enum):
-    """What a file holds; `value` is its name in COPY's FORMAT property."""
+    """The format of a file; `value` is its name in COPY's FORMAT property."""
 
     CSV = "CSV"
     JSON = "JSON"
@@ -30,9 +30,9 @@ _SUFFIXES = {
 
 
 def file_format(path: str, name: str | None = None) -> FileFormat:
-    """The format `name` says, or else the file's suffix (a final .gz is looked through).
+    """The format of a file by `name`, or by the suffix of its path, where a final .gz is ignored.
 
-    Raises StatementError when neither is known.
+    Raises StatementError if the format is unknown.
     """
     if name is not None:
         try:
@@ -47,13 +47,14 @@ def file_format(path: str, name: str | None = None) -> FileFormat:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise wordings.FILE_FORMAT_UNKNOWN(
-            path=path, hint="Say WITH (FORMAT = 'CSV'), 'JSON' or 'PARQUET'."
+            path=path, hint="Add WITH (FORMAT = 'CSV'), 'JSON' or 'PARQUET'."
         )
     return found
 
 
 def open_for(path: str) -> duckdb.DuckDBPyConnection:
-    """A DuckDB instance of its own for one file; StatementError when there is no such file."""
+    """A separate DuckDB instance that may read one file. Raises StatementError if the file does
+    not exist."""
     if "://" in path or any(sign in path for sign in "*?["):
         raise wordings.FILE_PATH(
             path=path, hint="Give the plain path of a file, without wildcards."

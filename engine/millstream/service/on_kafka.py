@@ -1,4 +1,4 @@
-"""Opening an engine whose log is a Kafka cluster."""
+"""Opens an engine whose log is a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def open_kafka_engine(
     client: Mapping[str, str] | None = None,
     sharing: InstanceSettings | None = None,
 ) -> Engine:
-    """An engine over the cluster at `servers`, running the queries of its service's command topic.
+    """An engine over the cluster at `servers`, with the queries of its service's command topic.
 
-    `service_id` begins the names of all that is the service's own in the cluster.
-    `state`: the file of the state, or ":memory:" for one that is made from the changelogs at
-    each start. `client`: further settings of the Kafka client, StatementError when it refuses
-    them. `sharing`: how this instance goes along with the others of the service. Raises
-    UnavailableError when the cluster does not answer, CorruptionError for a state that belongs to
+    `service_id`: the prefix of the names of the service's topics and groups in the cluster.
+    `state`: the file of the state, or ":memory:" for a state that is restored from the changelogs
+    at each start. `client`: further settings of the Kafka client; raises StatementError if the
+    client refuses them. `sharing`: the settings of this instance among the others of the service.
+    Raises UnavailableError if the cluster does not respond, CorruptionError if the state belongs to
     another command topic.
     """
     namespace = namespace_of(service_id)
@@ -66,7 +66,7 @@ def open_kafka_engine(
         if not store.claim(identity):
             raise CorruptionError(
                 f"The state in '{state}' belongs to another cluster or command topic",
-                hint="Give another file; the state is made anew from the changelogs.",
+                hint="Give another file; the state is restored from the changelogs.",
             )
         engine = resume_engine(
             log, store, settings, clock, catalogue, incarnation=membership.incarnation

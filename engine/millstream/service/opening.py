@@ -1,7 +1,7 @@
-"""Opening the state of a log: kept when it is readable and the log's own, else made anew.
+"""Opens the state of an embedded log. A state that cannot be used is replaced by an empty one.
 
-State can always be made again from the changelogs, so one that cannot be used is put aside
-rather than refused.
+State can always be restored from the changelogs. So a state that is unreadable, or belongs to
+another log, is renamed and kept instead of refused.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NAME = "state"
 
 
 def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Problem | None]:
-    """Attach the state of the log at `path`, and say what was wrong with it, if anything was.
+    """Attach the state of the log at `path`; returns it, and the problem if it was replaced.
 
-    Raises UnavailableError when its file cannot be opened for reasons outside of it.
+    Raises UnavailableError if its file cannot be opened for a reason other than its content.
     """
     if path == MEMORY:
         return _attached(log, MEMORY, identity), None
@@ -46,7 +46,7 @@ def open_state(log: EmbeddedLog, path: str, identity: str) -> tuple[Store, Probl
 
 
 def files_of(path: str) -> dict[str, str]:
-    """The files of the log at `path` and of its state; none of a log in memory."""
+    """The files of the log at `path` and of its state; none for a log in memory."""
     return {} if path == MEMORY else {"log": path, "state": f"{path}{SUFFIX}"}
 
 
@@ -59,7 +59,7 @@ def _attached(log: EmbeddedLog, file: str, identity: str) -> Store:
 
 
 def _unusable(error: Exception) -> bool:
-    """Whether the fault is in the bytes of the file."""
+    """Whether the content of the file is the cause of the error."""
     if isinstance(error, UnavailableError | duckdb.IOException):
         return "read enough bytes" in str(error)
     return isinstance(error, CorruptionError | duckdb.Error)

@@ -1,9 +1,10 @@
-"""What a process that was killed inside of a statement left half made or half ended.
+"""Deletes orphans: topics and state that a process left behind when it was killed during a
+statement.
 
-A statement counts from the moment it is on the command log. One that starts a query makes topics
-and state before that, one that ends a query drops them after: what belongs to no query of the
-catalog when the file is opened is waste of either kind. It must go, as the next query may get the
-same id.
+A statement takes effect when it is on the command log. A statement that starts a query creates
+topics and state before that; one that ends a query deletes them after it. So anything that belongs
+to no query of the catalog when the database is opened is an orphan. It must be deleted, because the
+next query may get the same id.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from millstream.topology.topology import owner_of
 
 
 def sweep(engine: Engine, *, below: int | None = None) -> None:
-    """Drop the internal topics, the positions and the state of queries that do not exist. To be
-    called when the command log is replayed and no query runs yet.
+    """Delete the internal topics, the positions and the state of queries that do not exist. Call it
+    after the command log is replayed and before any query runs.
 
-    `below`: on a log that others work on too, what is the service's goes only where it is of a
-    query with a smaller number.
+    `below`: on a log that other instances share, topics and positions are deleted only if the
+    number in the query's id is smaller.
     """
     for query_id in sorted(_with_topics(engine) | engine.store.query_ids()):
         if query_id in engine.catalog.queries:
@@ -38,9 +39,8 @@ def sweep(engine: Engine, *, below: int | None = None) -> None:
 
 
 def erase_ended(engine: Engine) -> None:
-    """Try to delete the topics and positions of queries that have ended. It does not succeed while
-    other instances still work on them; what is not deleted in the end is swept at the next start.
-    """
+    """Try to delete the topics and positions of ended queries. This fails while other instances
+    still run them. What remains after the last try is deleted at the next start."""
     for query_id, ended in tuple(engine.ended.items()):
         del engine.ended[query_id]
         try:
@@ -51,16 +51,16 @@ def erase_ended(engine: Engine) -> None:
 
 
 def finish_last(engine: Engine) -> None:
-    """Delete the topic that the last statement was going to delete after it was written down, if
-    whoever wrote it has not come to that. No other statement begins before, so that it cannot take
-    the topic for one to go on with."""
+    """Delete the topic that the last command deletes after it is written, if the instance that
+    wrote it did not. This runs before any other statement, which would otherwise reuse the
+    topic."""
     done = engine.ledger.done
     if done and done[-1].command.deletes is not None:
         delete_topic(engine.log, *done[-1].command.deletes)
 
 
 def delete_topic(log: Log[Any], name: str, identity: str) -> None:
-    """Delete a topic by name and id: a later one of the same name has another id."""
+    """Delete a topic by name and id. A later topic of the same name has another id and stays."""
     topic = log.topic(name)
     if topic is not None and identity and topic.id == identity:
         log.delete_topic(name)

@@ -1,4 +1,4 @@
-"""The latest rows that could not be used, and how many there were."""
+"""The processing log: the latest rows that could not be processed, and counts of all of them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ KEPT_MAX = 10_000
 
 @dataclass(slots=True)
 class ProcessingLog:
-    """Bounded: the newest `KEPT_MAX` problems are kept, all are counted by query and kind."""
+    """Keeps the newest `KEPT_MAX` problems, and counts all by query and kind."""
 
     on_add: Callable[[str, Sequence[Problem]], None] | None = None
-    """Called with the same as `add`, from the same thread."""
+    """Called by `add` with its arguments, in the same thread."""
     _kept: deque[tuple[str, Problem]] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
     _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, query_id: str, problems: Sequence[Problem]) -> None:
-        """Take note of what a query could not use."""
+        """Record problems of a query."""
         with self._lock:
             for problem in problems:
                 self._kept.append((query_id, problem))
@@ -34,7 +34,7 @@ class ProcessingLog:
             self.on_add(query_id, problems)
 
     def counts(self, query_id: str) -> dict[str, int]:
-        """How many rows of a query had a problem, by kind."""
+        """The number of rows of a query that had a problem, by kind."""
         with self._lock:
             counted = sorted(self._counts.items())
         return {kind: count for (owner, kind), count in counted if owner == query_id}

@@ -1,8 +1,8 @@
-"""KSQL_PROCESSING_LOG: the processing log as a stream that statements read.
+"""KSQL_PROCESSING_LOG: the processing log as a stream for queries.
 
-Its records lie on an internal topic of the service, so that all instances write one log, that it
-outlives the process, and that push queries, pull queries and persistent queries read it as they
-read any stream. Nobody but the engine writes there.
+Its records are on an internal topic of the service. So all instances write one log, the log
+outlives the process, and push, pull and persistent queries read it like any other stream. Only the
+engine writes to it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ CREATE SOURCE STREAM {NAME} (
     KAFKASTREAMSTHREADERROR STRUCT<ERRORMESSAGE STRING, THREADNAME STRING, {_CAUSED}>>)
 WITH (KAFKA_TOPIC='{{topic}}', VALUE_FORMAT='JSON');"""
 _TYPES = {"DESERIALIZATION": 0, "SERIALIZATION": 3, "STATE": 4, "COMMAND": 4}
-"""The type of an entry by the kind of the problem; any other one is a row that was not processed
-as it was meant (1)."""
+"""The type of an entry by the kind of the problem. All other kinds have type 1, a record processing
+error."""
 _WARNINGS = frozenset({"LATE", "NULL_KEY"})
 
 
@@ -55,7 +55,7 @@ def topic_of(settings: EngineSettings) -> str:
 
 
 def processing_stream(settings: EngineSettings) -> Source:
-    """The stream, which every catalog of the engine has."""
+    """The definition of the stream, which every catalog of the engine has."""
     text = _STATEMENT.format(topic=topic_of(settings))
     (statement,) = parse(text)
     assert isinstance(statement, s.CreateSource)
@@ -63,7 +63,7 @@ def processing_stream(settings: EngineSettings) -> Source:
 
 
 def open_processing_stream(engine: Engine) -> None:
-    """Make the stream's topic, and let what is added to the processing log go there."""
+    """Create the stream's topic, and append entries of the processing log to it from now on."""
     topic = topic_of(engine.settings)
     if engine.log.topic(topic) is None:
         config = {"cleanup.policy": "delete", "retention.ms": "-1"}
@@ -84,8 +84,8 @@ class _Recorder:
     added: int = 0
 
     def record(self, query_id: str, problems: Sequence[Problem]) -> None:
-        """Append the problems of a query. Where the log cannot be written they are in memory
-        alone: an entry is no reason to stop a query."""
+        """Append the problems of a query. If the log cannot be written, the entries are only in
+        memory, because a failed entry must not stop a query."""
         if not problems or self._reads(query_id):
             return
         time = self.engine.clock()
@@ -98,11 +98,11 @@ class _Recorder:
             self._bound(len(values))
 
     def _reads(self, query_id: str) -> bool:
-        """Whether a query reads the stream: an entry about an entry would never end."""
-        planned, tail = self.engine.plans.get(query_id), self.engine.tails.get(query_id)
+        """Whether a query reads the stream. Its problems are not appended, which would loop."""
+        planned, shared_push = self.engine.plans.get(query_id), self.engine.tails.get(query_id)
         if planned is not None:
             return any(source.topic == self.topic for source in planned.sources)
-        subs = tail.topology.subtopologies if tail is not None else ()
+        subs = shared_push.topology.subtopologies if shared_push is not None else ()
         return any(item.topic == self.topic for sub in subs for item in sub.inputs)
 
     def _bound(self, count: int) -> None:
@@ -125,8 +125,8 @@ def _value(query_id: str, problem: Problem, time: int, rows: bool) -> bytes:
 
 
 def _error(kind: int, problem: Problem, rows: bool) -> dict[str, Any]:
-    """The part of the message that its type fills. What the record held is in it with `rows`
-    alone: those who may read the log are not always allowed to read the record's topic."""
+    """The fields of the message for its type. They include the content of the record only with
+    `rows`, because a user who may read the log may not be allowed to read the record's topic."""
     raw = problem.raw_key if problem.side == "key" else problem.raw_value
     encoded = None if raw is None or not rows else base64.b64encode(raw).decode()
     record = problem.row if rows else None

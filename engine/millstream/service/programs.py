@@ -1,4 +1,4 @@
-"""What a query runs: its plan, its topology and the programs, of a query that runs or would run."""
+"""The plan, the topology and the programs of a query, for EXPLAIN. The query need not run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.topology.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A query as EXPLAIN shows it. `programs`: one for each sub-topology."""
+    """What EXPLAIN shows of a query. `programs`: one for each sub-topology."""
 
     statement: str
     node: Write | Deliver
@@ -45,8 +45,8 @@ def first_programs(
 def active_programs(
     engine: Engine, topology: Topology, properties: Mapping[str, str]
 ) -> tuple[ActiveProgram, ...]:
-    """The programs of a query that exists: those that its executors run here. Where it has none,
-    the ones that it would start with."""
+    """The programs that a query's executors run in this process, or the ones that it starts with if
+    it has no executors here."""
     executors = engine.runtime.executors(topology.query_id)
     active = tuple(
         executor.active for executor in executors if isinstance(executor, DuckDBExecutor)
@@ -55,7 +55,7 @@ def active_programs(
 
 
 def persistent(query_id: str, engine: Engine) -> Explained | None:
-    """A persistent query of the catalog."""
+    """A persistent query; None if the catalog has none of this id."""
     record, planned = engine.catalog.queries.get(query_id), engine.plans.get(query_id)
     if record is None or planned is None:
         return None
@@ -65,17 +65,18 @@ def persistent(query_id: str, engine: Engine) -> Explained | None:
 
 
 def pushed(query_id: str, engine: Engine) -> Explained | None:
-    """A push query of a client; None also for PRINT, which runs no program."""
-    for tail in tuple(engine.tails.values()):
-        for stream in tail.streams:
+    """A push query of a client; None if there is none of this id, and for PRINT, which has no
+    program."""
+    for shared_push in tuple(engine.tails.values()):
+        for stream in shared_push.streams:
             if stream.query_id == query_id:
-                programs = active_programs(engine, tail.topology, tail.properties)
-                return Explained(stream.statement, tail.root, tail.topology, programs)
+                programs = active_programs(engine, shared_push.topology, shared_push.properties)
+                return Explained(stream.statement, shared_push.root, shared_push.topology, programs)
     return None
 
 
 def shown_programs(programs: tuple[ActiveProgram, ...]) -> str:
-    """The programs as text, each under a line that says which one of its sub-topology it is."""
+    """The programs as text, each below a line that names its sub-topology and its variant."""
     return "\n\n".join(
         f"-- sub-topology {index} ({_chosen(each)})\n{show_program(each.program, exact=each.exact)}"
         for index, each in enumerate(programs)

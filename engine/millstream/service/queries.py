@@ -1,4 +1,4 @@
-"""Starting and ending persistent queries: from a plan to tasks in the runtime."""
+"""Starts persistent queries: turns a plan into executors and adds them to the runtime."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ from millstream.state.store import Store
 from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
 
 SWITCH_SECONDS = 0.0005
-"""How long Python computes in one thread while another one waits: queries need it for moments, but
-often, and would wait 5 ms each time for a function of a user."""
+"""The interpreter's switch interval while a query calls users' functions. Queries need the
+interpreter briefly but often, and would wait 5 ms each time with the default."""
 INPUT_ORDER = "millstream.input.order"
 _FATAL = (
     ("ksql.fail.on.deserialization.error", "DESERIALIZATION"),
     ("ksql.timestamp.throw.on.invalid", "TIMESTAMP"),
 )
-"""Settings under which a query stops at a record it would skip."""
+"""The settings that make a query stop at a record that it would otherwise skip, and the kinds of
+problems that they are about."""
 
 
 def topology_of(
     engine: Engine, query_id: str, planned: Planned, *, alone: bool = False
 ) -> Topology:
-    """The sub-topologies of a plan, over the topics there are now. See `ddl/topologies.py`."""
+    """The sub-topologies of a plan over the topics that exist now. See `ddl/topologies.py`."""
     created = engine.topics.get(query_id, ())
     return topologies.topology_of(query_id, planned, engine.environment, created, alone=alone)
 
 
 def make_topic(log: Log[pa.Table], topic: Topic, *, shared: bool) -> str | None:
-    """Make a topic; its name, or None if another instance has made the same one meanwhile."""
+    """Create a topic; returns its name, or None if another instance has created it meanwhile."""
     try:
         log.create_topic(topic)
     except ConflictError:
@@ -61,19 +62,19 @@ def make_topic(log: Log[pa.Table], topic: Topic, *, shared: bool) -> str | None:
 
 
 def start_new(engine: Engine, query_id: str) -> None:
-    """Hand a persistent query to the runtime that runs for the first time: its start is written
-    down, unless it reads a table from its first record on."""
+    """Add a new persistent query to the runtime. Its start positions are committed first, unless it
+    materialises a SOURCE TABLE, which is always read from its first record."""
     record = engine.catalog.queries[query_id]
     if record.kind is QueryKind.SOURCE_TABLE:
         start(engine, query_id)
         return
     topology = make_topics(engine, query_id, fresh=True)
-    _remember_start(engine.log, query_id, topology, record.properties)
+    _commit_start_positions(engine.log, query_id, topology, record.properties)
     _run(engine, record, topology)
 
 
 def start(engine: Engine, query_id: str) -> None:
-    """Hand a persistent query of the catalog to the runtime."""
+    """Add a persistent query of the catalog to the runtime."""
     topology = make_topics(engine, query_id, fresh=False)
     _run(engine, engine.catalog.queries[query_id], topology)
 
@@ -82,7 +83,7 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
     query_id = record.id
     cached = caching(record.properties)
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
-    made = executors(
+    specs = executors(
         engine, topology, record.properties, cached=cached, delivering=False, held=exactly
     )
     if engine.restoring is not None:
@@ -92,7 +93,7 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
         QuerySpec(
             query_id,
             query_id,
-            made,
+            specs,
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
             topics=engine.topics[query_id],
@@ -108,16 +109,16 @@ def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
 
 
 def make_topics(engine: Engine, query_id: str, *, fresh: bool) -> Topology:
-    """Make the internal topics of a query of the catalog, and note which all of its topics are."""
+    """Create the internal topics of a query, and note all of its topics in the catalog snapshot."""
     check_topics(engine.log, engine.topics.get(query_id, ()))
     topology = topology_of(engine, query_id, engine.plans[query_id])
     for topic in map(internal_topic, topology.internal_topics):
-        there = engine.log.topic(topic.name) is not None
-        # One that a new query finds was left by an earlier one of its id, and may yet be deleted as
-        # such: it is made anew.
-        if there and fresh:
+        exists = engine.log.topic(topic.name) is not None
+        # A topic that a new query finds belongs to an earlier query of the same id. It may still be
+        # deleted as an orphan, so it is replaced.
+        if exists and fresh:
             engine.log.delete_topic(topic.name)
-        if fresh or not there:
+        if fresh or not exists:
             make_topic(engine.log, topic, shared=engine.shared)
     topics = {query_id: topics_of(engine.log, topology)}
     engine.definitions = engine.definitions.with_topics(topics)
@@ -125,7 +126,7 @@ def make_topics(engine: Engine, query_id: str, *, fresh: bool) -> Topology:
 
 
 def topics_of(log: Log[pa.Table], topology: Topology) -> tuple[Topic, ...]:
-    """All topics that a query reads or writes, its own ones included, that are there now."""
+    """All existing topics that a query reads or writes, including its internal ones."""
     names = {item.name for item in topology.internal_topics}
     for sub in topology.subtopologies:
         names |= {item.topic for item in sub.inputs} | ({sub.output} if sub.output else set())
@@ -142,26 +143,28 @@ def executors(
     delivering: bool,
     held: bool,
 ) -> tuple[ExecutorSpec[pa.Table], ...]:
-    """An executor for each sub-topology, under the settings of the query's session."""
-    inner = {item.name: item for item in topology.internal_topics}
+    """An executor for each sub-topology, with the settings of the query's session."""
+    internal = {item.name: item for item in topology.internal_topics}
     fatal = fatal_problems(properties)
     by_arrival = takes_by_arrival(engine.log, topology, properties)
-    made: list[ExecutorSpec[pa.Table]] = []
+    specs: list[ExecutorSpec[pa.Table]] = []
     register_plan(engine.store, engine.functions, topology)
     with ExitStack() as opened:
         for sub in topology.subtopologies:
             out = sub.output
             if out is None:
-                width = 1
+                partition_count = 1
             else:
-                width = inner[out].tasks if out in inner else partitions_of(out, engine.log)
+                partition_count = (
+                    internal[out].tasks if out in internal else partitions_of(out, engine.log)
+                )
             executor = DuckDBExecutor(
                 engine.store,
                 topology.query_id,
                 sub,
                 engine.functions,
-                output_partitions=width,
-                output_lanes=inner[out].lanes if out in inner else 0,
+                output_partitions=partition_count,
+                output_lanes=internal[out].lanes if out in internal else 0,
                 cached=cached,
                 delivering=delivering,
                 fatal=fatal,
@@ -172,16 +175,16 @@ def executors(
             inputs = tuple(item.topic for item in sub.inputs)
             outputs = () if out is None else (out,)
             lanes = lanes_of(sub)
-            made.append(
+            specs.append(
                 ExecutorSpec(executor, inputs, sub.partitions, sub.changelog, outputs, lanes)
             )
         opened.pop_all()
-    return tuple(made)
+    return tuple(specs)
 
 
 def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping[str, str]) -> bool:
-    """Whether a query takes its records as they arrived. StatementError where it is to, and one of
-    its topics does not number them."""
+    """Whether a query processes its records in order of arrival. Raises StatementError if it should
+    and one of its topics does not number the arrivals."""
     if effective(properties, INPUT_ORDER) != "arrival":
         return False
     for sub in topology.subtopologies:
@@ -190,14 +193,14 @@ def takes_by_arrival(log: Log[pa.Table], topology: Topology, properties: Mapping
             if topic is not None and not topic.numbered:
                 raise wordings.NO_ORDER_OF_ARRIVAL(
                     topic=topic.name,
-                    hint=f"SET '{INPUT_ORDER}' = 'time'. Topics on Kafka, and those made by version"
-                    " 0.1, have no numbers of arrival.",
+                    hint=f"SET '{INPUT_ORDER}' = 'time'. Topics on Kafka, and those that version"
+                    " 0.1 created, have no arrival numbers.",
                 )
     return True
 
 
 def fatal_problems(properties: Mapping[str, str]) -> frozenset[str]:
-    """The kinds of problems in the input at which a query of the session stops."""
+    """The kinds of input problems at which a query of the session stops."""
     return frozenset(kind for name, kind in _FATAL if effective(properties, name) == "true")
 
 
@@ -207,17 +210,17 @@ def caching(properties: Mapping[str, str]) -> bool:
 
 
 def commit_interval(properties: Mapping[str, str]) -> int | None:
-    """How often a query of the session commits, in ms; None: as the engine's settings say."""
+    """The commit interval of the session in ms; None for the one of the engine's settings."""
     interval = properties.get("commit.interval.ms")
     return None if interval is None else int(interval)
 
 
-def add_query(instance: Runtime[pa.Table], spec: QuerySpec[pa.Table]) -> None:
-    """Hand a query to the runtime; one that it refuses is closed."""
+def add_query(runtime: Runtime[pa.Table], spec: QuerySpec[pa.Table]) -> None:
+    """Add a query to the runtime; if the runtime refuses it, close its executors."""
     if spec.users_functions:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
     try:
-        instance.add_query(spec)
+        runtime.add_query(spec)
     except MillstreamError:
         for item in spec.executors:
             item.executor.close()
@@ -225,7 +228,7 @@ def add_query(instance: Runtime[pa.Table], spec: QuerySpec[pa.Table]) -> None:
 
 
 def register_plan(store: Store, functions: Catalogue, topology: Topology) -> None:
-    """Make the Python functions of a query's expressions known to DuckDB."""
+    """Register the Python functions of a query's expressions with DuckDB."""
     cursor = store.cursor()
     try:
         for sub in topology.subtopologies:
@@ -235,13 +238,13 @@ def register_plan(store: Store, functions: Catalogue, topology: Topology) -> Non
 
 
 def repartitions_of(topology: Topology) -> frozenset[str]:
-    """The names of a query's own repartition topics."""
+    """The names of a query's repartition topics."""
     return frozenset(item.name for item in topology.internal_topics if item.kind == "repartition")
 
 
 def internal_topic(internal: InternalTopic) -> Topic:
-    """The topic to make for a repartition or a changelog. Nothing in it expires: the engine
-    itself truncates what is consumed, or replaced by a snapshot."""
+    """The topic to create for a repartition or a changelog. Its retention is unlimited, because the
+    engine itself truncates records that are consumed or replaced by a snapshot."""
     config = {"cleanup.policy": "delete", "retention.ms": "-1"}
     return Topic(internal.name, internal.partitions, AS_THE_CLUSTER, config)
 
@@ -249,7 +252,7 @@ def internal_topic(internal: InternalTopic) -> Topic:
 def start_positions(
     log: Log[pa.Table], topology: Topology, properties: Mapping[str, str]
 ) -> dict[TopicPartition, int]:
-    """Where to begin: tables at their first record, streams as `auto.offset.reset` says."""
+    """The start positions: tables at their first record, streams by `auto.offset.reset`."""
     latest = effective(properties, "auto.offset.reset") == "latest"
     positions = {}
     for sub in topology.subtopologies:
@@ -263,10 +266,10 @@ def start_positions(
     return positions
 
 
-def _remember_start(
+def _commit_start_positions(
     log: Log[pa.Table], query_id: str, topology: Topology, properties: Mapping[str, str]
 ) -> None:
-    """Commit the first positions, so that a query which starts at the end of its source does not
+    """Commit the start positions. Otherwise a query that starts at the end of its source would
     start at a later end after a crash."""
     writer = log.writer(query_id)
     writer.transact(query_id, (), start_positions(log, topology, properties))

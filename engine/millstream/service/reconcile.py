@@ -1,5 +1,5 @@
-"""What runs in this process follows the catalog: effects of statements are carried out, and
-differences between two catalogs made up for."""
+"""Makes the queries of this process match the catalog: carries out the effects of statements, and
+reconciles running queries with the catalog."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from millstream.ddl.upgrade import state_tables
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service import orphans, queries
 from millstream.service.engine import Engine, PersistentQuery
-from millstream.service.history.backfill_result import BackfillResult, check_filled
+from millstream.service.history.backfill_result import BackfillResult, check_backfill
 from millstream.service.statements import teardown
 
 
-def prepare(engine: Engine, change: Change, filled: BackfillResult | None) -> CatalogSnapshot:
-    """Carry out the effects that come before the command is written; where that fails, nothing of
-    them stays. Gives the catalog after the statement, with the topics of the query it starts.
+def prepare(engine: Engine, change: Change, backfill: BackfillResult | None) -> CatalogSnapshot:
+    """Carry out the effects that precede the command, or undo them if one fails. Returns the
+    catalog after the statement, with the topics of the query that it starts.
 
-    A query that starts is in the engine's catalog from then on: its first records may come at once.
+    The query is in the engine's catalog from then on, because it may process records at once.
     """
     before = engine.definitions
     created: list[str] = []
@@ -45,10 +45,10 @@ def prepare(engine: Engine, change: Change, filled: BackfillResult | None) -> Ca
             case StartQuery(query_id) | BackfillQuery(query_id):
                 engine.definitions = change.after
                 try:
-                    _begin(engine, effect, filled)
+                    _begin(engine, effect, backfill)
                 except BaseException as failure:
                     engine.definitions = before
-                    # What a killed process has made is left to the next start.
+                    # A kill, which is no Exception, leaves orphans for the next start to delete.
                     if isinstance(failure, Exception):
                         teardown.take_back(engine, query_id)
                         _delete(engine, created)
@@ -61,8 +61,8 @@ def prepare(engine: Engine, change: Change, filled: BackfillResult | None) -> Ca
 
 
 def take_back(engine: Engine, before: CatalogSnapshot, *, written: bool) -> None:
-    """Undo what was prepared for a command that could not be written. `written`: nobody can tell
-    whether it was, so what the service needs in that case has to stay."""
+    """Undo `prepare` for a command that could not be written. `written`: whether it may have been
+    written nevertheless; then the topics and positions stay."""
     for query_id in engine.catalog.queries.keys() - before.catalog.queries.keys():
         if written:
             teardown.drop_here(engine, query_id, commit=False)
@@ -71,13 +71,12 @@ def take_back(engine: Engine, before: CatalogSnapshot, *, written: bool) -> None
     engine.definitions = before
 
 
-def complete(engine: Engine, change: Change, filled: BackfillResult | None) -> None:
-    """Carry out the effects that come after the command is written: all of them, and then raise
-    the first error."""
+def complete(engine: Engine, change: Change, backfill: BackfillResult | None) -> None:
+    """Carry out all effects that follow the command, then raise the first error."""
     errors: list[MillstreamError] = []
     for effect in change.effects:
         try:
-            _complete(engine, effect, filled)
+            _complete(engine, effect, backfill)
         except MillstreamError as error:
             errors.append(error)
     if errors:
@@ -85,29 +84,29 @@ def complete(engine: Engine, change: Change, filled: BackfillResult | None) -> N
 
 
 def _begin(
-    engine: Engine, effect: StartQuery | BackfillQuery, filled: BackfillResult | None
+    engine: Engine, effect: StartQuery | BackfillQuery, backfill: BackfillResult | None
 ) -> None:
     query_id = effect.query_id
-    if isinstance(effect, BackfillQuery) and filled is not None:
-        check_filled(engine, query_id, filled)
+    if isinstance(effect, BackfillQuery) and backfill is not None:
+        check_backfill(engine, query_id, backfill)
         queries.make_topics(engine, query_id, fresh=True)
     else:
         queries.start_new(engine, query_id)
 
 
 def _delete(engine: Engine, topics: Sequence[str]) -> None:
-    """Another instance may have found them, and made its own of them."""
+    """Delete topics, unless other instances share the log: one of them may already use a topic."""
     for topic in () if engine.shared else topics:
         engine.log.delete_topic(topic)
 
 
-def _complete(engine: Engine, effect: Effect, filled: BackfillResult | None) -> None:
+def _complete(engine: Engine, effect: Effect, backfill: BackfillResult | None) -> None:
     match effect:
         case CreateTopic() | StartQuery():
             pass
         case BackfillQuery(query_id):
-            if filled is not None:
-                engine.processing_log.add(query_id, filled.problems)
+            if backfill is not None:
+                engine.processing_log.add(query_id, backfill.problems)
                 reconcile(engine)
         case ReplaceQuery(query_id):
             try:
@@ -128,15 +127,15 @@ def _complete(engine: Engine, effect: Effect, filled: BackfillResult | None) -> 
 
 
 def reconcile(engine: Engine, *, retry: bool = False) -> None:
-    """Start, replace, pause, resume and drop queries, so that what runs in this process is what the
-    catalog says. A query for which that fails is noted, and tried again with `retry` if the log did
-    not answer. May be called at any time under the driver's lock: where nothing differs, it does
-    nothing.
+    """Start, replace, pause, resume and drop queries until this process matches the catalog.
 
-    Topics and positions of queries that have ended are the service's; they are not touched.
+    If that fails for a query, the error is kept in its `PersistentQuery`; with `retry`, queries for
+    which the log did not respond are tried again. Call it under the driver's lock, at any time: it
+    does nothing if nothing differs. It does not touch topics and positions of ended queries, since
+    they belong to the whole service.
     """
-    standing = engine.ledger.standing
-    held = standing.hold.query_id if standing is not None else None
+    quiesced = engine.ledger.standing
+    held = quiesced.hold.query_id if quiesced is not None else None
     for query_id in dict.fromkeys((*engine.queries, *engine.catalog.queries)):
         try:
             if query_id not in engine.catalog.queries:
@@ -152,7 +151,7 @@ def reconcile(engine: Engine, *, retry: bool = False) -> None:
 def _reconcile(engine: Engine, query_id: str, *, retry: bool) -> None:
     running = engine.queries.get(query_id)
     if running is None or running.stopped or (retry and running.retry):
-        # Its state may be one that another process has left for an earlier plan.
+        # Another process may have left the state of an earlier plan.
         if query_id in engine.ledger.replaced:
             _adapt_state(engine, query_id)
         queries.start(engine, query_id)
@@ -179,7 +178,7 @@ def _resume(engine: Engine, query_id: str) -> None:
 
 
 def _note(engine: Engine, query_id: str, error: Exception) -> None:
-    """Keep why a query does not run. One query that cannot is no reason to stop all others."""
+    """Keep the error of a query that does not run. It must not stop the others."""
     logging.getLogger("millstream").warning("query %s cannot be started here: %s", query_id, error)
     if query_id in engine.plans:
         engine.queries[query_id] = PersistentQuery(
@@ -188,8 +187,8 @@ def _note(engine: Engine, query_id: str, error: Exception) -> None:
 
 
 def _adapt_state(engine: Engine, query_id: str) -> None:
-    """Give the state tables of a query with another plan their new columns, NULL in the rows that
-    are there. The query must not be running."""
+    """Add the new columns of a query's plan to its state tables, with NULL in existing rows. The
+    query must not be running."""
     topology = queries.topology_of(engine, query_id, engine.plans[query_id])
     for (subtopology, _), table in state_tables(topology, engine.functions).items():
         engine.store.widen(query_id, subtopology, table)

@@ -1,4 +1,5 @@
-"""What rows are on the wire, made for one client and kept for the others that get the same rows."""
+"""A cache of serialised rows: rendered for one client, reused for the others that get the same
+rows."""
 
 from __future__ import annotations
 
@@ -7,29 +8,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Key = tuple[int, str, int]
-"""The number of a change, the media type, and the first of the rows."""
+"""The number of a change, the media type, and the index of the first row."""
 
 
 @dataclass(slots=True, eq=False)
 class RenderedRows:
-    """The texts that were asked for last, `bytes_max` of them in all: those who read at the same
-    time get the same one; who is far behind has it made again. Used in one thread alone."""
+    """The most recently used texts, of at most `bytes_max` bytes. Clients that read at the same
+    time share a text; for a client that is far behind it is rendered again. For use from one
+    thread."""
 
     bytes_max: int
     size: int = 0
-    _kept: OrderedDict[Key, bytes] = field(default_factory=OrderedDict)
+    _cached: OrderedDict[Key, bytes] = field(default_factory=OrderedDict)
 
-    def of(self, key: Key, make: Callable[[], bytes]) -> bytes:
-        """The text of these rows."""
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-            return found
-        made = make()
-        if len(made) <= self.bytes_max:
-            self._kept[key] = made
-            self.size += len(made)
+    def of(self, key: Key, render: Callable[[], bytes]) -> bytes:
+        """The text of these rows, rendered if it is not cached."""
+        cached = self._cached.get(key)
+        if cached is not None:
+            self._cached.move_to_end(key)
+            return cached
+        text = render()
+        if len(text) <= self.bytes_max:
+            self._cached[key] = text
+            self.size += len(text)
         while self.size > self.bytes_max:
-            _, oldest = self._kept.popitem(last=False)
+            _, oldest = self._cached.popitem(last=False)
             self.size -= len(oldest)
-        return made
+        return text

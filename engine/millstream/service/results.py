@@ -1,4 +1,4 @@
-"""What executing a statement gives back."""
+"""The results of statements."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _AGAIN_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A statement that changed something: a sentence, and the query it started, if any. Without
-    `changed` there was nothing to do (IF NOT EXISTS, IF EXISTS)."""
+    """The result of a statement without rows: a message, and the query that it started, if any.
+    `changed` is false if there was nothing to do (IF NOT EXISTS, IF EXISTS)."""
 
     message: str
     query_id: str | None = None
     changed: bool = True
 
     def arrow(self) -> pa.Table:
-        """The message as a table of one row, so that every result can be shown the same way."""
+        """The message as a table of one row, so that all results can be shown the same way."""
         return pa.table({"message": [self.message]})
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -41,9 +41,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A finished answer: a pull query, SHOW, DESCRIBE, EXPLAIN, PRINT.
+    """A complete result: of a pull query, SHOW, DESCRIBE, EXPLAIN or PRINT.
 
-    `title` is what a shell prints above the table; `schema` is set for queries.
+    `title`: the line that a shell prints above the table. `schema`: set for queries.
     """
 
     table: pa.Table
@@ -74,7 +74,7 @@ class Rows:
         return list(self)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The first row, or None when there is none."""
+        """The first row, or None if there is none."""
         return next(iter(self), None)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -87,22 +87,22 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """Rows that have come for the clients of a push query: the columns of the query, and `$diff`
-    where rows may be deletions. `texts` keeps what they are on the wire, for all clients that get
-    this change, by its `number`; None where there is one client."""
+    """New rows for the clients of a push query: the columns of the query, and `$diff` if rows may
+    be deletions. `rendered`: the cache of their serialised form by `number`, shared by all clients;
+    None if there is one client."""
 
     rows: pa.Table
-    texts: RenderedRows | None = None
+    rendered: RenderedRows | None = None
     number: int = 0
 
 
 @dataclass(slots=True)
 class Stream:
     """A running push query: iterate for rows, `close()` (or leave a `with`) to end it. A row whose
-    `deleted` is true says that the result with its key no longer exists.
+    `deleted` is true means that the result with its key no longer exists.
 
     Iteration blocks until a row arrives and ends at the query's LIMIT or when it is terminated.
-    The buffer is bounded: a client that does not read is told so and dropped.
+    The buffer is bounded: a client that stops reading is disconnected with an error.
     """
 
     query_id: str
@@ -111,14 +111,14 @@ class Stream:
     on_close: Callable[[], None]
     limit: int | None = None
     buffer: queue.Queue[Change | MillstreamError | None] = field(default_factory=queue.Queue)
-    """Whoever puts rows in keeps to the bounds."""
+    """Unbounded itself: the code that puts rows in checks the bounds."""
     idle: Callable[[], bool] | None = None
-    """Without an engine thread: runs the engine until it is idle; False when nothing came."""
+    """Without an engine thread: runs the engine until it is idle; False if nothing was done."""
     on_put: Callable[[], None] | None = None
-    """Called by whoever has put something into the buffer, for a reader that does not wait in it:
-    set it before looking whether something is `ready`."""
+    """Called after each addition to the buffer, for a reader that does not block on it. Set it
+    before checking `ready`."""
     key: tuple[str, ...] = ()
-    """The columns that tell the rows of a table apart: a row replaces the one before."""
+    """The key columns of a table's rows: a row replaces the previous row of its key."""
     statement: str = ""
     """The text of the query, as EXPLAIN shows it."""
     closed: bool = False
@@ -128,7 +128,7 @@ class Stream:
 
     @property
     def buffered_bytes(self) -> int:
-        """The size of the rows that wait to be read. One thread writes each of the counters."""
+        """The size of the rows in the buffer. Each of the two counters has one writing thread."""
         return self.bytes_in - self.bytes_out
 
     def put(self, change: Change) -> None:
@@ -137,16 +137,16 @@ class Stream:
         self._put(change)
 
     def batches(self) -> Iterator[pa.Table]:
-        """Rows as Arrow tables, one per batch the engine produced, without deletions: `changes`
-        has these too."""
+        """Rows as Arrow tables, one per batch that the engine produced, without deletions;
+        `changes` includes them."""
         for table in self.changes():
             rows = without_deletions(table)
             if rows.num_rows:
                 yield rows
 
     def changes(self) -> Iterator[pa.Table]:
-        """The same with `$diff` behind the columns of a table's rows: less than 1 for the deletion
-        of a key, whose other columns are NULL."""
+        """Rows as Arrow tables. Rows of a table may have a last column `$diff`: less than 1 for the
+        deletion of a key, whose other columns are NULL."""
         try:
             while (change := self.next_change()) is not None:
                 yield change.rows
@@ -154,7 +154,7 @@ class Stream:
             self.close()
 
     def next_change(self) -> Change | None:
-        """The next rows, waited for; None at the end."""
+        """Wait for the next rows; None at the end."""
         if self._satisfied():
             return None
         item = self._next()
@@ -167,7 +167,7 @@ class Stream:
 
     @property
     def ready(self) -> bool:
-        """Whether `next_change` would not wait."""
+        """Whether `next_change` returns without waiting."""
         return self._satisfied() or not self.buffer.empty()
 
     def __iter__(self) -> Iterator[Row]:
@@ -182,7 +182,7 @@ class Stream:
             self._put(None)
 
     def fail(self, error: MillstreamError) -> None:
-        """End the query with an error, which the client meets after the rows before it."""
+        """End the query with an error, which the client gets after the rows in the buffer."""
         self._put(error)
 
     def __enter__(self) -> Stream:
@@ -193,7 +193,7 @@ class Stream:
 
     def _put(self, item: Change | MillstreamError | None) -> None:
         self.buffer.put_nowait(item)
-        # The reader may take it away at any moment.
+        # The reader may reset it at any time.
         on_put = self.on_put
         if on_put is not None:
             on_put()
@@ -203,11 +203,11 @@ class Stream:
 
     def _next(self) -> Change | MillstreamError | None:
         while self.idle is None:
-            # A signal that arrives just before a wait without end would not be seen (CPython).
+            # CPython does not handle a signal that arrives just before an unbounded wait.
             with contextlib.suppress(queue.Empty):
                 return self.buffer.get(timeout=_SIGNALS_SECONDS)
         while self.buffer.empty():
-            # The commit at its end may have brought rows where no record was left to process.
+            # The final commit may emit rows although no record was left to process.
             if not self.idle() and self.buffer.empty():
                 return None
         return self.buffer.get_nowait()
@@ -220,9 +220,9 @@ class Stream:
 
 
 class History:
-    """The rows of a query over history, as they are read: iterate, or take all of them at once.
+    """The rows of a historical query, read on demand: iterate, or fetch all of them at once.
 
-    `close()`, from any thread, ends the query; what `progress` tells says how far it is.
+    `close()` ends the query, from any thread; `progress()` returns how far it has read.
     """
 
     def __init__(
@@ -233,14 +233,14 @@ class History:
         cancel: Callable[[], None],
         progress: Callable[[], Sequence[StageProgress]],
     ) -> None:
-        """`empty`: no rows, in the columns of the answer."""
+        """`empty`: an empty table with the columns of the result."""
         self.schema = schema
         self.empty = empty
         self.columns = list(empty.column_names)
         self.delivered = 0
-        """How many rows were handed over."""
+        """The number of rows that were returned."""
         self.progress = progress
-        """How far each stage of the query is."""
+        """The progress of each stage of the query."""
         self.explain: Callable[[MillstreamError], None] = lambda _error: None
         """Called with an error that ends the query, before it is raised."""
         self._batches = batches
@@ -249,7 +249,7 @@ class History:
         self._table: pa.Table | None = None
 
     def next_batch(self) -> pa.Table | None:
-        """The next rows, waited for; None at the end, and when the query was closed."""
+        """Wait for the next rows; None at the end, and after `close`."""
         try:
             with self._reading:
                 table = next(self._batches, None)
@@ -260,7 +260,7 @@ class History:
         return table
 
     def batches(self) -> Iterator[pa.Table]:
-        """Rows as Arrow tables, once; ends the query when left."""
+        """Rows as Arrow tables, once. Ends the query when the iteration ends."""
         try:
             while (table := self.next_batch()) is not None:
                 yield table
@@ -289,7 +289,7 @@ class History:
         return list(self)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The first row, or None when there is none; the others are not read."""
+        """The first row, or None if there is none; the others are not read."""
         return next(iter(self), None)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -297,7 +297,7 @@ class History:
             yield from tuples(table)
 
     def cancel(self) -> None:
-        """Tell the query to end, without waiting for that; idempotent."""
+        """Cancel the query without waiting for its end; idempotent."""
         self._cancel()
 
     def close(self) -> None:

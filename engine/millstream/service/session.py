@@ -1,4 +1,4 @@
-"""What SET and DEFINE leave behind for later statements of the same client."""
+"""The session of a client: its properties (SET) and variables (DEFINE)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the answer to one pull query may be and take; None for no bound. The client cannot SET
-    them: they are given by who serves it."""
+    """The limits of one pull query: rows, bytes and duration; None for no limit. The server sets
+    them; a client cannot SET them."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -25,7 +25,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class Session:
-    """One client's property overrides and variables. `local` clients may read local files."""
+    """One client's property overrides and variables. `local`: it may read local files."""
 
     properties: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class Session:
     inserted: bool = False
     """Whether records were inserted since the last pull query."""
     asserted: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Up to where ASSERT VALUES has matched a topic and partition."""
-    copying: Callable[[str, int], None] | None = None
-    """Told, as COPY goes on, the file and how many of its rows are in the stream."""
-    filling: Callable[[Watch], None] | None = None
-    """Told, as a back-fill begins, what knows how far it is and can end it."""
+    """The offset up to which ASSERT VALUES has matched a topic and partition."""
+    on_copy_progress: Callable[[str, int], None] | None = None
+    """Called while COPY runs, with the file and the number of its rows that are written."""
+    on_backfill: Callable[[Watch], None] | None = None
+    """Called when a back-fill begins, with the `Watch` that has its progress and can cancel it."""
 
     def property(self, name: str) -> str:
         """The effective value of a property."""
@@ -50,7 +50,7 @@ class Session:
         return self.property(name) == "true"
 
     def set(self, name: str, value: str) -> tuple[str, str]:
-        """Override a property; returns its canonical name and value. StatementError where it is
+        """Override a property; returns its canonical name and value. Raises StatementError if it is
         unknown or prohibited."""
         self.overrides.check(name)
         canonical, checked = check_property(name, value)

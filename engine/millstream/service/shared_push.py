@@ -1,4 +1,4 @@
-"""One run of a push query, and all the clients that listen to it."""
+"""One running push query, and all clients that share it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _BOOKKEEPING = {PART, SEQ, ROWTIME, HEADERS}
 
 @dataclass(slots=True, eq=False)
 class SharedPushQuery:
-    """`root` and `properties` are what it runs; its first columns are those of `schema`, which
-    clients see. `bytes_max` bounds what waits for each client. `shared`: further clients may join.
+    """A running push query with one or more clients.
 
-    A client that reads too slowly is ended alone, unless it is the only one: then the query ends.
+    `root` and `properties`: what it runs. The first columns of its rows are those of `schema`,
+    which clients get. `bytes_max`: the limit of each client's buffer. `shared`: further clients may
+    join. A client that reads too slowly is disconnected; if it is the only one, the query ends.
     """
 
     query_id: str
@@ -40,30 +41,32 @@ class SharedPushQuery:
     bytes_max: int
     shared: bool = False
     streams: tuple[Stream, ...] = ()
-    texts: RenderedRows = field(init=False)
+    rendered: RenderedRows = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _open: bool = True
     _left: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        # As much again as waits for one client, however many there are.
-        self.texts = RenderedRows(self.bytes_max)
+        # As large as the buffer of one client, for any number of clients.
+        self.rendered = RenderedRows(self.bytes_max)
 
     def runs(self, root: Deliver, properties: Mapping[str, str]) -> bool:
-        """Whether its rows are those of a query. LIMIT is the client's own."""
+        """Whether a query with this plan and these properties has the same rows. LIMIT is not part
+        of `root.input`; it belongs to each client."""
         same = self.root.input == root.input
         return self.shared and same and self.properties == properties
 
     def join(self, stream: Stream) -> bool:
-        """Let a client listen from now on; False when it has ended."""
+        """Send new rows to a client from now on. Returns False if the query has ended."""
         with self._lock:
             if self._open:
                 self.streams = (*self.streams, stream)
             return self._open
 
     def leave(self, stream: Stream) -> bool:
-        """A client goes. Whether it was the last one: then, once, the query is to be removed."""
+        """Remove a client. Returns True once, after the last client: the caller then removes the
+        query."""
         with self._lock:
             self._drop(stream)
             last = not self.streams and not self._left
@@ -75,15 +78,15 @@ class SharedPushQuery:
         self.streams = tuple(one for one in self.streams if one is not stream)
 
     def hand_over(self, outputs: Sequence[Appended[pa.Table]], kind: SourceKind) -> None:
-        """Put rows into the clients' buffers. What this raises stops the query, and so reaches the
-        client behind the rows that are in the buffer."""
+        """Put rows into the clients' buffers. An error that it raises stops the query, and reaches
+        the client after the rows in its buffer."""
         with self._lock:
             for output in outputs:
                 if not output.count:
                     continue
                 rows = _for_clients(output.batch, self.schema, kind)
-                texts = self.texts if len(self.streams) > 1 else None
-                change = Change(rows, texts, next(self._numbers))
+                rendered = self.rendered if len(self.streams) > 1 else None
+                change = Change(rows, rendered, next(self._numbers))
                 for stream in self.streams:
                     if not stream.closed:
                         self._put(stream, change)
@@ -105,7 +108,7 @@ class SharedPushQuery:
         stream.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """The query has ended with an error: everybody is told."""
+        """End all clients' streams with the error of the query."""
         with self._lock:
             self._open = False
             for stream in self.streams:
@@ -117,8 +120,8 @@ class SharedPushQuery:
 
 
 def _for_clients(rows: pa.Table, schema: Schema, kind: SourceKind) -> pa.Table:
-    """The columns of the query under their names, and `$diff` where there are deletions, which
-    have nothing but their key. Records of a stream that have no value are no rows."""
+    """The columns of the query under their names, and `$diff` if there are deletions. A deletion
+    has only its key. Records of a stream without a value are dropped."""
     kept = rows.select([name for name in rows.column_names if name not in _BOOKKEEPING])
     change = kept[DIFF]
     kept = pa.table(kept.columns[: len(schema.columns)], names=list(schema.names))

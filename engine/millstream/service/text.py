@@ -1,4 +1,5 @@
-"""From the text of a client to statements, each with its own text and its place in the script."""
+"""Parses the text of a client into statements, each with its text and its position in the
+script."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ from millstream_parser.lexemes import Lexeme, LexemeKind, lexemes
 
 _QUOTED = re.compile("`([^`]+)`")
 _SHOWN = 100
-"""Characters of a statement that an error shows."""
+"""The most characters of a statement that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedStatement:
-    """A statement of a script: `text` is its own, spans in it refer to `script`."""
+    """A statement of a script. `text`: its own text. `script`: the text that its spans refer to."""
 
     statement: s.Statement
     text: str
@@ -37,7 +38,7 @@ class ParsedStatement:
 
 
 def read_text(path: str, what: str) -> str:
-    """The text of a file of statements; StatementError where it cannot be read."""
+    """The text of a file of statements. Raises StatementError if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as failure:
@@ -46,7 +47,7 @@ def read_text(path: str, what: str) -> str:
 
 
 def read_script(path: str) -> str:
-    """The text of a script, in which a backslash at the end of a line continues it."""
+    """The text of a script. A backslash at the end of a line continues the line."""
     return without_continuations(read_text(path, "script"))
 
 
@@ -57,9 +58,12 @@ def parse_text(
     test_statements: bool = True,
     parameters: Parameters | None = None,
 ) -> list[ParsedStatement]:
-    """The statements of a script; StatementError where it does not parse. A server knows no
-    `test_statements` (ASSERT VALUES, STREAM and TABLE). The text of a statement that is kept is
-    printed anew where it may have parameters: their values are in it then."""
+    """The statements of a script. Raises StatementError if it does not parse.
+
+    `test_statements`: whether ASSERT VALUES, STREAM and TABLE are allowed; a server does not allow
+    them. With `parameters`, the text of each statement except SELECT is printed from its tree, so
+    that it contains the values of the parameters.
+    """
     try:
         parsed = parse(
             text,
@@ -82,8 +86,8 @@ def parse_text(
 
 
 def parameters_for(text: str, values: Values) -> Parameters | None:
-    """The values for the parameters of a script; None where there are none. StatementError where
-    they are too many, too few, or cannot be used."""
+    """The values for the parameters of a script; None without values. Raises StatementError if
+    there are too many or too few, or one cannot be used."""
     if not values:
         return None
     parameters = Parameters(values)
@@ -95,18 +99,19 @@ def parameters_for(text: str, values: Values) -> Parameters | None:
 
 
 def split_text(text: str) -> Iterator[str]:
-    """The statements of a script as text, each on the line and in the column where it stands."""
+    """The text of each statement of a script, padded so that it keeps its line and column."""
     try:
         spans = split(text)
     except SyntaxFailure as failure:
         raise translated(failure) from failure
     for span in spans:
-        place = "\n" * (span.line - 1) + " " * (span.column - 1)
-        yield place + text[span.start : span.end]
+        padding = "\n" * (span.line - 1) + " " * (span.column - 1)
+        yield padding + text[span.start : span.end]
 
 
 def substituted(text: str, variables: Mapping[str, str]) -> str:
-    """The text with `${name}` replaced; StatementError where a value cannot stand."""
+    """The text with each `${name}` replaced by its value. Raises StatementError if a value is not
+    allowed at its position."""
     try:
         return substitute(text, variables)
     except SyntaxFailure as failure:
@@ -114,7 +119,7 @@ def substituted(text: str, variables: Mapping[str, str]) -> str:
 
 
 def translated(failure: SyntaxFailure) -> StatementError:
-    """What the parser refuses, as an error of the engine."""
+    """A syntax error of the parser as an error of the engine."""
     where = failure.span
     span = Span(where.line, where.column, where.start, where.end) if where else None
     return StatementError(
@@ -127,32 +132,33 @@ def _text_of(statement: s.Statement, script: str) -> str:
     return script[where.start : where.end] if where else script
 
 
-def point(error: MillstreamError, piece: ParsedStatement) -> None:
-    """Have a refusal without a place point at the first name or text in its statement that its
-    template was given: what there is besides the expressions has no place of its own."""
-    where, named = piece.statement.span, {str(value) for value in error.parameters.values()}
+def locate_by_name(error: MillstreamError, parsed: ParsedStatement) -> None:
+    """Give an error without a position the position of the first name or text of the statement that
+    is also a parameter of the error's template. The parts of a statement other than its expressions
+    have no positions of their own."""
+    where, named = parsed.statement.span, {str(value) for value in error.parameters.values()}
     named |= {name for value in named for name in _QUOTED.findall(value)}
     if error.span is not None or where is None or not named:
         return
-    for lexeme in lexemes(piece.text):
+    for lexeme in lexemes(parsed.text):
         meant = _meant(lexeme)
         if meant is not None and not named.isdisjoint((meant, meant.upper())):
             start = where.start + lexeme.start
-            line = piece.script.count("\n", 0, start) + 1
-            column = start - piece.script.rfind("\n", 0, start)
+            line = parsed.script.count("\n", 0, start) + 1
+            column = start - parsed.script.rfind("\n", 0, start)
             error.span = Span(line, column, start, start + lexeme.end - lexeme.start)
             return
 
 
 def _meant(lexeme: Lexeme) -> str | None:
-    """The name or text that a word of a statement stands for; None for keywords and numbers."""
+    """The name or text that a lexeme stands for; None for keywords and numbers."""
     if lexeme.piece in (LexemeKind.QUOTED, LexemeKind.STRING):
         return lexeme.decoded
     return lexeme.text if lexeme.piece is LexemeKind.WORD and lexeme.upper not in HARD else None
 
 
 def locate(error: MillstreamError, script: str) -> None:
-    """Show the line an error points at, unless the error shows one already."""
+    """Add the line that an error points at, unless the error has a detail already."""
     if error.span is None or error.detail or not script:
         return
     lines = script.split("\n")  # as the parser counts them
@@ -161,14 +167,14 @@ def locate(error: MillstreamError, script: str) -> None:
         error.detail = f"{line}\n{' ' * (error.span.column - 1)}^"
 
 
-def show_statement(error: MillstreamError, piece: ParsedStatement) -> None:
-    """Have an error that came while a statement was carried out say which one it was, and where in
-    the script, unless it points at some part of it."""
+def show_statement(error: MillstreamError, parsed: ParsedStatement) -> None:
+    """Add the statement that failed, and its position in the script, to an error. If the error has
+    a position already, show that line."""
     if error.span is not None:
-        locate(error, piece.script)
+        locate(error, parsed.script)
         return
-    line, place = first_line(piece.text), ""
-    where = piece.statement.span
+    line, place = first_line(parsed.text), ""
+    where = parsed.statement.span
     if where is not None:
         error.span = Span(where.line, where.column, where.start, where.end)
         place = f"line {where.line}, column {where.column}: "
@@ -176,7 +182,7 @@ def show_statement(error: MillstreamError, piece: ParsedStatement) -> None:
 
 
 def show_line(error: MillstreamError, line: str) -> None:
-    """Have an error show a line behind what it shows already."""
+    """Append a line to the detail of an error."""
     error.detail = "\n".join(part for part in (error.detail, line) if part)
 
 

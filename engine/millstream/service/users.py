@@ -1,4 +1,4 @@
-"""Whether a query calls functions of users, of which nobody knows how long they take."""
+"""Determines whether a query calls users' functions, whose run time is unknown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.topology.topology import Topology
 
 
 def calls_users_functions(topology: Topology) -> bool:
-    """Whether one of its expressions calls a function that is not built in."""
+    """Whether an expression of a topology calls a function that is not built in."""
     builtin = builtin_catalogue()
     known = {
         Call: builtin.scalar.keys(),

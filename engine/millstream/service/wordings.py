@@ -1,4 +1,4 @@
-"""The wording of refusals of statements that fail when done: one template for each condition."""
+"""Error messages of statements that are refused or fail: one template for each condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPLAINED_QUERY_MISSING = Template(
 )
 EXPLAINED_KIND = Template("The provided statement does not run a ksql query")
 DESCRIBED_MISSING = Template("Could not find STREAM/TABLE '{name}' in the Metastore")
-EXPLAINED_STAGE = Template("A pull query has no {stage}: it reads what persistent queries keep")
+EXPLAINED_STAGE = Template("A pull query has no {stage}: it reads the state of persistent queries")
 PULL_FAILED = Template("The pull query failed.")
 QUERY_FAILED = Template("The query failed.")
 INSERTS_DISABLED = Template("The server has disabled INSERT INTO ... VALUES functionality.")
@@ -23,7 +23,7 @@ ROWTIME_TOO_LATE = Template("ROWTIME must not be later than {latest}, got {rowti
 COPY_OVER_NETWORK = Template("COPY reads local files and is not accepted over a network")
 COPY_PROPERTY = Template("COPY has no property {unknown}")
 INSERT_INTO_COMPUTED = Template(
-    "Cannot {action} {noun} {source}: {query_id} computes its rows and would not know of others."
+    "Cannot {action} {noun} {source}: {query_id} computes its rows and would ignore others."
 )
 INSERT_INTO_READ_ONLY = Template("Cannot {action} read-only {noun}: {source}")
 INSERT_INTO_WINDOWED = Template("Cannot {action} windowed stream/table!")
@@ -68,15 +68,15 @@ SCHEMAS_WITHOUT_REGISTRY = Template(
 QUERIES_FILE_DIFFERS = ConflictTemplate(
     "The queries file {path} does not go on from what the database holds."
 )
-QUERIES_FILE_STATEMENT = Template("A {what} cannot hold this statement: {piece}")
+QUERIES_FILE_STATEMENT = Template("A {what} cannot hold this statement: {statement}")
 FILE_FORMAT_UNKNOWN = Template("Cannot tell the format of '{path}' from its name.")
 FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
 FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
 ANSWER_TOO_LONG = Template("The answer has more than {most} {unit}.")
 TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
 NO_ORDER_OF_ARRIVAL = Template(
-    "A query over topic {topic} cannot take its records in the order in which they "
-    "arrived: the topic does not number them"
+    "A query over topic {topic} cannot process its records in order of arrival: the topic does "
+    "not number them"
 )
 NOT_QUERYABLE = Template(
     "The `{source}` table isn't queryable. To derive a queryable table, you can do 'CREATE "
@@ -86,4 +86,4 @@ NOT_QUERYABLE = Template(
 ROWS_WITHOUT_COLUMN = Template("{table} has no column that is asked for")
 ROWS_UNREADABLE = Template("{table} cannot be read")
 TEMPLATES = templates_in(globals())
-"""All of them by name."""
+"""All templates by name."""

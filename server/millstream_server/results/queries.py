@@ -201,7 +201,11 @@ def shared(change: Change, kind: str, start: int, make: Callable[[pa.Table], byt
     def made() -> bytes:
         return make(change.rows.slice(start, ROWS_AT_ONCE))
 
-    return made() if change.texts is None else change.texts.of((change.number, kind, start), made)
+    return (
+        made()
+        if change.rendered is None
+        else change.rendered.of((change.number, kind, start), made)
+    )
 
 
 async def lines(server: Server, answer: QueryResponse) -> AsyncGenerator[bytes, None]:

@@ -151,7 +151,7 @@ def test_one_that_is_cancelled_leaves_no_trace(db: Database) -> None:
     with pytest.raises(UnavailableError, match="cancelled; nothing was made"):
         db.execute(counts.replace("BY item", "BY INTERRUPTING(item)"))
     assert (db.engine.log.topics(), db.engine.catalog) == before
-    assert not db.engine.history.filling
+    assert not db.engine.history.backfills
 
 
 def test_progress_is_reported(db: Database) -> None:

@@ -24,7 +24,7 @@ from millstream.history.splits import Split
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
-from millstream.service.history.planning import plan_past
+from millstream.service.history.planning import plan_historical
 from millstream.service.session import Bounds
 from millstream_parser import parse, statements
 
@@ -230,7 +230,7 @@ def test_each_task_reads_no_further_than_a_limit_needs(db: Database, where: str,
     script = f"SELECT v FROM long {where} LIMIT 3;"
     (statement,) = parse(script)
     assert isinstance(statement, statements.SelectStatement)
-    past = plan_past(statement.query, db.engine, db.session, script)
+    past = plan_historical(statement.query, db.engine, db.session, script)
     source = Counting(FromLog(db.engine.log))
     made = run_in_rounds(past.run, source, builtin_catalogue(), in_round)
     assert sum(item.count for item in made) >= (0 if where else 2 * 3)

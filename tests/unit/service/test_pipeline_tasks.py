@@ -84,12 +84,12 @@ def tasks_of(group: Group) -> ExclusiveAssignment:
 def test_it_stays_from_epoch_to_epoch() -> None:
     group = Group(Assignment(0, frozenset()), Assignment(1, ALL))
     tasks = tasks_of(group)
-    tasks.ask()
+    tasks.join()
     group.outcomes = [COMMITTED, COMMITTED]
     epoch(tasks, group)
     epoch(tasks, group)
     assert group.said == ["join", "open 1", "taken"]
-    tasks.step_aside(wanted=False)
+    tasks.yield_tasks(force=False)
     tasks.close()
     tasks.close()
     assert group.said[3:] == ["close", "leave"]
@@ -112,7 +112,7 @@ def test_part_of_the_tasks_is_given_back() -> None:
 
 
 def test_tasks_without_an_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_module, "CLAIM_SECONDS", 0.0)
+    monkeypatch.setattr(tasks_module, "ASSIGNMENT_SECONDS", 0.0)
     group = Group(Assignment(0, frozenset()))
     with pytest.raises(UnavailableError):
         epoch(tasks_of(group), group)
@@ -128,7 +128,7 @@ def test_others_come_while_an_epoch_runs(lost: int) -> None:
 
     def come() -> None:
         group.claims = [Assignment(2, frozenset({0}), lost=lost)]
-        tasks.step_aside(wanted=True)
+        tasks.yield_tasks(force=True)
 
     group.on_transact = come
     if lost:

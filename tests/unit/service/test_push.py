@@ -251,13 +251,13 @@ def test_texts_of_shared_rows_are_kept(scalable: Database) -> None:
     alone = push(scalable, SCALABLE)
     scalable.execute("INSERT INTO orders VALUES ('x', 'ham', 60);")
     change = alone.next_change()
-    assert change is not None and change.texts is None
+    assert change is not None and change.rendered is None
     other = push(scalable, SCALABLE)
     scalable.execute("INSERT INTO orders VALUES ('x', 'egg', 60);")
     change = alone.next_change()
-    assert change is not None and change.texts is not None
+    assert change is not None and change.rendered is not None
     (tail,) = scalable.engine.tails.values()
-    assert change.texts is tail.texts and tail.texts.bytes_max == tail.bytes_max
+    assert change.rendered is tail.rendered and tail.rendered.bytes_max == tail.bytes_max
     alone.close()
     other.close()
 

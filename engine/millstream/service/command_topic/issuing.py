@@ -16,7 +16,11 @@ from millstream.service.command_topic import following, quiesced
 from millstream.service.command_topic.commands import UNKNOWN, CommandTopicLease, LeaseLostError
 from millstream.service.command_topic.entries import Command
 from millstream.service.engine import Engine, PersistentQuery
-from millstream.service.history.backfill_result import BackfillResult, changed, first_commit
+from millstream.service.history.backfill_result import (
+    BackfillResult,
+    definition_changed,
+    first_commit,
+)
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements import control, teardown
@@ -123,7 +127,7 @@ class Attempt:
         engine, filled = self.engine, self.filled
         begun = change.backfill
         if filled is not None and (begun is None or begun.replaced != filled.replaced):
-            raise changed(change.query_id or "")
+            raise definition_changed(change.query_id or "")
         after = reconcile.prepare(engine, change, filled)
         try:
             self._still()
@@ -142,7 +146,7 @@ class Attempt:
         if self.replaced is not None:
             teardown.stop(self.engine, self.replaced)
         if self.filled is not None and self.filled.replaced is not None and self.engine.shared:
-            quiesced.await_standing(self.engine, self.filled.replaced, self.filled.width)
+            quiesced.await_standing(self.engine, self.filled.replaced, self.filled.partition_count)
 
     def _go_on(self, query_id: str, error: MillstreamError) -> None:
         """Let a query run again that was not replaced, unless it may have been."""

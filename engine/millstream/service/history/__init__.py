@@ -1,1 +1,1 @@
-"""Queries over what was: planned, run over a part of the log, their rows handed on as they come."""
+"""Historical queries and back-fills: bounded runs over a range of the log."""

@@ -1,6 +1,6 @@
-"""What a job has made of the past of a query, and how the query goes on from it.
+"""The result of a back-fill job, and the first commit of the query that continues from it.
 
-Why in this order: docs/adr/0016-back-fill.md.
+The order of the steps is explained in docs/adr/0016-back-fill.md.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from millstream.topology.topology import Topology
 class BackfillResult:
     """The records and changelogs of a query up to `positions`.
 
-    `topology`: that of the job, under an id of its own. `topics`: what it has read, as it was.
-    `width`: partitions of the sink. `replaced`: the table that is made anew.
+    `topology`: the topology of the job, which has its own id. `topics`: the topics that the job
+    read, as they were. `partition_count`: the number of partitions of the sink. `replaced`:
+    the table that is recomputed.
     """
 
     topology: Topology
     topics: tuple[Topic, ...]
-    width: int
+    partition_count: int
     records: tuple[Appended[pa.Table], ...]
     problems: tuple[Problem, ...]
     positions: Mapping[TopicPartition, int]
@@ -43,41 +44,42 @@ class BackfillResult:
 
     @property
     def size(self) -> int:
-        """Bytes of the records, about."""
+        """The approximate size of the records in bytes."""
         return sum(record.bytes for record in self.records)
 
 
-def check_filled(engine: Engine, query_id: str, filled: BackfillResult) -> None:
-    """ConflictError unless the query that is to begin is the one that the job has run."""
-    check_topics(engine.log, filled.topics)
+def check_backfill(engine: Engine, query_id: str, backfill: BackfillResult) -> None:
+    """Raise ConflictError unless the query is still the one that the job ran."""
+    check_topics(engine.log, backfill.topics)
     planned = engine.plans[query_id]
-    topology = queries.topology_of(engine, filled.topology.query_id, planned)
-    width = sink_topic(planned, engine.log).partitions
-    if topology != filled.topology or width != filled.width:
-        raise changed(query_id)
+    topology = queries.topology_of(engine, backfill.topology.query_id, planned)
+    partition_count = sink_topic(planned, engine.log).partitions
+    if topology != backfill.topology or partition_count != backfill.partition_count:
+        raise definition_changed(query_id)
 
 
-def changed(query_id: str) -> ConflictError:
-    """What a job has made is not for the query that would begin with it."""
+def definition_changed(query_id: str) -> ConflictError:
+    """The error if the definition of a query changed while the job ran."""
     return ConflictError(
-        f"What {query_id} reads was defined anew while its past was computed; nothing was made",
-        hint="Give the statement again.",
+        f"What {query_id} reads was redefined during the back-fill; nothing was created",
+        hint="Run the statement again.",
         code="E-BACKFILL-CHANGED",
     )
 
 
-def first_commit(engine: Engine, query_id: str, filled: BackfillResult) -> FirstCommit:
-    """The result of the job as that of a query of the catalog, whose changelogs have names of
-    their own. Of a table that is made anew, only what differs; who made it must stand still."""
+def first_commit(engine: Engine, query_id: str, backfill: BackfillResult) -> FirstCommit:
+    """The first commit of a query of the catalog, from the result of the job. The records of the
+    job's changelogs go to the changelogs of the query. Of a recomputed table it has only the
+    changes to the existing one; the query that writes that table must be stopped."""
     topology = queries.topology_of(engine, query_id, engine.plans[query_id])
-    pairs = zip(filled.topology.internal_topics, topology.internal_topics, strict=True)
+    pairs = zip(backfill.topology.internal_topics, topology.internal_topics, strict=True)
     names = {theirs.name: ours.name for theirs, ours in pairs}
-    changes = [record for record in filled.records if record.topic in names]
-    rows = [record for record in filled.records if record.topic not in names]
-    if filled.replaced is not None:
+    changes = [record for record in backfill.records if record.topic in names]
+    rows = [record for record in backfill.records if record.topic not in names]
+    if backfill.replaced is not None:
         limit = engine.settings.history_memory_limit
         with closing(Workspace(engine.functions, limit)) as workspace:
-            topic = filled.replaced.topic
-            rows = list(difference(engine.log, topic, filled.width, rows, workspace))
+            topic = backfill.replaced.topic
+            rows = list(difference(engine.log, topic, backfill.partition_count, rows, workspace))
     renamed = (replace(record, topic=names[record.topic]) for record in changes)
-    return FirstCommit(query_id, (*rows, *renamed), filled.positions)
+    return FirstCommit(query_id, (*rows, *renamed), backfill.positions)

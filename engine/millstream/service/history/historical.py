@@ -1,4 +1,4 @@
-"""What an engine has of queries over history, and of back-fills."""
+"""The running historical queries and back-fills of an engine."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from millstream.service.history.watch import Watch
 
 
 class Historical:
-    """The queries whose rows are being read, the back-fills whose jobs run, and Spark for those
-    that run there."""
+    """The historical queries whose rows are being read, the back-fills whose jobs run, and the
+    engine's access to Spark."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        self.reading: set[Watch] = set()
-        self.filling: set[Watch] = set()
+        self.queries: set[Watch] = set()
+        self.backfills: set[Watch] = set()
         self.on_spark = OnSpark(
             SparkSettings(settings.spark_master, options=settings.spark_options)
         )
 
     def cancel(self) -> None:
-        """End all of them, without waiting for that."""
-        for watch in (*self.reading, *self.filling):
+        """Cancel all of them without waiting for their end."""
+        for watch in (*self.queries, *self.backfills):
             watch.cancel()
 
     def close(self) -> None:
-        """Release what is left; idempotent."""
+        """Stop the Spark session; idempotent."""
         self.on_spark.close()

@@ -1,4 +1,4 @@
-"""Historical queries of an engine on Spark: one session, and where its workers find the records."""
+"""Runs topologies of an engine on Spark: one session, and the source that its workers read from."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ from millstream.service.history.watch import Watch
 
 
 class OnSpark:
-    """What an engine has of Spark; nothing is started before a query needs it."""
+    """The Spark session of an engine. It is started when the first query needs it."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self.spark = Spark(settings)
         self.kafka: FromKafka | None = None
-        """How workers reach the cluster that has the log."""
+        """How workers read the log from Kafka; None if the log is embedded."""
         self.database: str | None = None
-        """The file that has the log: it is sealed beside it. Without any it is in memory."""
+        """The file of an embedded log: sealed segments are written beside it. None for a log in
+        memory."""
         self.database_id = ""
-        """What tells its log from every other."""
+        """The id of the log, by which sealed segments of another log are recognised."""
         self._temporary: OwnFolder | None = None
         self._sealing = threading.Lock()
 
@@ -51,8 +52,8 @@ class OnSpark:
         *,
         lazily: bool,
     ) -> Iterator[Produced]:
-        """Run a topology as a job that `watch` follows and may cancel; for the rest see
-        `history.job.run_on_spark`. UnavailableError where PySpark, Java or the cluster is
+        """Run a topology as a job. `watch` shows its progress and may cancel it; for the rest see
+        `history.job.run_on_spark`. Raises UnavailableError if PySpark, Java or the cluster is
         missing."""
         with self.spark.using() as session:
             from millstream.history.job import run_on_spark
@@ -74,25 +75,25 @@ class OnSpark:
                 watch.unfollow()
 
     def start(self) -> None:
-        """Start the session now. UnavailableError as `produced`."""
+        """Start the session now. Raises UnavailableError like `produced`."""
         with self.spark.using():
             pass
 
     def epoch(self, run: Run, log: Log[pa.Table], functions: Catalogue) -> Iterator[Produced]:
-        """Run a topology over what has come since the last time. Where that is little it travels
-        with the jobs. UnavailableError as `produced`."""
+        """Run a topology over the records since the previous epoch. A small amount of records is
+        sent with the jobs. Raises UnavailableError like `produced`."""
         with self.spark.using() as session:
             from millstream.history.job import run_on_spark
             from millstream.history.rounds import run_little_on_spark
 
-            source, little = self._little(run, log)
-            if little:
+            source, small = self._epoch_source(run, log)
+            if small:
                 yield from run_little_on_spark(run, source, functions, session)
             else:
                 yield from run_on_spark(run, source, functions, session)
 
-    def _little(self, run: Run, log: Log[pa.Table]) -> tuple[Source, bool]:
-        """What reads the splits of an epoch, and whether what it moves is little."""
+    def _epoch_source(self, run: Run, log: Log[pa.Table]) -> tuple[Source, bool]:
+        """The source of the splits of an epoch, and whether its records are few."""
         splits = run.splits.values()
         if self.kafka is not None:
             states = {sub.changelog for sub in run.topology.subtopologies if sub.changelog}
@@ -118,7 +119,7 @@ class OnSpark:
 
     @contextmanager
     def sealing(self) -> Iterator[Path]:
-        """The folder of sealed segments, for one at a time to write into."""
+        """Hold the folder of sealed segments, into which one thread at a time may write."""
         with self._sealing:
             yield self._folder()
 

@@ -1,4 +1,4 @@
-"""From a query without EMIT to a bounded run whose last rows are its answer."""
+"""Plans a historical query (one without EMIT) as a bounded run over a range of the log."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _FIRST_RECORDS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BoundedQuery:
-    """A query over history as a bounded run.
+    """A historical query as a bounded run.
 
-    Of the rows that it makes, `columns` (physical names) are the answer, with the names and types
-    of `schema`; of a TABLE the last ones by `keys` count. `order`: physical column and whether it
-    is descending.
+    `columns`: the physical names of the columns of the result, whose names and types are in
+    `schema`. Of a TABLE, the last row for each value of `keys` counts. `order`: physical columns,
+    each with whether it is descending.
     """
 
     run: Run
@@ -47,45 +47,46 @@ class BoundedQuery:
     schema: Schema
     columns: tuple[str, ...]
     kind: SourceKind
-    made: tuple[tuple[str, Column], ...]
-    """All columns of the rows that are made: physical name and column."""
+    all_columns: tuple[tuple[str, Column], ...]
+    """All columns of the rows that the run produces: physical name and column."""
     keys: tuple[str, ...] = ()
     order: tuple[tuple[str, bool], ...] = ()
 
 
-def plan_past(query: s.Query, engine: Engine, session: Session, script: str) -> BoundedQuery:
-    """The bounded run of a query of the dialect; StatementError for what a push query may not."""
-    asked = running(query)
-    planned = _planned(asked, engine, session, script)
+def plan_historical(query: s.Query, engine: Engine, session: Session, script: str) -> BoundedQuery:
+    """Plan a query of the dialect as a bounded run. Raises StatementError if a push query could
+    not be planned from it."""
+    push = running(query)
+    planned = _planned(push, engine, session, script)
     visible, kind = planned.node.schema, planned.node.kind
     order = sorting(query, visible.names)
     hidden = (*key_items(query, kind), *order.items)
     if hidden:
-        planned = _planned(replace(asked, items=(*asked.items, *hidden)), engine, session, script)
+        planned = _planned(replace(push, items=(*push.items, *hidden)), engine, session, script)
     if kind is SourceKind.TABLE:
         planned = _keyed(planned)
     schema = planned.node.schema
-    made = dict(zip(schema.names, physical_names(schema.names), strict=True))
+    physical = dict(zip(schema.names, physical_names(schema.names), strict=True))
     run, timed = _run(planned, ranges_of(query, engine), engine, session)
     ends_early = kind is SourceKind.STREAM and not order.columns
     return BoundedQuery(
         replace(run, limit=query.limit) if ends_early else run,
         timed,
         visible,
-        tuple(made[name] for name in visible.names),
+        tuple(physical[name] for name in visible.names),
         kind,
-        tuple((made[column.name], column) for column in schema.columns),
-        tuple(made[c.name] for c in schema.columns if run.cached and c.role is Role.KEY),
-        tuple((made[name], descending) for name, descending in order.columns),
+        tuple((physical[column.name], column) for column in schema.columns),
+        tuple(physical[c.name] for c in schema.columns if run.cached and c.role is Role.KEY),
+        tuple((physical[name], descending) for name, descending in order.columns),
     )
 
 
 def _run(
     planned: Planned, ranges: Mapping[str, Range | None], engine: Engine, session: Session
 ) -> tuple[Run, dict[str, Timed]]:
-    """The run, and the bounds of the topics that it reads."""
+    """The run, and the time bounds of the topics that it reads."""
     topology = topology_of(engine, f"past_{engine.clock()}", planned, alone=True)
-    splits, timed = _reach(planned, ranges, engine)
+    splits, timed = _extents(planned, ranges, engine)
     run = Run(
         topology,
         splits,
@@ -99,14 +100,14 @@ def _run(
 
 
 def ranges_of(query: s.Query, engine: Engine) -> dict[str, Range | None]:
-    """The ranges of a query's sources, by their topics; a topic can have but one."""
+    """The ranges of a query's sources by topic. Raises StatementError if a topic has two ranges."""
     found: dict[str, Range | None] = {}
     for item in sources_in(query):
         topic = engine.catalog.source(item.name).topic
         if found.setdefault(topic, item.range) != item.range:
             raise wordings.TOPIC_IN_TWO_RANGES(
                 topic=topic,
-                hint="Ask for one range, and filter by ROWTIME.",
+                hint="Use one range, and filter by ROWTIME.",
                 span=span_of(item.span),
             )
     return found
@@ -124,7 +125,7 @@ def _planned(query: s.Query, engine: Engine, session: Session, script: str) -> P
 
 
 def _keyed(planned: Planned) -> Planned:
-    """The plan, with all columns as keys that tell its rows apart."""
+    """The plan with every column marked as a key that identifies its rows."""
     node = planned.node
     assert isinstance(node, Deliver) and isinstance(node.input, Project)
     columns = tuple(
@@ -134,10 +135,10 @@ def _keyed(planned: Planned) -> Planned:
     return replace(planned, node=replace(node, input=replace(node.input, schema=Schema(columns))))
 
 
-def _reach(
+def _extents(
     planned: Planned, ranges: Mapping[str, Range | None], engine: Engine
 ) -> tuple[dict[TopicPartition, Split], dict[str, Timed]]:
-    """What is read of each source."""
+    """The splits of all sources, and the time bounds of each topic."""
     splits: dict[TopicPartition, Split] = {}
     timed: dict[str, Timed] = {}
     for source in planned.sources:
@@ -155,7 +156,10 @@ def _timed(source: Source, found: Extent, ranged: Range | None, engine: Engine) 
         compacted=ranged is not None
         and source.kind is SourceKind.TABLE
         and _may_be_compacted(source, found, engine),
-        cut=any(split.end < ends.get(place, 0) for place, split in found.splits.items()),
+        cut=any(
+            split.end < ends.get(topic_partition, 0)
+            for topic_partition, split in found.splits.items()
+        ),
     )
 
 
@@ -168,7 +172,7 @@ def _may_be_compacted(source: Source, found: Extent, engine: Engine) -> bool:
 
 
 def extent_of(source: Source, ranged: Range | None, engine: Engine) -> Extent:
-    """What a range of a source means now."""
+    """The offsets that a range of a source covers now."""
     topic = engine.log.topic(source.topic)
     if topic is None:
         raise refusals.UNKNOWN_TOPIC(topic=source.topic)
@@ -177,9 +181,9 @@ def extent_of(source: Source, ranged: Range | None, engine: Engine) -> Extent:
 
 
 def _first_time(source: Source, engine: Engine, split: Split) -> int | None:
-    few = replace(split, end=min(split.end, split.start + _FIRST_RECORDS))
+    first = replace(split, end=min(split.end, split.start + _FIRST_RECORDS))
     with decoder(decode_spec(source), split.topic) as decoded:
-        for records, _ in FromLog(engine.log).pieces(few):
+        for records, _ in FromLog(engine.log).pieces(first):
             times = decoded(records, split.partition).table[ROWTIME]
             if len(times):
                 return int(times[0].as_py())

@@ -1,4 +1,4 @@
-"""What the names in a query beyond the dialect stand for, where history is among it."""
+"""Resolves the sources of an extended query that reads history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.query.past import whole
 from millstream.service.bounded import TIMEOUT, within
 from millstream.service.cluster.scatter_gather import ScatterGather, columns_of, pull_schema
 from millstream.service.engine import Engine
-from millstream.service.history.planning import BoundedQuery, plan_past
+from millstream.service.history.planning import BoundedQuery, plan_historical
 from millstream.service.history.spool import Spool
 from millstream.service.session import Session
 from millstream_parser.history import Range
@@ -27,8 +27,8 @@ BATCH_ROWS = 50_000
 
 
 class Relations:
-    """The sources of one query. A table without a range is what its query keeps now; the rest is
-    read from the log into `spools`, which are empty at first."""
+    """The sources of one query. A table without a range is read from the current state of its
+    query. All other sources are read from the log into `spools`, which are empty at first."""
 
     def __init__(
         self, written: Written, cursor: duckdb.DuckDBPyConnection, engine: Engine, session: Session
@@ -39,43 +39,45 @@ class Relations:
         self._engine = engine
         self._session = session
         self._mentioned = mentioned(written)
-        self._gathering = ScatterGather(engine, session, cursor)
-        self._present: list[Source] = []
-        """The tables among them as they are now."""
-        self._texts: dict[tuple[str, Range | None], str] = {}
+        self._scatter_gather = ScatterGather(engine, session, cursor)
+        self._current: list[Source] = []
+        """The tables that are read from their current state."""
+        self._relations: dict[tuple[str, Range | None], str] = {}
         self._limit = int(session.property(TIMEOUT))
 
     def empty(self) -> pa.Table:
-        """The columns of the answer. What DuckDB refuses, it refuses here."""
-        query = extended_sql(self._written, self._shape)
+        """An empty table with the columns of the result. Errors of DuckDB's binder are raised
+        here."""
+        query = extended_sql(self._written, self._empty_relation)
         return self._cursor.sql(query).limit(0).to_arrow_table()
 
-    def answer(self) -> Iterator[pa.Table]:
-        """The rows of the answer, once the spools are full."""
+    def rows(self) -> Iterator[pa.Table]:
+        """The rows of the result. The spools must be filled before."""
         with within(self._cursor, self._limit):
-            found = self._gathered() if self._present else self._begun()
+            found = self._from_snapshot() if self._current else self._streamed()
         yield from found
 
-    def _gathered(self) -> Iterator[pa.Table]:
-        """The answer of one moment of the tables that are kept."""
-        found = self._gathering.answered(
-            lambda: extended_sql(self._written, self._text), self._present
+    def _from_snapshot(self) -> Iterator[pa.Table]:
+        """The result over a consistent snapshot of the current tables."""
+        found = self._scatter_gather.answered(
+            lambda: extended_sql(self._written, self._relation), self._current
         )
         starts = range(0, found.num_rows, BATCH_ROWS)
         return (found.slice(start, BATCH_ROWS) for start in starts)
 
-    def _begun(self) -> Iterator[pa.Table]:
-        """The answer as it is computed, which has begun."""
-        query = self._cursor.sql(extended_sql(self._written, self._text))
+    def _streamed(self) -> Iterator[pa.Table]:
+        """The result in batches. The first batch is computed at once, so that errors are raised
+        here."""
+        query = self._cursor.sql(extended_sql(self._written, self._relation))
         batches = iter(query.to_arrow_reader(BATCH_ROWS))
         first = list(islice(batches, 1))
         return (pa.Table.from_batches([batch]) for batch in chain(first, batches))
 
-    def _shape(self, name: str, ranged: Range | None) -> str:
+    def _empty_relation(self, name: str, ranged: Range | None) -> str:
         source = self._engine.catalog.source(name)
         if not _kept(source, ranged):
-            return self._text(name, ranged)
-        self._present.append(source)
+            return self._relation(name, ranged)
+        self._current.append(source)
         names = physical_names(pull_schema(source).names)
         types = [kind for _, kind in columns_of(source)]
         listed = [
@@ -84,23 +86,28 @@ class Relations:
         ]
         return f"SELECT {', '.join(listed)}"
 
-    def _text(self, name: str, ranged: Range | None) -> str:
+    def _relation(self, name: str, ranged: Range | None) -> str:
         source = self._engine.catalog.source(name)
         if _kept(source, ranged):
-            return _selected(source, pull_schema(source).names, f"({self._gathering.rows(source)})")
-        if (name, ranged) not in self._texts:
-            self._texts[name, ranged] = self._spooled(source, ranged)
-        return self._texts[name, ranged]
+            return _selected(
+                source, pull_schema(source).names, f"({self._scatter_gather.rows(source)})"
+            )
+        if (name, ranged) not in self._relations:
+            self._relations[name, ranged] = self._spooled(source, ranged)
+        return self._relations[name, ranged]
 
     def _spooled(self, source: Source, ranged: Range | None) -> str:
         wanted = self._columns(source)
-        past = plan_past(whole(source.name, ranged, wanted), self._engine, self._session, "")
-        spool = Spool(past, self._cursor)
-        self.spools.append((past, spool))
+        bounded = plan_historical(
+            whole(source.name, ranged, wanted), self._engine, self._session, ""
+        )
+        spool = Spool(bounded, self._cursor)
+        self.spools.append((bounded, spool))
         return _selected(source, wanted, f"({spool.relation()})")
 
     def _columns(self, source: Source) -> tuple[str, ...]:
-        """Those that the query needs: the columns that it mentions, and the key of a table."""
+        """The columns that the query needs: the ones that it mentions; all columns of a table, or
+        if the mentions are unknown."""
         schema = pull_schema(source)
         if self._mentioned is None or source.kind is SourceKind.TABLE:
             return schema.names
@@ -118,7 +125,7 @@ def _kept(source: Source, ranged: Range | None) -> bool:
 
 
 def _selected(source: Source, wanted: tuple[str, ...], relation: str) -> str:
-    """A SELECT of columns under the names that they have among all columns of the source."""
+    """A SELECT of columns, renamed to their physical names among all columns of the source."""
     names = pull_schema(source).names
     physical = dict(zip(names, physical_names(names), strict=True))
     here = dict(zip(wanted, physical_names(wanted), strict=True))

@@ -1,4 +1,4 @@
-"""A table that is made anew by another query: what of its rows is not as it was."""
+"""Computes the difference between a table and its recomputed content."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from millstream.model.batch import NO_RECORDS, RAW_SCHEMA
 _LAST = (
     "SELECT key, value, n FROM {} QUALIFY row_number() OVER (PARTITION BY key ORDER BY n DESC) = 1"
 )
-_KEPT = (
-    f"SELECT made.n FROM ({_LAST.format('made_rows')}) made"
-    f" LEFT JOIN ({_LAST.format('there_rows')}) there USING (key)"
-    " WHERE made.value IS DISTINCT FROM there.value ORDER BY made.n"
+_CHANGED = (
+    f"SELECT recomputed.n FROM ({_LAST.format('recomputed_rows')}) recomputed"
+    f" LEFT JOIN ({_LAST.format('existing_rows')}) existing USING (key)"
+    " WHERE recomputed.value IS DISTINCT FROM existing.value ORDER BY recomputed.n"
 )
-_GONE = (
-    f"SELECT there.n FROM ({_LAST.format('there_rows')}) there"
-    " ANTI JOIN made_rows USING (key) WHERE there.value IS NOT NULL ORDER BY there.n"
+_DELETED = (
+    f"SELECT existing.n FROM ({_LAST.format('existing_rows')}) existing"
+    " ANTI JOIN recomputed_rows USING (key) WHERE existing.value IS NOT NULL ORDER BY existing.n"
 )
 
 
@@ -31,33 +31,37 @@ def difference(
     log: Log[pa.Table],
     topic: str,
     width: int,
-    made: Sequence[Appended[pa.Table]],
+    recomputed: Sequence[Appended[pa.Table]],
     workspace: Workspace,
 ) -> Iterator[Appended[pa.Table]]:
-    """What has to be written for a table to be what a job has made of it: a deletion, at the time
-    of its last row, for each key that it has no more; of the others the last rows, unless they are
-    there already."""
-    places = [(topic, partition) for partition in range(width)]
-    for place, split in whole(log, places).items():
-        own = [_plain(item.batch) for item in made if (item.topic, item.partition) == place]
-        new = pa.concat_tables([NO_RECORDS, *own])
+    """The records that turn a table into its recomputed content: for each key that is gone, a
+    deletion with the time of the key's last row; for each other key, its last row, unless the table
+    has the same one already. `recomputed`: the records that the job produced."""
+    topic_partitions = [(topic, partition) for partition in range(width)]
+    for topic_partition, split in whole(log, topic_partitions).items():
+        batches = [
+            _plain(item.batch)
+            for item in recomputed
+            if (item.topic, item.partition) == topic_partition
+        ]
+        new = pa.concat_tables([NO_RECORDS, *batches])
         rows = _changed(_plain(all_records(log, split)), new, workspace)
         if rows.num_rows:
-            yield Appended(*place, rows, rows.num_rows, rows.nbytes)
+            yield Appended(*topic_partition, rows, rows.num_rows, rows.nbytes)
 
 
 def _plain(records: pa.Table) -> pa.Table:
-    """Without arrival numbers: what is written now arrives now."""
+    """The records without arrival numbers, since they get new ones when they are written."""
     return records.select(RAW_SCHEMA.names).cast(RAW_SCHEMA)
 
 
-def _changed(there: pa.Table, made: pa.Table, workspace: Workspace) -> pa.Table:
+def _changed(existing: pa.Table, recomputed: pa.Table, workspace: Workspace) -> pa.Table:
     with workspace.store() as store, store.cursor() as con:
-        for name, rows in (("there_rows", there), ("made_rows", made)):
+        for name, rows in (("existing_rows", existing), ("recomputed_rows", recomputed)):
             numbered = rows.select(["key", "value"])
             con.register(name, numbered.append_column("n", pa.array(np.arange(rows.num_rows))))
-        kept = made.take(con.sql(_KEPT).to_arrow_table()["n"])
-        gone = there.take(con.sql(_GONE).to_arrow_table()["n"])
-    at = gone.schema.get_field_index("value")
-    deleted = gone.set_column(at, RAW_SCHEMA.field("value"), pa.nulls(gone.num_rows, pa.binary()))
-    return pa.concat_tables([deleted, kept])
+        changed = recomputed.take(con.sql(_CHANGED).to_arrow_table()["n"])
+        last = existing.take(con.sql(_DELETED).to_arrow_table()["n"])
+    at = last.schema.get_field_index("value")
+    deletions = last.set_column(at, RAW_SCHEMA.field("value"), pa.nulls(last.num_rows, pa.binary()))
+    return pa.concat_tables([deletions, changed])

@@ -1,4 +1,4 @@
-"""A bounded run of a query's own, and the rows that it makes."""
+"""Runs a bounded query in this process or on Spark, and returns its rows."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ BACKEND = "millstream.history.backend"
 SPARK_BYTES = "millstream.history.spark.bytes"
 _FEW = 100
 READ = "read"
-"""The stage of reading, where all of the run is in this process."""
+"""The name of the only progress stage of a run in this process."""
 
 
 def rows_of(
-    past: BoundedQuery, engine: Engine, session: Session, watch: Watch, *, lazily: bool = False
+    query: BoundedQuery, engine: Engine, session: Session, watch: Watch, *, lazily: bool = False
 ) -> Iterator[pa.Table]:
-    """What the run makes, as it is made, in this process or on Spark. Rows that cannot be used go
-    to the processing log. `lazily`: not all of them may be wanted."""
-    query_id = past.run.topology.query_id
-    if on_spark(past, engine, session):
+    """The rows of a run, as they are computed. Rows that cannot be processed go to the processing
+    log. `lazily`: the caller may stop before the end."""
+    query_id = query.run.topology.query_id
+    if on_spark(query, engine, session):
         produced = engine.history.on_spark.produced(
-            past.run, past.timed, engine.log, engine.functions, watch, lazily=lazily
+            query.run, query.timed, engine.log, engine.functions, watch, lazily=lazily
         )
         return _rows(produced, query_id, engine)
-    watch.show(READ, 0, past.run.records)
-    source: Source = Within(Watched(FromLog(engine.log), watch, READ), past.timed)
-    return _rows(run_local(past.run, source, engine.functions), query_id, engine)
+    watch.show(READ, 0, query.run.records)
+    source: Source = Within(Watched(FromLog(engine.log), watch, READ), query.timed)
+    return _rows(run_local(query.run, source, engine.functions), query_id, engine)
 
 
 def run_of(
@@ -51,8 +51,8 @@ def run_of(
     splits: Mapping[TopicPartition, Split],
     properties: Mapping[str, str],
 ) -> Run:
-    """A run of a persistent query, whose tasks hand out their changelogs. A sink that is not there
-    yet counts as of one partition."""
+    """A run of a persistent query, whose tasks also produce their changelog records. A sink that
+    does not exist yet has one partition."""
     cached = topology.subtopologies[-1].root.kind is SourceKind.TABLE and caching(properties)
     widths = widths_of(topology, engine.log)
     return Run(
@@ -67,19 +67,19 @@ def run_of(
     )
 
 
-def on_spark(past: BoundedQuery, engine: Engine, session: Session) -> bool:
-    """Whether a run is Spark's: as the session says, or, left to us, when it is large and Spark is
-    here."""
+def on_spark(query: BoundedQuery, engine: Engine, session: Session) -> bool:
+    """Whether a run uses Spark: by the session's setting, or, with `auto`, if its input is large
+    and Spark is available."""
     backend = session.property(BACKEND)
     if backend != "auto":
         return backend == "spark"
-    return _bytes(past, engine) >= int(session.property(SPARK_BYTES)) and available()
+    return _bytes(query, engine) >= int(session.property(SPARK_BYTES)) and available()
 
 
-def _bytes(past: BoundedQuery, engine: Engine) -> int:
-    """About how much there is to read, judged by the first records of each topic."""
+def _bytes(query: BoundedQuery, engine: Engine) -> int:
+    """The approximate size of the input, estimated from the first records of each topic."""
     total, sizes = 0, dict[str, float]()
-    for split in past.run.splits.values():
+    for split in query.run.splits.values():
         if split.topic not in sizes and split.end > split.start:
             few = engine.log.read(split.topic, split.partition, split.start, _FEW)
             sizes[split.topic] = few.batch.nbytes / max(few.count, 1)

@@ -1,4 +1,4 @@
-"""Letting programs read streams and tables without the engine."""
+"""Publishes streams and tables for programs that read them without the engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from millstream.service.engine import Engine
 
 
 def seal_streams(engine: Engine) -> str:
-    """Write down what the streams and tables are, and, where the log is in a file, all of their
-    records as Parquet, as far as they are not yet. Returns the folder; on Kafka the topic."""
+    """Write the definitions of all streams and tables. For an embedded log, also write their
+    records as Parquet, except those that are sealed already. Returns the folder; on Kafka, the
+    topic of the definitions."""
     if engine.history.on_spark.kafka is not None:
         return _list(engine)
     return str(_seal(engine))
@@ -27,9 +28,9 @@ def _seal(engine: Engine) -> Path:
     sources = tuple(engine.catalog.sources.values())
     topics = {source.topic for source in sources}
     found = (engine.log.topic(name) for name in sorted(topics))
-    places = [(topic.name, n) for topic in found if topic for n in range(topic.partitions)]
+    partitions = [(topic.name, n) for topic in found if topic for n in range(topic.partitions)]
     with engine.history.on_spark.sealing() as folder:
-        share(folder, sources, seal(engine.log, whole(engine.log, places).values(), folder))
+        share(folder, sources, seal(engine.log, whole(engine.log, partitions).values(), folder))
     return folder
 
 

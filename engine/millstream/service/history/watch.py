@@ -1,4 +1,4 @@
-"""How far a historical query or a back-fill is, and whether it is to end."""
+"""The progress and the cancellation of a historical query or a back-fill."""
 
 from __future__ import annotations
 
@@ -12,64 +12,66 @@ from millstream.history.splits import Split
 
 
 class CancelledError(Exception):
-    """Whoever asked does not want the answer any more."""
+    """The query was cancelled."""
 
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """Written by the thread that reads, asked and cancelled from any other."""
+    """Progress of one query. The thread that runs the query updates it; any thread may read it or
+    cancel the query."""
 
     name: str = ""
-    """Of the stream or table that is filled."""
+    """The stream or table that a back-fill computes."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] | None = None
     """Interrupts DuckDB."""
     _stages: dict[str, StageProgress] = field(default_factory=dict)
-    _elsewhere: Callable[[], tuple[StageProgress, ...]] | None = None
-    _end_elsewhere: Callable[[], None] | None = None
+    _remote_stages: Callable[[], tuple[StageProgress, ...]] | None = None
+    _cancel_remote: Callable[[], None] | None = None
 
     def stages(self) -> tuple[StageProgress, ...]:
-        """How far each stage is."""
-        elsewhere = self._elsewhere
-        return tuple(self._stages.values()) if elsewhere is None else elsewhere()
+        """The progress of each stage."""
+        remote = self._remote_stages
+        return tuple(self._stages.values()) if remote is None else remote()
 
     def follow(
-        self, stages: Callable[[], tuple[StageProgress, ...]], end: Callable[[], None]
+        self, stages: Callable[[], tuple[StageProgress, ...]], cancel: Callable[[], None]
     ) -> None:
-        """The query runs in another process: how far it is there, and how to end it."""
-        self._elsewhere, self._end_elsewhere = stages, end
+        """Take the progress from another process that runs the query, and cancel the query
+        there."""
+        self._remote_stages, self._cancel_remote = stages, cancel
 
     def unfollow(self) -> None:
-        """It does not any more."""
-        self._elsewhere = self._end_elsewhere = None
+        """End `follow`."""
+        self._remote_stages = self._cancel_remote = None
 
     def show(self, name: str, done: int, total: int) -> None:
-        """A stage is so far."""
+        """Set the progress of a stage."""
         self._stages[name] = StageProgress(name, done, total)
 
     def add(self, name: str, done: int) -> None:
-        """A stage is so much farther. CancelledError where it is to end."""
+        """Advance the progress of a stage. Raises CancelledError if the query was cancelled."""
         stage = self._stages[name]
         self.show(name, min(stage.done + done, stage.total), stage.total)
         self.check()
 
     def check(self) -> None:
-        """CancelledError where the query is to end."""
+        """Raise CancelledError if the query was cancelled."""
         if self.cancelled.is_set():
             raise CancelledError
 
     def cancel(self) -> None:
-        """End the query; idempotent. What ends a statement between two of them is lost: whoever
-        waits for the end calls again."""
+        """Cancel the query; idempotent. An interrupt between two statements of DuckDB has no
+        effect, so a caller that waits for the end must call this repeatedly."""
         self.cancelled.set()
-        for end in (self.on_cancel, self._end_elsewhere):
-            if end is not None:
-                end()
+        for cancel in (self.on_cancel, self._cancel_remote):
+            if cancel is not None:
+                cancel()
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Implements `Source`: counts the offsets that were gone through, and ends when told to."""
+    """Implements `Source`: counts the offsets that were read, and stops when cancelled."""
 
     source: Source
     watch: Watch

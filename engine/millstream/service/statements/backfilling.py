@@ -68,10 +68,10 @@ def fill(
 def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
     """What a job tells how far it is, and hears that it is to end by."""
     watch = Watch(name)
-    engine.history.filling.add(watch)
+    engine.history.backfills.add(watch)
     try:
-        if session.filling is not None:
-            session.filling(watch)
+        if session.on_backfill is not None:
+            session.on_backfill(watch)
         yield watch
     except (CancelledError, UnavailableError):
         if not watch.cancelled.is_set():
@@ -80,7 +80,7 @@ def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
             f"The back-fill of {name} was cancelled; nothing was made", code="E-CANCELLED"
         ) from None
     finally:
-        engine.history.filling.discard(watch)
+        engine.history.backfills.discard(watch)
 
 
 def _run_of(made: PlannedQuery, engine: Engine) -> tuple[Run, int]:

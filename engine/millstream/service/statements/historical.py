@@ -22,7 +22,7 @@ from millstream.service.bounded import TIMED_OUT, Patience, check_size
 from millstream.service.cluster.scatter_gather import pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.history.planning import BoundedQuery, plan_past
+from millstream.service.history.planning import BoundedQuery, plan_historical
 from millstream.service.history.relations import BATCH_ROWS, Relations
 from millstream.service.history.running import rows_of
 from millstream.service.history.spool import Spool
@@ -37,7 +37,7 @@ Batches = Generator[pa.Table, None, None]
 def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> History:
     """The answer to a query of the dialect whose FROM is a stream: what a persistent query would
     have made of the range."""
-    past = plan_past(query, engine, session, script)
+    past = plan_historical(query, engine, session, script)
     watch = Watch()
     if past.kind is SourceKind.STREAM and not past.order:
         rows = _streamed(past, query.limit, engine, session, watch)
@@ -54,14 +54,16 @@ def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> H
     types = dict(engine.catalog.types)
     plan = plan_pull(query, schema, alias, engine.functions, types, script)
     plan = steady(plan, schema, [PART])
-    past = plan_past(whole(source.name, query.source.range, schema.names), engine, session, script)
+    past = plan_historical(
+        whole(source.name, query.source.range, schema.names), engine, session, script
+    )
     watch = Watch()
 
     def rows() -> Batches:
         with _cursor(engine, watch) as cursor:
             register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
             spool = Spool(past, cursor)
-            spool.take(rows_of(past, engine, session, watch))
+            spool.fill(rows_of(past, engine, session, watch))
             yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)
 
     return _history(plan.schema, _empty(plan.schema), rows(), watch, engine, session)
@@ -86,9 +88,9 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
         watch.on_cancel = cursor.interrupt
         try:
             for past, spool in relations.spools:
-                spool.take(rows_of(past, engine, session, watch))
+                spool.fill(rows_of(past, engine, session, watch))
             watch.check()
-            yield from relations.answer()
+            yield from relations.rows()
         finally:
             watch.on_cancel = None
             cursor.close()
@@ -119,8 +121,8 @@ def _sorted(
 ) -> Batches:
     with _cursor(engine, watch) as cursor:
         spool = Spool(past, cursor)
-        spool.take(rows_of(past, engine, session, watch))
-        yield from _read(cursor, spool.answer(limit), past.schema)
+        spool.fill(rows_of(past, engine, session, watch))
+        yield from _read(cursor, spool.sorted_sql(limit), past.schema)
 
 
 @contextmanager
@@ -160,7 +162,7 @@ def _empty(schema: Schema) -> pa.Table:
 def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Batches:
     """The same rows, as far as they keep to the bounds; what DuckDB says is translated, and a query
     that was ended ends."""
-    engine.history.reading.add(watch)
+    engine.history.queries.add(watch)
     try:
         watch.check()
         yield from _bounded(rows, watch, bounds)
@@ -173,7 +175,7 @@ def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Bat
         if not watch.cancelled.is_set():
             raise wordings.QUERY_FAILED(detail=reason(error)) from error
     finally:
-        engine.history.reading.discard(watch)
+        engine.history.queries.discard(watch)
         rows.close()
 
 

@@ -117,8 +117,8 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
         copied += table.num_rows
         session.inserted = True
         rejects.extend(loaded.rejects)
-        if session.copying is not None:
-            session.copying(statement.path, copied)
+        if session.on_copy_progress is not None:
+            session.on_copy_progress(statement.path, copied)
     message = f"{copied} rows copied into {source.name}"
     if rejects:
         shown = "; ".join(map(str, rejects[:_REJECTS_SHOWN]))
