@@ -1,1 +1,1 @@
-"""What is counted, and how it is told."""
+"""The metrics of an engine: sampling, rates, and their output as data, text and for Prometheus."""

@@ -1,6 +1,6 @@
-"""What Prometheus is told: every metric with its type, its meaning and where its values come from.
+"""The metrics that are exposed to Prometheus, each with its type, its meaning and its values.
 
-Names and units follow Prometheus' own rules: seconds and bytes, `_total` for what only grows.
+Names and units follow the conventions of Prometheus: seconds and bytes, `_total` for counters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
 from millstream.service.metrics.sampling import SECOND_NS
 
 
-def _numbers(metrics: EngineMetrics) -> Iterator[Point]:
+def _query_counts(metrics: EngineMetrics) -> Iterator[Point]:
     return (("", (("state", state),), count) for state, count in metrics.states.items())
 
 
@@ -40,12 +40,12 @@ def _problems(metrics: EngineMetrics) -> Iterator[Point]:
             yield "", (*query_label(query), ("kind", kind)), count
 
 
-def _of_place(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
+def _of_partition(field: str) -> Callable[[EngineMetrics], Iterator[Point]]:
     def points(metrics: EngineMetrics) -> Iterator[Point]:
         for query in metrics.queries:
-            for place in query.places:
-                where = (("topic", place.topic), ("partition", str(place.partition)))
-                yield "", (*query_label(query), *where), getattr(place, field)
+            for each in query.places:
+                where = (("topic", each.topic), ("partition", str(each.partition)))
+                yield "", (*query_label(query), *where), getattr(each, field)
 
     return points
 
@@ -76,7 +76,7 @@ ENGINE: tuple[Family, ...] = (
         "Time since the database was opened.",
         lambda m: m.process.uptime_seconds,
     ),
-    Family("millstream_queries", "gauge", "Queries in each state.", ("state",), _numbers),
+    Family("millstream_queries", "gauge", "Queries in each state.", ("state",), _query_counts),
     of_engine(
         "process_cpu_seconds_total",
         "counter",
@@ -86,19 +86,19 @@ ENGINE: tuple[Family, ...] = (
     of_engine(
         "process_resident_memory_bytes",
         "gauge",
-        "Memory of the whole process; absent where the system does not tell.",
+        "Resident memory of the whole process; absent if the system does not report it.",
         lambda m: m.process.memory_bytes,
     ),
     of_engine(
         "process_threads",
         "gauge",
-        "Threads of the process; on Linux with those of libraries.",
+        "Threads of the process; on Linux, including those of libraries.",
         lambda m: m.process.threads,
     ),
     Family(
         "millstream_file_bytes",
         "gauge",
-        "Size of the log and of the state on disk, each with its `.wal`.",
+        "Size of the log and of the state on disk, each including its `.wal`.",
         ("file",),
         _files,
     ),
@@ -114,13 +114,13 @@ QUERY: tuple[Family, ...] = (
     of_query(
         "records_in_total",
         "counter",
-        "Records read, from the query's repartition topics too.",
+        "Records read, including those from the query's repartition topics.",
         lambda q: q.traffic.records_in,
     ),
     of_query(
         "records_out_total",
         "counter",
-        "Records written, to the query's repartition topics too.",
+        "Records written, including those to the query's repartition topics.",
         lambda q: q.traffic.records_out,
     ),
     of_query(
@@ -144,8 +144,8 @@ QUERY: tuple[Family, ...] = (
     Family(
         "millstream_query_problems_total",
         "counter",
-        "Rows in the processing log by kind, late ones too: dropped, or NULL where an expression "
-        "failed.",
+        "Rows in the processing log by kind, including late ones: dropped, or NULL where an "
+        "expression failed.",
         ("query", "kind"),
         _problems,
     ),
@@ -153,41 +153,41 @@ QUERY: tuple[Family, ...] = (
     of_query(
         "last_run_timestamp_seconds",
         "gauge",
-        "When records were last processed; absent before.",
+        "When records were last processed; absent before the first.",
         lambda q: None if q.last_run_ms is None else q.last_run_ms / 1000,
     ),
     of_query(
         "lag_records",
         "gauge",
-        "Records not yet processed; absent while the end of a partition is not known.",
+        "Records not yet processed; absent while the end of a partition is unknown.",
         lambda q: q.lag,
     ),
     Family(
         "millstream_query_partition_lag_records",
         "gauge",
-        "Records of one partition not yet processed; absent while its end is not known.",
+        "Records of one partition not yet processed; absent while its end is unknown.",
         ("query", "topic", "partition"),
-        _of_place("lag"),
+        _of_partition("lag"),
     ),
     Family(
         "millstream_query_partition_offset",
         "gauge",
         "The offset up to which a partition is processed.",
         ("query", "topic", "partition"),
-        _of_place("position"),
+        _of_partition("position"),
     ),
     of_query("commits_total", "counter", "Commits that succeeded.", lambda q: q.commits.count),
     Family(
         "millstream_query_commit_duration_seconds",
         "histogram",
-        "How long they took, from flushing the outputs to committing the state.",
+        "Duration of the commits, from flushing the outputs to committing the state.",
         ("query", "le"),
         _commit_times,
     ),
     of_query(
         "commit_wait_seconds",
         "gauge",
-        "How long the oldest work of the last commit had waited for it.",
+        "How long the oldest work of the last commit waited for it.",
         lambda q: q.commits.wait_ms / 1000,
     ),
     of_query(
@@ -199,18 +199,17 @@ QUERY: tuple[Family, ...] = (
     of_query(
         "reopened_total",
         "counter",
-        "How often all in memory was thrown away and opened again from what was committed.",
+        "How often the query was reopened from its last commit, discarding everything in memory.",
         lambda q: q.commits.reopened,
     ),
 )
 BACKFILL: tuple[Family, ...] = (
     of_backfill(
         "done",
-        "Records read or, on Spark, tasks done by a job that computes the past of a new query;"
-        " absent when it has ended.",
+        "Records read or, on Spark, tasks completed by a back-fill job; absent after its end.",
         lambda stage: stage.done,
     ),
-    of_backfill("size", "How many there are in all.", lambda stage: stage.total),
+    of_backfill("size", "Records or tasks of the stage in total.", lambda stage: stage.total),
 )
 RESTORATION: tuple[Family, ...] = (
     of_query(
@@ -219,30 +218,30 @@ RESTORATION: tuple[Family, ...] = (
     of_query(
         "restore_left_records",
         "gauge",
-        "Changelog records yet to be replayed; absent while none are.",
+        "Changelog records left to replay; absent without a restoration.",
         _restoring("left"),
     ),
     of_query(
         "restore_total_records",
         "gauge",
-        "Changelog records of the restoration that is going on; absent while none is.",
+        "Changelog records of the current restoration; absent without one.",
         _restoring("total"),
     ),
     of_query(
         "restore_records_per_second",
         "gauge",
-        "Its speed over the last half minute; absent while none is going on.",
+        "Speed of the restoration over the last half minute; absent without one.",
         _restoring("per_second"),
     ),
     of_query(
         "restore_eta_seconds",
         "gauge",
-        "How long it has yet to go at this speed; absent while that is not known.",
+        "Estimated time until the end of the restoration; absent while it is unknown.",
         _restoring("eta_seconds"),
     ),
 )
 SUB_TOPOLOGY: tuple[Family, ...] = (
-    of_sub_topology("tasks", "gauge", "Tasks that are open.", lambda s: s.tasks),
+    of_sub_topology("tasks", "gauge", "Open tasks.", lambda s: s.tasks),
     of_sub_topology("records_in_total", "counter", "Records read.", lambda s: s.traffic.records_in),
     of_sub_topology(
         "records_out_total", "counter", "Records written.", lambda s: s.traffic.records_out
@@ -268,13 +267,13 @@ SUB_TOPOLOGY: tuple[Family, ...] = (
     of_sub_topology(
         "lag_records",
         "gauge",
-        "Records not yet processed; absent while the end of a partition is not known.",
+        "Records not yet processed; absent while the end of a partition is unknown.",
         lambda s: s.lag,
     ),
     of_sub_topology(
         "restore_left_records",
         "gauge",
-        "Changelog records yet to be replayed.",
+        "Changelog records left to replay.",
         lambda s: s.to_restore,
     ),
 )

@@ -1,7 +1,7 @@
-"""The figures of an engine, as `Database.metrics()` gives them: plain data, taken at one time.
+"""The metrics of an engine at one time, as `Database.metrics()` returns them: plain data.
 
-Counters begin at zero when the database is opened or the query made; rates are means over the
-last half minute; times are in seconds unless a name ends in `_ms`.
+Counters start at zero when the database is opened or the query is created. Rates are means over
+the last half minute. Times are in seconds unless a name ends in `_ms`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TRAFFIC = (
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Records that went through a query or a sub-topology."""
+    """Records that a query or a sub-topology has processed."""
 
     records_in: int = 0
     records_out: int = 0
@@ -74,8 +74,8 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
-    """How far a query is in one partition that it reads. `lag`: records not yet processed, None
-    while the log does not tell its end."""
+    """The position of a query in one partition that it reads. `lag`: records not yet processed;
+    None while the end of the log is unknown."""
 
     topic: str
     partition: int
@@ -85,8 +85,8 @@ class PartitionPlace:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """A replay of changelogs that is going on, in records. `eta_seconds`: when it is done if it
-    goes on like this; None while nothing has come yet."""
+    """A running replay of changelogs, in records. `eta_seconds`: the time left at the current
+    speed; None while nothing has been replayed."""
 
     left: int
     total: int
@@ -95,27 +95,26 @@ class Restoration:
 
     @property
     def share(self) -> float:
-        """How much of it is done, from 0 to 1."""
+        """The fraction that is done, from 0 to 1."""
         return 1 - self.left / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """The commits of a query. `took`: how long they themselves took, in nanoseconds; `wait_ms`:
-    how long the oldest work of the last one had waited for it, and the longest such wait."""
+    """The commits of a query. `took`: their durations in nanoseconds. `wait_ms`: how long the
+    oldest work of the last commit waited for it; `wait_max_ms`: the longest such wait."""
 
     count: int = 0
     took: Durations = field(default_factory=Durations)
     wait_ms: int = 0
     wait_max_ms: int = 0
     reopened: int = 0
-    """How often all that was in memory was thrown away, and opened again from what was
-    committed."""
+    """How often the query was reopened from its last commit, discarding everything in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubTopologyMetrics:
-    """One sub-topology. `lag` is None where it is not known of every partition."""
+    """One sub-topology. `lag` is None if it is unknown for a partition."""
 
     index: int
     inputs: tuple[str, ...]
@@ -128,7 +127,7 @@ class SubTopologyMetrics:
 
 @dataclass(frozen=True, slots=True)
 class QueryMetrics:
-    """One query. `lag` adds up its partitions and is None where it is not known of each."""
+    """One query. `lag` is the sum over its partitions, or None if it is unknown for one."""
 
     query_id: str
     type: str
@@ -144,7 +143,7 @@ class QueryMetrics:
     commits: Commits = Commits()
     runs: int = 0
     last_run_ms: int | None = None
-    """When it last processed records: ms since the epoch."""
+    """When it last processed records, in ms since the epoch."""
     problems: Mapping[str, int] = field(default_factory=dict)
     """Rows in the processing log by kind, late ones included."""
     sub_topologies: tuple[SubTopologyMetrics, ...] = ()
@@ -152,8 +151,8 @@ class QueryMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ProcessMetrics:
-    """The process the engine runs in. `memory_bytes` is its resident memory, None where the
-    system does not tell; `files` are the sizes of the log and the state, where they are files."""
+    """The process that the engine runs in. `memory_bytes`: its resident memory, None if the system
+    does not report it. `files`: the sizes of the log and the state, if they are files."""
 
     uptime_seconds: float
     cpu_seconds: float
@@ -164,8 +163,8 @@ class ProcessMetrics:
 
 @dataclass(frozen=True, slots=True)
 class BackfillMetrics:
-    """How far a stage of the job is that computes the past of a new query: `done` of `total`
-    records, or of Spark's tasks. `sink`: the stream or table that is made."""
+    """The progress of one stage of a back-fill job: `done` of `total` records, or of Spark's tasks.
+    `sink`: the stream or table that the job computes."""
 
     sink: str
     stage: str
@@ -175,8 +174,8 @@ class BackfillMetrics:
 
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
-    """Everything. `running`: whether the engine's threads are alive; `states`: how many queries
-    are in each state; `backfills`: those whose jobs run at this moment."""
+    """All metrics of an engine. `running`: whether its threads are alive. `states`: the number of
+    queries in each state. `backfills`: the stages of the running back-fill jobs."""
 
     running: bool
     queries: tuple[QueryMetrics, ...]
@@ -185,15 +184,15 @@ class EngineMetrics:
     backfills: tuple[BackfillMetrics, ...] = ()
 
     def query(self, query_id: str) -> QueryMetrics:
-        """One query; KeyError when it is not there."""
+        """One query; raises KeyError if it does not exist."""
         for query in self.queries:
             if query.query_id == query_id:
                 return query
         raise KeyError(query_id)
 
     def arrow(self) -> pa.Table:
-        """The same as a table: one row for each query and sub-topology (`TABLE` lists the
-        columns). All of the commits, `runs` and `reopened` are the whole query's."""
+        """The metrics as a table with one row for each query and sub-topology (`TABLE` lists the
+        columns). The figures of commits, `runs` and `reopened` are those of the whole query."""
         rows = [row for query in self.queries for row in _rows(query)]
         return pa.Table.from_pylist(rows, schema=TABLE)
 

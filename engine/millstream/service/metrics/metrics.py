@@ -1,4 +1,4 @@
-"""What every query has done and how far it is, put together from all who know."""
+"""Collects the metrics of an engine from its runtime, its sampler and its processing log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def metrics(engine: Engine) -> EngineMetrics:
     statuses = engine.statuses()
     samples = engine.sampler.now(statuses)
     queries = [
-        told for status in statuses for told in _each(_query(status, samples, engine), engine)
+        query
+        for status in statuses
+        for query in _per_client(_query(status, samples, engine), engine)
     ]
     queries += [
         QueryMetrics(query_id, PERSISTENT, QueryState.ERROR.value, error)
@@ -42,18 +44,19 @@ def metrics(engine: Engine) -> EngineMetrics:
         process=process_metrics((engine.ticks() - engine.opened_at) / SECOND_NS, engine.files),
         backfills=tuple(
             BackfillMetrics(watch.name, stage.name, stage.done, stage.total)
-            for watch in tuple(engine.history.filling)
+            for watch in tuple(engine.history.backfills)
             for stage in watch.stages()
         ),
     )
 
 
-def _each(query: QueryMetrics, engine: Engine) -> list[QueryMetrics]:
-    """What is told of a run: of each push query that listens to it, if several may."""
-    tail = engine.tails.get(query.query_id)
-    if tail is None:
+def _per_client(query: QueryMetrics, engine: Engine) -> list[QueryMetrics]:
+    """The metrics of a running query. For a shared push query, they are repeated for each
+    client."""
+    shared_push = engine.tails.get(query.query_id)
+    if shared_push is None:
         return [query]
-    return [replace(query, query_id=stream.query_id) for stream in tail.streams]
+    return [replace(query, query_id=stream.query_id) for stream in shared_push.streams]
 
 
 def _query(status: QueryStatus, samples: Samples, engine: Engine) -> QueryMetrics:
@@ -64,11 +67,11 @@ def _query(status: QueryStatus, samples: Samples, engine: Engine) -> QueryMetric
         type=PUSH if status.transient else PERSISTENT,
         state=status.state.value,
         error=status.error,
-        traffic=_whole([sub.traffic for sub in subs], rates(samples, (status.query_id, WHOLE))),
+        traffic=_total([sub.traffic for sub in subs], rates(samples, (status.query_id, WHOLE))),
         lag=_sum([sub.lag for sub in subs]),
         places=tuple(
-            PartitionPlace(*place, position, _known(status.lag[place]))
-            for place, position in sorted(status.positions.items())
+            PartitionPlace(*topic_partition, position, _known(status.lag[topic_partition]))
+            for topic_partition, position in sorted(status.positions.items())
         ),
         restoration=restoration(samples, status.query_id),
         restored=counters.restored,
@@ -104,8 +107,8 @@ def _sub_topology(
     )
 
 
-def _whole(parts: Collection[Traffic], per_second: tuple[float, float]) -> Traffic:
-    """A query's traffic: that of its sub-topologies."""
+def _total(parts: Collection[Traffic], per_second: tuple[float, float]) -> Traffic:
+    """A query's traffic: the sum over its sub-topologies."""
     return Traffic(
         sum(part.records_in for part in parts),
         sum(part.records_out for part in parts),
@@ -117,10 +120,10 @@ def _whole(parts: Collection[Traffic], per_second: tuple[float, float]) -> Traff
 
 
 def _known(lag: int) -> int | None:
-    """A lag as the runtime tells it, which says -1 where it does not know."""
+    """A lag of the runtime, which uses -1 for an unknown lag."""
     return None if lag < 0 else lag
 
 
 def _sum(lags: Collection[int | None]) -> int | None:
-    told = [lag for lag in lags if lag is not None]
-    return sum(told) if len(told) == len(lags) else None
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if len(known) == len(lags) else None

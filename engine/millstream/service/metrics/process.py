@@ -1,4 +1,4 @@
-"""What the process costs that the engine runs in."""
+"""Measures the process that the engine runs in."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from millstream.service.metrics.figures import ProcessMetrics
 
 _THREADS, _RESIDENT_PAGES = 17, 21
-"""Fields of /proc/self/stat, counted behind the name of the program (proc(5))."""
+"""Indexes of fields of /proc/self/stat, counted after the name of the program (proc(5))."""
 
 
 def process_metrics(uptime_seconds: float, files: Mapping[str, str]) -> ProcessMetrics:
-    """What it costs now; `files` by what they hold."""
+    """Its resources at this moment. `files`: paths by their labels."""
     memory, threads = _linux()
     return ProcessMetrics(
         uptime_seconds,
@@ -28,18 +28,18 @@ def process_metrics(uptime_seconds: float, files: Mapping[str, str]) -> ProcessM
 
 
 def _linux() -> tuple[int | None, int]:
-    """Resident memory and threads, those of libraries included; (None, 0) elsewhere."""
+    """Resident memory and threads, including those of libraries; (None, 0) on other systems."""
     try:
         text = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
         page = os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
         return None, 0
-    told = text.rpartition(")")[2].split()
-    return int(told[_RESIDENT_PAGES]) * page, int(told[_THREADS])
+    fields = text.rpartition(")")[2].split()
+    return int(fields[_RESIDENT_PAGES]) * page, int(fields[_THREADS])
 
 
 def _size(path: str) -> int:
-    """Bytes on disk, with what is not yet written back."""
+    """The size on disk, including the write-ahead log."""
     size = 0
     for file in (path, f"{path}.wal"):
         with suppress(OSError):

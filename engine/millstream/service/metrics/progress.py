@@ -1,4 +1,4 @@
-"""The figures of queries as sentences and small tables, for DESCRIBE, SHOW and EXPLAIN."""
+"""Formats the metrics of queries as text for DESCRIBE, SHOW and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN = "unknown"
 
 
 def query_progress(query: QueryMetrics) -> Facts:
-    """What a query has done, how fast, and how far it is."""
+    """The counts, rates and positions of a query."""
     traffic = query.traffic
     facts = [
         ("Records in", _flow(traffic.records_in, traffic.in_per_second)),
@@ -43,7 +43,8 @@ def query_progress(query: QueryMetrics) -> Facts:
 
 
 def read_facts(query: QueryMetrics, topic: str) -> Facts:
-    """What a query has read of a topic: of the sub-topologies that do, which may read others."""
+    """The records that a query has read from a topic: those of each sub-topology that reads it. If
+    that one reads other topics too, the text names them."""
     facts = []
     for sub in query.sub_topologies:
         if topic in sub.inputs:
@@ -55,7 +56,7 @@ def read_facts(query: QueryMetrics, topic: str) -> Facts:
 
 
 def written_fact(query: QueryMetrics, topic: str) -> tuple[str, str]:
-    """What a query has written to its sink."""
+    """The records that a query has written to its sink."""
     into = [sub.traffic for sub in query.sub_topologies if topic in sub.outputs]
     flow = _flow(
         sum(traffic.records_out for traffic in into),
@@ -66,8 +67,8 @@ def written_fact(query: QueryMetrics, topic: str) -> tuple[str, str]:
 
 
 def group_text(query: QueryMetrics, starts: Sequence[int], topic: str) -> str:
-    """The consumer group of a query on a topic: a line for each partition, under headings."""
-    places = _on(query, topic)
+    """The consumer group of a query on a topic, as a table with one line for each partition."""
+    places = _places(query, topic)
     lines = [["Partition", "Start", "End", "Offset", "Lag"]]
     for place in places:
         start = starts[place.partition] if place.partition < len(starts) else UNKNOWN
@@ -83,20 +84,20 @@ def group_text(query: QueryMetrics, starts: Sequence[int], topic: str) -> str:
 
 
 def places_text(query: QueryMetrics, topic: str) -> str:
-    """How far a query is in each partition of a topic, and the greatest distance from an end."""
-    places = _on(query, topic)
+    """The positions and lags of a query in the partitions of a topic, and the maximum lag."""
+    places = _places(query, topic)
     listed = (f"{place.partition} at {place.position} (lag {_lag(place.lag)})" for place in places)
     return f"{', '.join(listed)}; max lag {_greatest(places)}"
 
 
 def unused_text(query: QueryMetrics) -> str:
-    """How many rows are in the processing log, late ones too, and why."""
+    """The number of rows in the processing log, including late ones, and their kinds."""
     kinds = ", ".join(f"{kind} {count}" for kind, count in query.problems.items())
     return f"{sum(query.problems.values())}" + (f" ({kinds})" if kinds else "")
 
 
 def restoration_text(restoration: Restoration) -> str:
-    """How far a replay is and how long it has yet to go."""
+    """The progress of a replay and its remaining time."""
     eta = restoration.eta_seconds
     to_go = UNKNOWN if eta is None else str(timedelta(seconds=round(eta)))
     return (
@@ -107,7 +108,7 @@ def restoration_text(restoration: Restoration) -> str:
 
 
 def time_text(ms: int | None) -> str:
-    """A time of day, UTC."""
+    """A time as ISO 8601 in UTC."""
     if ms is None:
         return "never"
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
@@ -117,13 +118,13 @@ def _commit_facts(commits: Commits) -> Facts:
     took = commits.took
     facts = [("Commits", str(commits.count))]
     if took.count:
-        told = {
+        durations = {
             "last": took.last,
             "median": took.quantile(0.5),
             "p99": took.quantile(0.99),
             "longest": took.longest,
         }
-        text = ", ".join(f"{name} {value / MS:.1f} ms" for name, value in told.items())
+        text = ", ".join(f"{name} {value / MS:.1f} ms" for name, value in durations.items())
         facts.append(("Commits took", text))
     facts += [
         ("Last commit waited for", f"{commits.wait_ms} ms"),
@@ -155,7 +156,7 @@ def _flow(count: int, per_second: float) -> str:
     return f"{count} ({per_second:.1f}/s)"
 
 
-def _on(query: QueryMetrics, topic: str) -> list[PartitionPlace]:
+def _places(query: QueryMetrics, topic: str) -> list[PartitionPlace]:
     return [place for place in query.places if place.topic == topic]
 
 

@@ -1,4 +1,4 @@
-"""The figures of an engine as text that Prometheus reads (text format 0.0.4)."""
+"""Formats the metrics of an engine for Prometheus (text format 0.0.4)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from millstream.service.metrics.family import Family, Labels, Number
 from millstream.service.metrics.figures import EngineMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""What a server says that it sends."""
+"""The value of the Content-Type header."""
 
 
 def exposition(metrics: EngineMetrics) -> str:
-    """What `Database.metrics()` gave as text in Prometheus' format; docs/metrics.md lists what is
-    in it."""
+    """The result of `Database.metrics()` in Prometheus' text format; docs/metrics.md lists the
+    metrics."""
     return "".join(f"{line}\n" for family in FAMILIES for line in _lines(family, metrics))
 
 
@@ -40,5 +40,5 @@ def _quoted(text: str) -> str:
 
 
 def _number(value: Number) -> str:
-    """Whole numbers without a point."""
+    """A number as text; integral values without a decimal point."""
     return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,7 +1,7 @@
-"""The counters of the queries as they were over the last half minute, and what follows: rates.
+"""Samples the counters of queries over the last half minute, and computes rates from them.
 
-The runtime counts and has no clock. `Sampler` writes its counters down once a second, in a thread
-of its own or by hand with a clock that is handed in; all the rest are functions of samples.
+The runtime counts but has no clock. `Sampler` records its counters by the clock that it is given,
+once a second in a thread or at each call of `sample`. Everything else is a function of samples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOW_NS = 30_000_000_000
 PERIOD_SECONDS = 1.0
 SECOND_NS = 1_000_000_000
 WHOLE = -1
-"""In the place of a sub-topology: the whole query."""
+"""Stands for the whole query in place of a sub-topology."""
 
 Subject = tuple[str, int]
 """A query and one of its sub-topologies."""
@@ -27,14 +27,14 @@ Subject = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one subject had done by the time of a sample."""
+    """The counters of one subject at the time of a sample."""
 
     records_in: int = 0
     records_out: int = 0
     restored: int = 0
     to_restore: int = 0
     replay: int = 0
-    """`to_restore` when the restoration that is going on began."""
+    """`to_restore` when the current restoration began."""
 
 
 Samples = tuple["Sample", ...]
@@ -42,18 +42,18 @@ Samples = tuple["Sample", ...]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All subjects at one time, in monotone nanoseconds."""
+    """The counters of all subjects at one time, in monotonic nanoseconds."""
 
     at: int
     counts: Mapping[Subject, Counts]
 
 
 class Sampler:
-    """The samples of one engine. `look` tells what its queries have done, without waiting."""
+    """The samples of one engine. `poll` returns the statuses of its queries without waiting."""
 
-    def __init__(self, look: Callable[[], Sequence[QueryStatus]], ticks: Callable[[], int]) -> None:
-        """From the start on, so that what is done before the first sample counts as well."""
-        self._look = look
+    def __init__(self, poll: Callable[[], Sequence[QueryStatus]], ticks: Callable[[], int]) -> None:
+        """Takes an empty sample, so that work before the first real sample counts as well."""
+        self._poll = poll
         self._ticks = ticks
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -61,12 +61,12 @@ class Sampler:
         self._samples: Samples = (Sample(ticks(), {}),)
 
     def sample(self) -> None:
-        """Write down how far everything is now."""
+        """Record the counters now."""
         with self._lock:
-            self._samples = within_window((*self._samples, self._next(self._look())))
+            self._samples = within_window((*self._samples, self._next(self._poll())))
 
     def now(self, statuses: Sequence[QueryStatus]) -> Samples:
-        """The samples up to this moment, at which the queries stand as `statuses` say."""
+        """The samples up to now; `statuses` are the current statuses."""
         with self._lock:
             return within_window((*self._samples, self._next(statuses)))
 
@@ -90,13 +90,12 @@ class Sampler:
             try:
                 self.sample()
             except Exception:
-                # Nobody's rows depend on it: a gap in the figures, and the next second another try.
+                # Only a gap in the metrics: the next second it tries again.
                 logging.getLogger("millstream").exception("The queries' counters cannot be read")
 
 
 def within_window(samples: Samples) -> Samples:
-    """The samples without those that are too old; one that is at least as old as the window is
-    long stays, to compare with."""
+    """The samples of the window, and the last one before it, as the base of rates."""
     horizon = samples[-1].at - WINDOW_NS
     first = max((at for at, sample in enumerate(samples) if sample.at <= horizon), default=0)
     return samples[first:]
@@ -105,7 +104,7 @@ def within_window(samples: Samples) -> Samples:
 def counts_of(
     statuses: Sequence[QueryStatus], before: Mapping[Subject, Counts]
 ) -> dict[Subject, Counts]:
-    """What a sample says of the queries, `before` being the sample before it."""
+    """The counters of a sample. `before`: those of the previous sample."""
     counts = {}
     for status in statuses:
         query = (status.query_id, WHOLE)
@@ -126,7 +125,7 @@ def counts_of(
 
 
 def rates(samples: Samples, subject: Subject) -> tuple[float, float]:
-    """Records in and out per second over the window, or since the subject is there."""
+    """Records in and out per second over the window, or since the subject exists."""
     history = _history(samples, subject)
     return (
         _rate([(at, counts.records_in) for at, counts in history]),
@@ -135,7 +134,7 @@ def rates(samples: Samples, subject: Subject) -> tuple[float, float]:
 
 
 def restoration(samples: Samples, query_id: str) -> Restoration | None:
-    """How far a query's replay of its changelogs is; None when there is nothing to replay."""
+    """The progress of a query's replay of its changelogs; None if there is nothing to replay."""
     history = _history(samples, (query_id, WHOLE))
     if not history or not history[-1][1].to_restore:
         return None
@@ -144,7 +143,7 @@ def restoration(samples: Samples, query_id: str) -> Restoration | None:
     while first and history[first][1].to_restore:
         first -= 1
     began, then = history[first]
-    # Where its offsets have gaps, a changelog has fewer records than are counted down.
+    # `to_restore` counts offsets. A changelog whose offsets have gaps has fewer records.
     replayed = max(0, (then.to_restore or now.replay) - now.to_restore)
     speed = replayed * SECOND_NS / (ended - began) if ended > began else 0.0
     return Restoration(
@@ -156,16 +155,15 @@ def restoration(samples: Samples, query_id: str) -> Restoration | None:
 
 
 def _history(samples: Samples, subject: Subject) -> list[tuple[int, Counts]]:
-    """A subject over time, from the last sample on in which it was not there yet: it had done
-    nothing then."""
+    """The counters of a subject over time. The last sample before it existed counts as zero."""
     known = [sample for sample in samples if subject in sample.counts]
     before = samples[: len(samples) - len(known)][-1:]
     return [(sample.at, sample.counts.get(subject, Counts())) for sample in (*before, *known)]
 
 
 def _rate(points: Sequence[tuple[int, int]]) -> float:
-    """By the second, from the first point to the last one. A counter that falls began anew at
-    zero: its query was replaced by another one of its name."""
+    """The rate per second from the first point to the last. A counter that decreases has restarted
+    at zero, because another query of the same name replaced its query."""
     if not points or points[-1][0] <= points[0][0]:
         return 0.0
     grown = sum(
