@@ -1,1 +1,1 @@
-"""Persistent queries carried by jobs: `millstream pipeline run`."""
+"""Processes persistent queries in epochs by batch jobs: `millstream pipeline run`."""

@@ -1,6 +1,6 @@
-"""One persistent query carried by a pipeline: an epoch of it is one run and one transaction.
+"""One persistent query of a pipeline. An epoch of it is one bounded run and one transaction.
 
-Why so: docs/adr/0017-pipeline.md.
+The design is explained in docs/adr/0017-pipeline.md.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from millstream.service.history.running import run_of
 from millstream.service.pipeline.tasks import ExclusiveAssignment
 
 Runner = Callable[[Run], Iterator[Produced]]
-"""Runs the tasks of a run, in this process or elsewhere."""
+"""Runs the tasks of a run, in this process or on Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What an epoch has done for a query: records read (on Kafka with the ends of transactions),
-    records written to its sink, and rows that were no use."""
+    """The counts of one epoch of a query: records read (on Kafka including transaction markers),
+    records written to its sink, and rows that could not be processed."""
 
     query_id: str
     read: int
@@ -35,12 +35,12 @@ class Advance:
     problems: int
 
 
-class Carried:
-    """One query as it is defined now, and this process's part in the group that shares its
+class PipelineQuery:
+    """One definition of a query, and this process's membership in the group that shares its
     tasks."""
 
     def __init__(self, engine: Engine, query_id: str) -> None:
-        """The query must be in the catalog, which must not change meanwhile."""
+        """The query must be in the catalog, and the catalog must not change during the call."""
         self.query_id = query_id
         self._engine = engine
         self._planned = engine.plans[query_id]
@@ -48,53 +48,55 @@ class Carried:
         self._properties = engine.catalog.queries[query_id].properties
         self._topology = queries.topology_of(engine, query_id, self._planned)
         self._inputs = frozenset(inputs(self._topology))
-        self._inner = queries.repartitions_of(self._topology)
+        self._repartitions = queries.repartitions_of(self._topology)
         count = max(sub.partitions for sub in self._topology.subtopologies)
         self._tasks = ExclusiveAssignment(engine.log, query_id, count)
 
     @property
     def current(self) -> bool:
-        """Whether the query is still defined so, and nobody wants it to stand still."""
-        standing = self._engine.ledger.standing
-        held = standing is not None and standing.hold.query_id == self.query_id
+        """Whether the query still has this definition, and no instance holds it to replace it."""
+        quiesced = self._engine.ledger.standing
+        held = quiesced is not None and quiesced.hold.query_id == self.query_id
         return self._engine.plans.get(self.query_id) is self._planned and not held
 
-    def ask(self) -> bool:
-        """Ask for the tasks, which may take a while to come; not where the query is to stand
-        still. UnavailableError (code E-PIPELINE-BUSY) while others have them."""
+    def request_tasks(self) -> bool:
+        """Join the query's group if the query is `current`, and return whether it is. The tasks may
+        be assigned later. Raises UnavailableError (E-PIPELINE-BUSY) while other instances are in
+        the group."""
         if self.current:
-            self._tasks.ask()
+            self._tasks.join()
         return self.current
 
-    def step_aside(self) -> None:
-        """Leave the tasks to others who want them, unless they are being worked on."""
-        self._tasks.step_aside(wanted=not self.current)
+    def yield_tasks(self) -> None:
+        """Leave the group if other instances are in it or the query is not `current`. During an
+        epoch, leave after it."""
+        self._tasks.yield_tasks(force=not self.current)
 
     def advance(self, runner: Runner) -> Advance | None:
-        """Process all that has come since the last time, and commit it; None when nothing has, or
-        the query is not `current` any more.
+        """Process and commit the records since the previous epoch. Returns None if there are none,
+        or the query is no longer `current`.
 
-        Raises what stops the query; UnavailableError when it may be tried again: nothing has
-        happened then, or all of it.
+        Raises the error that stops the query. UnavailableError may be retried: the epoch was
+        committed completely or not at all.
         """
-        with self._tasks.held(self._taken):
+        with self._tasks.held(self._catch_up):
             return self._advanced(runner) if self.current else None
 
     def close(self) -> None:
         """Leave the group; idempotent."""
         self._tasks.close()
 
-    def _taken(self) -> None:
-        """The tasks were somebody else's, perhaps: he may have left records that are not settled,
-        and words on the command topic that were not read here
+    def _catch_up(self) -> None:
+        """Prepare for newly assigned tasks. Another instance may have had them: wait until its
+        transactions are settled, and read its commands from the command topic
         (`service/threads/catch_up_gate.py`)."""
         engine = self._engine
         if engine.shared:
             with engine.driver.lock:
                 following.catch_up(engine)
             engine.log.positions(self.query_id, self._inputs)
-            own = (at for at in self._inputs if at[0] in self._inner)
-            await_settled(engine.log, (*own, *changelogs(self._topology)))
+            repartitions = (at for at in self._inputs if at[0] in self._repartitions)
+            await_settled(engine.log, (*repartitions, *changelogs(self._topology)))
 
     def _advanced(self, runner: Runner) -> Advance | None:
         engine = self._engine
@@ -114,18 +116,21 @@ class Carried:
             records,
             {topic_partition: splits[topic_partition].end for topic_partition in self._inputs},
         )
-        self._forget(splits, produced)
+        self._truncate(splits, produced)
         if problems:
             engine.processing_log.add(self.query_id, problems)
         sink = self._topology.subtopologies[-1].output
         written = sum(item.count for item in records if item.topic == sink)
         return Advance(self.query_id, read, written, sum(problem.count for problem in problems))
 
-    def _forget(self, splits: Mapping[TopicPartition, Split], produced: Iterable[Produced]) -> None:
-        """Delete consumed records of repartition topics, and changelogs behind snapshots."""
+    def _truncate(
+        self, splits: Mapping[TopicPartition, Split], produced: Iterable[Produced]
+    ) -> None:
+        """Delete consumed records of repartition topics, and the changelog records that a snapshot
+        replaces."""
         log = self._engine.log
         for (topic, partition), split in splits.items():
-            if topic in self._inner and split.end > split.start:
+            if topic in self._repartitions and split.end > split.start:
                 log.truncate(topic, partition, split.end)
         for item in produced:
             if isinstance(item, Superseded):

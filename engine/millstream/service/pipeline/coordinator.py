@@ -1,5 +1,5 @@
-"""A pipeline among the other instances of its service: it hears what they define, and leaves to
-them what they want."""
+"""Coordinates a pipeline with the other instances of its service: it follows the command topic, and
+yields queries to instances that join their groups."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from millstream.model.errors import MillstreamError
 from millstream.service.command_topic import following
 from millstream.service.engine import Engine
-from millstream.service.pipeline.carried import Carried
+from millstream.service.pipeline.carried import PipelineQuery
 
-PAUSE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 class PipelineCoordinator:
-    """A thread of its own, as an epoch takes its time, and so does the wait for the next one."""
+    """Runs in its own thread, because an epoch, and the wait for the next one, may take long."""
 
-    def __init__(self, engine: Engine, carried: Callable[[], Iterable[Carried]]) -> None:
+    def __init__(self, engine: Engine, queries: Callable[[], Iterable[PipelineQuery]]) -> None:
         self._engine = engine
-        self._carried = carried
+        self._queries = queries
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -36,10 +36,10 @@ class PipelineCoordinator:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.wait(PAUSE_SECONDS):
+        while not self._stopping.wait(POLL_SECONDS):
             try:
                 following.follow(self._engine)
             except MillstreamError as error:
                 logging.getLogger("millstream").warning("commands cannot be followed: %s", error)
-            for one in self._carried():
-                one.step_aside()
+            for query in self._queries():
+                query.yield_tasks()

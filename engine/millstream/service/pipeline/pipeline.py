@@ -1,5 +1,5 @@
-"""A database whose persistent queries are processed in epochs, by jobs on Spark or in this process,
-instead of record by record."""
+"""A database whose persistent queries are processed in epochs, on Spark or in this process, instead
+of continuously."""
 
 from __future__ import annotations
 
@@ -18,64 +18,69 @@ from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.database import open_log_engine
 from millstream.service.engine import Engine
-from millstream.service.pipeline.carried import Advance, Carried, Runner
+from millstream.service.pipeline.carried import Advance, PipelineQuery, Runner
 from millstream.service.pipeline.coordinator import PipelineCoordinator
 from millstream.service.pipeline.script import Script, apply_script, show_query
 from millstream.service.session import Session
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-Failed = Callable[[str, MillstreamError], None]
-"""Told of a query that could not be processed, and why."""
+OnFailure = Callable[[str, MillstreamError], None]
+"""Called with the id of a query that could not be processed, and the error."""
 
 
 class Pipeline:
-    """An open database whose engine processes nothing by itself. Use it in a `with`, or `close()`
-    it; whoever opens the database then goes on from there.
+    """An open database whose engine processes records only in `epoch`. Use it in a `with`, or
+    `close()` it; a process that opens the database afterwards continues from its last commit.
 
-    On a log that other instances of the service work on, a query is theirs or the pipeline's: it
-    takes what nobody has, and gives it away behind the running epoch when an instance comes.
+    On a log that other instances of the service share, a query belongs to them or to the pipeline.
+    The pipeline takes a query whose group is empty, and leaves the group after the running epoch
+    when an instance joins it.
     """
 
     def __init__(
-        self, engine: Engine, runner: Runner, failed: Failed, script: Script = MappingProxyType({})
+        self,
+        engine: Engine,
+        runner: Runner,
+        failed: OnFailure,
+        script: Script = MappingProxyType({}),
     ) -> None:
-        """`failed`: called with each query that stops, or has to wait, and its error, which shows
-        where in the script the query is; once for the same error in epoch after epoch."""
+        """`failed`: called for each query that stops or has to wait, with its error, which shows
+        the query's position in the script. It is called once while the error stays the same."""
         self.engine = engine
         self.stopped: set[str] = set()
-        """The queries that go no further: trying again does not mend them."""
+        """The queries that have stopped, for which a retry does not help."""
         self.waiting: set[str] = set()
-        """Those that the last epoch has left for the next one."""
+        """The queries that the last epoch postponed to the next one."""
         self._runner = runner
         self._failed = failed
         self._script = script
-        self._told: dict[str, str] = {}
-        self._carried: dict[str, Carried] = {}
-        self._attending = PipelineCoordinator(engine, lambda: tuple(self._carried.values()))
+        self._reported: dict[str, str] = {}
+        self._queries: dict[str, PipelineQuery] = {}
+        self._coordinator = PipelineCoordinator(engine, lambda: tuple(self._queries.values()))
         if engine.shared:
-            self._attending.start()
+            self._coordinator.start()
 
     def epoch(self) -> Iterator[Advance]:
-        """Have each query process what has come since its last epoch, sources before those that
-        read them, each in a transaction of its own; what was done, as it is done."""
+        """Process the new records of each query in its own transaction. A query that writes a
+        source runs before the queries that read it. Yields the counts of each query."""
         self.waiting.clear()
-        asked = [query_id for query_id in self._processed() if self._asked(query_id)]
-        for query_id in asked:
+        requested = [query_id for query_id in self._processed() if self._request_tasks(query_id)]
+        for query_id in requested:
             advance = self._advanced(query_id)
             if advance is not None:
                 yield advance
         self.engine.log.maintain()
 
     def _processed(self) -> Iterator[str]:
-        """The queries to process, in order. Those that are defined anew begin anew."""
+        """The queries to process, in order. A query whose definition changed is reset."""
         engine = self.engine
         with engine.driver.lock:
             known, reasons = in_order(engine.catalog.queries.values()), dict(engine.failed)
-        gone = self._carried.keys() - {record.id for record in known}
-        gone |= {query_id for query_id, carried in self._carried.items() if not carried.current}
+        gone = self._queries.keys() - {record.id for record in known}
+        gone |= {query_id for query_id, query in self._queries.items() if not query.current}
         for query_id in gone:
-            self._carried.pop(query_id).close()
+            self._queries.pop(query_id).close()
             self.stopped.discard(query_id)
         for record in known:
             if record.id in self.stopped or record.id in engine.paused:
@@ -83,55 +88,55 @@ class Pipeline:
             if record.id in reasons:
                 again = record.id in engine.queries and engine.queries[record.id].retry
                 kind = UnavailableError if again else MillstreamError
-                self._tell(record.id, kind(reasons[record.id]))
+                self._report(record.id, kind(reasons[record.id]))
             else:
                 yield record.id
 
-    def _asked(self, query_id: str) -> bool:
-        """Whether a query's tasks are this pipeline's, or soon will be. All queries ask for them
-        before one of them waits."""
+    def _request_tasks(self, query_id: str) -> bool:
+        """Join a query's group; returns whether the query can be processed. All queries join
+        before the first one waits for its tasks, so that the waits overlap."""
         try:
-            carried = self._carried_of(query_id)
-            return carried is not None and carried.ask()
+            query = self._query(query_id)
+            return query is not None and query.request_tasks()
         except MillstreamError as error:
-            self._tell(query_id, error)
+            self._report(query_id, error)
             return False
 
-    def _carried_of(self, query_id: str) -> Carried | None:
-        """None where the query was dropped just now."""
-        if query_id not in self._carried:
+    def _query(self, query_id: str) -> PipelineQuery | None:
+        """The query of an id; None if it was dropped meanwhile."""
+        if query_id not in self._queries:
             with self.engine.driver.lock:
                 if query_id not in self.engine.plans:
                     return None
-                self._carried[query_id] = Carried(self.engine, query_id)
-        return self._carried[query_id]
+                self._queries[query_id] = PipelineQuery(self.engine, query_id)
+        return self._queries[query_id]
 
     def _advanced(self, query_id: str) -> Advance | None:
         try:
-            advance = self._carried[query_id].advance(self._runner)
+            advance = self._queries[query_id].advance(self._runner)
         except MillstreamError as error:
-            if self._carried[query_id].current:
+            if self._queries[query_id].current:
                 record = self.engine.catalog.queries.get(query_id)
                 if record is not None:
                     show_query(error, record.statement, self._script)
-                self._tell(query_id, error)
+                self._report(query_id, error)
             return None
-        self._told.pop(query_id, None)
+        self._reported.pop(query_id, None)
         return advance
 
-    def _tell(self, query_id: str, error: MillstreamError) -> None:
-        away = isinstance(error, UnavailableError)
-        (self.waiting if away else self.stopped).add(query_id)
-        if self._told.get(query_id) != error.message:
-            self._told[query_id] = error.message
+    def _report(self, query_id: str, error: MillstreamError) -> None:
+        retry = isinstance(error, UnavailableError)
+        (self.waiting if retry else self.stopped).add(query_id)
+        if self._reported.get(query_id) != error.message:
+            self._reported[query_id] = error.message
             self._failed(query_id, error)
 
     def close(self) -> None:
         """Release everything; idempotent."""
-        self._attending.stop()
-        for carried in self._carried.values():
-            carried.close()
-        self._carried.clear()
+        self._coordinator.stop()
+        for query in self._queries.values():
+            query.close()
+        self._queries.clear()
         self.engine.close()
 
     def __enter__(self) -> Pipeline:
@@ -144,7 +149,7 @@ class Pipeline:
 def open_pipeline(
     path: str,
     script: str,
-    failed: Failed,
+    failed: OnFailure,
     *,
     master: str | None = None,
     kafka: str | None = None,
@@ -155,10 +160,10 @@ def open_pipeline(
     properties: Mapping[str, str] = _NONE,
     functions: Sequence[UserFunction] = (),
 ) -> Pipeline:
-    """Open a database, make what the script at `script` says, and be ready to process it: on
-    Spark where `master` says, else in this process.
+    """Open a database, and execute the script at `script` so that its queries can be processed.
 
-    For the rest see `connect`. Raises what that and the statements raise, UnavailableError where
+    `master`: the Spark master to process them on; None for this process. For the other arguments
+    see `connect`. Raises the errors of `connect` and of the statements, and UnavailableError if
     PySpark, Java or the cluster is missing.
     """
     session = Session()
@@ -171,39 +176,39 @@ def open_pipeline(
     try:
         applied = apply_script(engine, script, session)
         if master is not None:
-            # Whoever has no Spark is to hear of it before there is anything to do.
+            # Raises the error of a missing Spark now, not at the first epoch with records.
             engine.history.on_spark.start()
     except BaseException:
         engine.close()
         raise
-    runner = partial(_here if master is None else _on_spark, engine)
+    runner = partial(_run_here if master is None else _run_on_spark, engine)
     return Pipeline(engine, runner, failed, applied)
 
 
-def _here(engine: Engine, run: Run) -> Iterator[Produced]:
+def _run_here(engine: Engine, run: Run) -> Iterator[Produced]:
     return run_local(run, FromLog(engine.log), engine.functions)
 
 
-def _on_spark(engine: Engine, run: Run) -> Iterator[Produced]:
+def _run_on_spark(engine: Engine, run: Run) -> Iterator[Produced]:
     return engine.history.on_spark.epoch(run, engine.log, engine.functions)
 
 
 def in_order(queries: Iterable[QueryRecord]) -> list[QueryRecord]:
-    """The queries to process, each behind those that write what it reads; where they write to each
-    other, as they were made."""
+    """The queries to process, each after those that write its sources; in a cycle, in order of
+    their creation."""
     known = [query for query in queries if query.kind is not QueryKind.SOURCE_TABLE]
     placed: dict[str, QueryRecord] = {}
     visited: set[str] = set()
 
-    def topic_partition(query: QueryRecord) -> None:
+    def visit(query: QueryRecord) -> None:
         if query.id in visited:
             return
         visited.add(query.id)
         for other in known:
             if other.sink in query.sources:
-                topic_partition(other)
+                visit(other)
         placed[query.id] = query
 
     for query in known:
-        topic_partition(query)
+        visit(query)
     return list(placed.values())

@@ -1,4 +1,4 @@
-"""The script of a pipeline: what it defines is made, unless it is there already."""
+"""Executes the script of a pipeline, except statements whose source or query exists already."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from millstream_parser import print_statement
 from millstream_parser import statements as s
 
 Script = Mapping[str, ParsedStatement]
-"""The statements of a script, by their text as statements are printed."""
+"""The statements of a script by their printed text."""
 
 
 def apply_script(engine: Engine, path: str, session: Session) -> Script:
-    """Execute the statements of a file, passing over those whose source or query is there.
+    """Execute the statements of a file, except those whose source or query exists already.
 
-    StatementError for a file that cannot be read or holds other statements: nothing is executed
-    then. ConflictError or StatementError where a name stands for something else.
+    Raises StatementError if the file cannot be read or contains other kinds of statements; then it
+    executes nothing. Raises ConflictError or StatementError if a name has another definition.
     """
-    pieces = read_queries(path, "script of a pipeline")
-    there = _definitions(engine)
-    script = {print_statement(piece.statement): piece for piece in pieces}
-    for piece in pieces:
-        statement = piece.statement
+    statements = read_queries(path, "script of a pipeline")
+    existing = _definitions(engine)
+    script = {print_statement(parsed.statement): parsed for parsed in statements}
+    for parsed in statements:
+        statement = parsed.statement
         if isinstance(statement, s.SetProperty):
             set_property(statement, session)
-        elif not (print_statement(statement) in there or _same_type(engine, statement)):
-            execute_piece(engine, piece, session)
+        elif not (print_statement(statement) in existing or _same_type(engine, statement)):
+            execute_piece(engine, parsed, session)
     return script
 
 
 def show_query(error: MillstreamError, statement: str, script: Script) -> None:
-    """Have an error of a query's epoch show the query's statement, and where in the script it is,
-    if it is there."""
-    piece = script.get(_printed(statement)[0])
-    if piece is not None:
-        show_statement(error, piece)
+    """Add the statement of a query to an error of its epoch; with its position if it is in the
+    script."""
+    parsed = script.get(_printed(statement)[0])
+    if parsed is not None:
+        show_statement(error, parsed)
     else:
         show_line(error, first_line(statement))
 
 
 def _definitions(engine: Engine) -> frozenset[str]:
-    """What made the sources and queries that are there, printed as statements are."""
+    """The printed statements that created the existing sources and queries."""
     catalog = engine.catalog
     texts = {source.statement for source in catalog.sources.values()}
     texts |= {query.statement for query in catalog.queries.values()}
@@ -62,7 +62,7 @@ def _definitions(engine: Engine) -> frozenset[str]:
 
 
 def _printed(text: str) -> list[str]:
-    return [print_statement(piece.statement) for piece in parse_text(text)]
+    return [print_statement(parsed.statement) for parsed in parse_text(text)]
 
 
 def _same_type(engine: Engine, statement: s.Statement) -> bool:

@@ -1,8 +1,8 @@
-"""The tasks of one query, all of them or none: what a process may do for the query alone.
+"""The exclusive assignment of a query: all of its tasks or none.
 
-On a log that other instances of the service work on too, whoever holds a task is a member of the
-query's group (docs/adr/0009-members-of-a-group.md). A pipeline joins it only when nobody is there,
-and leaves it as soon as somebody else comes.
+On a log that other instances of the service share, an instance that runs a task is a member of the
+query's group (docs/adr/0009-members-of-a-group.md). A pipeline joins the group only if it is empty,
+and leaves it when another member joins.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from millstream.log.log import Appended, Log, Outcome, TopicPartition, Writer
 from millstream.log.membership import Assignment, Member
 from millstream.model.errors import MillstreamError, UnavailableError
 
-CLAIM_SECONDS = 60.0
-"""How long nobody may say whose the tasks are: brokers wait for others who may join a new group."""
+ASSIGNMENT_SECONDS = 60.0
+"""The longest wait for an assignment. Brokers delay it, since more members may join a new group."""
 _PAUSE_SECONDS = 0.02
-_LARGE = 4_000_000
-"""Bytes of a transaction that a writer must be told of before."""
-_COMMITS = 3
-"""So often records are written, while nothing of them becomes visible and the tasks are kept."""
+_LARGE_BYTES = 4_000_000
+"""The size above which a writer must be opened with the size of its transaction."""
+_COMMIT_ATTEMPTS = 3
+"""How often a transaction is tried while it is aborted and the tasks are still assigned."""
 
 
 class ExclusiveAssignment:
-    """What a process holds of a query between `ask` and `close`. One thread works on the query,
-    any other one may call `step_aside`."""
+    """A process's membership in the group of a query, from `join` to `close`. One thread processes
+    the query; any other thread may call `yield_tasks`."""
 
     def __init__(self, log: Log[pa.Table], query_id: str, count: int) -> None:
         self._log = log
@@ -38,42 +38,42 @@ class ExclusiveAssignment:
         self._member: Member[pa.Table] | None = None
         self._writer: Writer[pa.Table] | None = None
         self._epoch = 0
-        """That of the claim for which the writer was opened."""
+        """The epoch of the assignment for which the writer was opened."""
         self._working = threading.Lock()
 
-    def ask(self) -> None:
-        """Take part in the group, without waiting for the tasks. UnavailableError (code
-        E-PIPELINE-BUSY) while others are in it."""
+    def join(self) -> None:
+        """Join the group, without waiting for the tasks. Raises UnavailableError
+        (E-PIPELINE-BUSY) while it has other members."""
         with self._working:
             self._join()
 
     @contextmanager
-    def held(self, taken: Callable[[], None]) -> Iterator[None]:
-        """All tasks are this process's meanwhile, or nothing can be committed. `taken` is called
-        where they were not, or not without a break, since the last time.
+    def held(self, on_assigned: Callable[[], None]) -> Iterator[None]:
+        """Hold all tasks. If they are lost during the block, `commit` fails. `on_assigned` is
+        called if they were not held continuously since the last time.
 
-        UnavailableError where others have them, or the log does not answer.
+        Raises UnavailableError if others have them, or the log does not respond.
         """
         with self._working:
             try:
-                self._take(self._join(), taken)
+                self._take(self._join(), on_assigned)
                 yield
             finally:
-                self._leave_if_wanted()
+                self._leave_if_shared()
 
     def commit(
         self,
         records: Sequence[Appended[pa.Table]],
         positions: Mapping[TopicPartition, int],
     ) -> None:
-        """Records and positions, both or neither, inside of `held`. UnavailableError when neither
-        was written, as the tasks were lost, or when that is not known."""
+        """Commit records and positions in one transaction, within `held`. Raises UnavailableError
+        if it was aborted because the tasks were lost, or if its outcome is unknown."""
         size = sum(record.bytes for record in records)
         outcome = None
         try:
             outcome = self._transacted(records, positions, size)
         finally:
-            if outcome is not Outcome.COMMITTED or size > _LARGE:
+            if outcome is not Outcome.COMMITTED or size > _LARGE_BYTES:
                 self._close_writer()
         if outcome is not Outcome.COMMITTED:
             raise _refused(self._query_id, outcome)
@@ -86,26 +86,27 @@ class ExclusiveAssignment:
     ) -> Outcome:
         member = self._member
         assert member is not None
-        if size > _LARGE:
+        if size > _LARGE_BYTES:
             self._open(member, size)
         outcome = Outcome.ABORTED
-        for _ in range(_COMMITS):
+        for _ in range(_COMMIT_ATTEMPTS):
             assert self._writer is not None
             outcome = self._writer.transact(self._query_id, records, positions)
-            # A group that has just changed makes brokers refuse what was not lost.
+            # Brokers may refuse a transaction just after the group changed, although the tasks are
+            # still assigned.
             if outcome is not Outcome.ABORTED or member.claim().lost > self._epoch:
                 break
         return outcome
 
-    def step_aside(self, *, wanted: bool) -> None:
-        """Leave the group if others are in it, or if somebody wants that for another reason;
-        after this epoch, when one is being worked on."""
+    def yield_tasks(self, *, force: bool) -> None:
+        """Leave the group if it has other members, or with `force` in any case. During `held` it
+        does nothing; `held` itself checks for other members at its end."""
         if self._working.acquire(blocking=False):
             try:
-                if wanted:
+                if force:
                     self._leave()
                 else:
-                    self._leave_if_wanted()
+                    self._leave_if_shared()
             finally:
                 self._working.release()
 
@@ -121,32 +122,33 @@ class ExclusiveAssignment:
             self._member = self._log.join(self._query_id, len(self._all))
         return self._member
 
-    def _take(self, member: Member[pa.Table], taken: Callable[[], None]) -> None:
-        claim = self._claimed(member)
-        if self._writer is None or claim.epoch != self._epoch:
-            self._epoch = claim.epoch
-            # It settles what an earlier one has left open; only then are positions looked at.
+    def _take(self, member: Member[pa.Table], on_assigned: Callable[[], None]) -> None:
+        assignment = self._await_assignment(member)
+        if self._writer is None or assignment.epoch != self._epoch:
+            self._epoch = assignment.epoch
+            # Opening the writer ends the transactions of an earlier one. Positions must be read
+            # after that.
             self._open(member)
-            taken()
+            on_assigned()
 
-    def _claimed(self, member: Member[pa.Table]) -> Assignment:
-        deadline = time.monotonic() + CLAIM_SECONDS
-        while (claim := member.claim()).partitions != self._all:
-            if claim.partitions or time.monotonic() > deadline:
+    def _await_assignment(self, member: Member[pa.Table]) -> Assignment:
+        deadline = time.monotonic() + ASSIGNMENT_SECONDS
+        while (assignment := member.claim()).partitions != self._all:
+            if assignment.partitions or time.monotonic() > deadline:
                 self._leave()
                 raise _busy(self._query_id)
             time.sleep(_PAUSE_SECONDS)
-        return claim
+        return assignment
 
     def _open(self, member: Member[pa.Table], size: int = 0) -> None:
         self._close_writer()
         self._writer = member.writer(self._epoch, size=size)
 
-    def _leave_if_wanted(self) -> None:
+    def _leave_if_shared(self) -> None:
         if self._member is not None:
             with suppress(MillstreamError):
-                claim = self._member.claim()
-                if claim.epoch == 0 or claim.partitions == self._all:
+                assignment = self._member.claim()
+                if assignment.epoch == 0 or assignment.partitions == self._all:
                     return
             self._leave()
 
@@ -165,8 +167,8 @@ class ExclusiveAssignment:
 def _busy(query_id: str) -> UnavailableError:
     return UnavailableError(
         f"Query {query_id} is processed by other instances of the service",
-        hint="The pipeline takes it as soon as they have ended. One that was killed counts until"
-        " its session is over.",
+        hint="The pipeline takes it as soon as they have ended. An instance that was killed counts"
+        " until its session expires.",
         code="E-PIPELINE-BUSY",
     )
 
@@ -174,13 +176,13 @@ def _busy(query_id: str) -> UnavailableError:
 def _refused(query_id: str, outcome: Outcome) -> UnavailableError:
     if outcome is Outcome.ABORTED:
         return UnavailableError(
-            f"What an epoch of query {query_id} has made was not committed: other instances of the"
-            " service have taken the query meanwhile",
+            f"An epoch of query {query_id} was not committed: other instances of the service have"
+            " taken the query meanwhile",
             hint="The pipeline takes it again as soon as they have ended.",
             code="E-PIPELINE-BUSY",
         )
     return UnavailableError(
-        f"Nobody knows whether an epoch of query {query_id} was committed",
-        hint="The next epoch goes on from what was.",
+        f"It is unknown whether an epoch of query {query_id} was committed",
+        hint="The next epoch continues from the last commit.",
         code="E-TXN",
     )
