@@ -21,8 +21,8 @@ from millstream.service.results import Stream
 from millstream.service.text import ParsedStatement
 from millstream.state.store import Store
 from millstream_cli.testing.cells import render
-from millstream_cli.testing.outcomes import Answer, Outcome
-from millstream_cli.testing.running import SETTINGS, CaseRun, Embedded, Options, Place
+from millstream_cli.testing.outcomes import Outcome, ResultRows
+from millstream_cli.testing.running import SETTINGS, CaseRun, Embedded, Options, Storage
 from millstream_parser import print_statement
 from millstream_parser import statements as s
 
@@ -47,18 +47,18 @@ class Simulated:
 class HistoryRun(CaseRun):
     """Asks each query over history as well, where it can be: it must have the same final rows."""
 
-    def __init__(self, place: Place, options: Options) -> None:
-        super().__init__(place, options)
+    def __init__(self, storage: Storage, options: Options) -> None:
+        super().__init__(storage, options)
         self._final: list[Row] | None = None
         self._keyed = False
         self.asked = 0
         """How many queries history has answered."""
 
-    def execute(self, piece: ParsedStatement) -> Outcome:
+    def execute(self, parsed_statement: ParsedStatement) -> Outcome:
         self._final = None
-        outcome = super().execute(piece)
-        question = self._question(piece.statement)
-        if question is None or not isinstance(outcome, Answer):
+        outcome = super().execute(parsed_statement)
+        question = self._question(parsed_statement.statement)
+        if question is None or not isinstance(outcome, ResultRows):
             return outcome
         final = outcome.rows if self._final is None else self._final
         if self.session.property("millstream.history.backend") == "auto":
@@ -68,7 +68,7 @@ class HistoryRun(CaseRun):
             found = super().execute(past)
         except StatementError:
             return outcome  # history refuses what it does not know, as table functions
-        assert isinstance(found, Answer)
+        assert isinstance(found, ResultRows)
         self.asked += 1
         assert rendered(found.rows) == rendered(final), question
         return outcome
@@ -104,11 +104,12 @@ class HistoryRun(CaseRun):
         return streams and self._kind(query) is SourceKind.STREAM
 
     def _ranged(self, name: str) -> Any:
-        (piece,) = parsed(f"SELECT * FROM `{name}` {ALL};", self.session)
-        assert isinstance(piece.statement, s.SelectStatement) and piece.statement.query is not None
-        return piece.statement.query.source.range
+        (question,) = parsed(f"SELECT * FROM `{name}` {ALL};", self.session)
+        statement = question.statement
+        assert isinstance(statement, s.SelectStatement) and statement.query is not None
+        return statement.query.source.range
 
-    def followed(self, stream: Stream, rows: Sequence[Row]) -> Answer:
+    def followed(self, stream: Stream, rows: Sequence[Row]) -> ResultRows:
         key = [stream.columns.index(name) for name in stream.key]
         last: dict[tuple[str, ...], Row] = {}
         for row in rows:
@@ -130,8 +131,8 @@ class Mode:
     """`parts`: what a file may refuse to be run with, and without which it then runs."""
 
     options: Options
-    place: Callable[[], Place]
-    run: Callable[[Place, Options], CaseRun]
+    storage: Callable[[], Storage]
+    run: Callable[[Storage, Options], CaseRun]
     parts: frozenset[str]
 
 
@@ -154,4 +155,4 @@ def made(mode: Mode, skipped: set[str]) -> CaseRun | None:
         return None
     options = replace(mode.options, restart=mode.options.restart and "restart" not in skipped)
     run = CaseRun if "history" in skipped else mode.run
-    return run(mode.place(), options)
+    return run(mode.storage(), options)

@@ -1,1 +1,1 @@
-"""`millstream test`: files of SQL with the expected rows behind each query."""
+"""`millstream test`: files of SQL with the expected rows below each query."""

@@ -1,4 +1,4 @@
-"""Test files as data: cases of statements, each with what is expected of it."""
+"""The contents of a test file: cases of statements with their expected outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from millstream_cli.testing.cells import Cell
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """A table. `ordered`: the order of its rows counts; None leaves that to the statement."""
+    """An expected table. `ordered`: whether the order of its rows is compared; None: as the
+    statement defines it."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -18,14 +19,14 @@ class ExpectedRows:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedError:
-    """The statement is refused, or fails, with an error that holds these texts."""
+    """An expected error: its message contains these texts."""
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMessage:
-    """The statement succeeds with a message that holds this text."""
+    """An expected success: its message contains this text."""
 
     text: str
 
@@ -35,9 +36,9 @@ Expected = ExpectedRows | ExpectedError | ExpectedMessage
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement. `text` begins at `line` and `column` of the file, both from 1; what is expected
-    stands in the lines `block[0]` up to `block[1]`, without the latter: an empty range behind the
-    statement where nothing is."""
+    """A statement. `text` begins at `line` and `column` of the file, both counted from 1. `block`:
+    the lines of the expectation, end exclusive; an empty range below the statement if it has
+    none."""
 
     text: str
     line: int
@@ -46,15 +47,16 @@ class Step:
     expected: Expected | None = None
 
     @property
-    def placed(self) -> str:
-        """The text with its place in the file, so that errors tell that."""
+    def padded_text(self) -> str:
+        """The text, padded so that errors have its line and column in the file."""
         return "\n" * (self.line - 1) + " " * (self.column - 1) + self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What runs in a database of its own. `error`: some statement fails with it, and ends the
-    case; `skipped` are modes in which the case cannot run, each with the reason."""
+    """Statements that run in a database of their own. `error`: the error with which one of them
+    must fail, which ends the case. `skipped`: the modes in which the case cannot run, each with the
+    reason."""
 
     name: str
     line: int
@@ -67,7 +69,7 @@ class Case:
 class TestFile:
     """The cases of a file."""
 
-    __test__ = False  # no class of tests, whatever pytest makes of its name
+    __test__ = False  # pytest takes it for a class of tests by its name
 
     path: str
     text: str

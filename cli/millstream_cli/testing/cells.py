@@ -1,7 +1,7 @@
-"""Rows of expected tables: values as text, text as values, and whether the two agree.
+"""Formats and compares the cells of expected tables.
 
-A cell holds what the shell shows. NULL is `NULL`; text that could be taken for something else
-(empty, with blanks at an end, with a `|`, the word NULL) is written as a JSON string.
+A cell has the text that the shell shows. NULL is `NULL`; ambiguous text (empty, with blanks at an
+end, with a `|`, the word NULL) is written as a JSON string.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The text of a cell of an expected table; `quoted`: it was written as a JSON string."""
+    """A cell of an expected table. `quoted`: its text was written as a JSON string."""
 
     text: str
     quoted: bool = False
 
 
 def split_row(line: str) -> list[Cell] | None:
-    """The cells of `| a | b |`; None where the line is no row."""
+    """The cells of `| a | b |`; None if the line is not a row."""
     line = line.strip()
     if len(line) < 2 or line[0] != "|" or line[-1] != "|":
         return None
@@ -55,7 +55,7 @@ def _unquoted(text: str) -> Cell:
 
 
 def render(value: Any) -> str:
-    """The text of a cell that `matches` this value."""
+    """The text of a cell for a value, which `matches` accepts."""
     match value:
         case None:
             return NULL
@@ -73,7 +73,7 @@ def render(value: Any) -> str:
 
 
 def matches(expected: Cell, value: Any) -> bool:
-    """Whether a value is what an expected cell says."""
+    """Whether a value equals an expected cell."""
     text = expected.text
     if expected.quoted:
         return isinstance(value, str) and value == text
@@ -102,7 +102,7 @@ def _same_double(text: str, value: float) -> bool:
 
 
 def _same(wanted: Any, value: Any) -> bool:
-    """The same for a JSON value and one inside of an array, a map or a struct."""
+    """Whether a JSON value equals a value inside of an array, a map or a struct."""
     match value:
         case list() | tuple():
             return (
@@ -161,7 +161,7 @@ def _json(value: Any) -> str:
 
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """An expected table as text: the names, a rule, and a line for each row."""
+    """A table as text: the column names, a rule, and a line for each row."""
     texts = [[render(value) for value in row] for row in rows]
     names = [render(name) for name in columns]
     widths = [
@@ -180,6 +180,6 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[s
 
 
 def aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    """A row of text with its columns below each other."""
+    """A row as text, its cells padded to the widths of the columns."""
     parts = zip(row, widths, right, strict=True)
     return "| " + " | ".join(fitted(text, width, right=end) for text, width, end in parts) + " |"

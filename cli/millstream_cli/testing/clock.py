@@ -1,11 +1,11 @@
-"""The time of day in a test: it moves with the records that are inserted, and with nothing else."""
+"""The simulated clock of a test. Only inserted records advance it."""
 
 from __future__ import annotations
 
 
 class TestClock:
-    """Milliseconds since 1970, from 0: a record without ROWTIME gets the time, and the next one a
-    millisecond more; one with ROWTIME moves the clock there."""
+    """Milliseconds since 1970, starting at 0. A record without ROWTIME gets the current time. Each
+    record advances the clock to one millisecond after its time, if that is later."""
 
     __test__ = False
 
@@ -13,9 +13,9 @@ class TestClock:
         self._now = 0
 
     def __call__(self) -> int:
-        """The time, for the engine."""
+        """The current time."""
         return self._now
 
     def inserted(self, time: int) -> None:
-        """A record with this time is on the log."""
+        """Advance the clock past the time of an inserted record."""
         self._now = max(self._now, time + 1)

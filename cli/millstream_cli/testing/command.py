@@ -1,4 +1,4 @@
-"""`millstream test FILE...`: run test files; exit code 1 where a case fails."""
+"""`millstream test FILE...`: runs test files; the exit code is 1 if a case fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATEMENTS, INPUT, OUTPUT = "statements.sql", "input.json", "output.json"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A test file; with `outputs`, records in JSON files are its test."""
+    """A test file. With `outputs`, it is tested by records in JSON files."""
 
     path: str
     inputs: str | None = None
@@ -52,7 +52,7 @@ def _seconds(text: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="millstream test",
-        description="Run test files: SQL with the expected rows behind each query. Each case has a"
+        description="Run test files: SQL with the expected rows below each query. Each case has a"
         " database of its own, in memory.",
     )
     parser.add_argument(
@@ -60,20 +60,20 @@ def _parser() -> argparse.ArgumentParser:
         help="a file of SQL, or a folder of such files; a folder with statements.sql, input.json"
         " and output.json is a test of ksqlDB's ksql-test-runner",
     )  # fmt: skip
-    runner = parser.add_argument_group("as ksql-test-runner has them, in place of files")
+    runner = parser.add_argument_group("options of ksql-test-runner, instead of files")
     runner.add_argument("-s", "--sql-file", metavar="FILE.sql", help="the statements")
-    runner.add_argument("-i", "--input-file", metavar="FILE.json", help="records that go in")
-    runner.add_argument("-o", "--output-file", metavar="FILE.json", help="records that come out")
+    runner.add_argument("-i", "--input-file", metavar="FILE.json", help="input records")
+    runner.add_argument("-o", "--output-file", metavar="FILE.json", help="expected output records")
     parser.add_argument(
         "--update", action="store_true",
-        help="write what came into the files, in place of what they expect; review the diff",
+        help="write the actual outcomes into the files as the expected ones; review the diff",
     )  # fmt: skip
     parser.add_argument("--junit", metavar="FILE.xml", help="write the results as JUnit XML")
     parser.add_argument("--only", metavar="NAME", help="run cases of this name; * matches any text")
     parser.add_argument(
         "--batch", type=_batch, metavar="N",
         help="process records after each N INSERTs (default: all, before the next statement that"
-        " is no INSERT)",
+        " is not an INSERT)",
     )  # fmt: skip
     parser.add_argument(
         "--restart", action="store_true",
@@ -87,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run_test_command(arguments: Sequence[str]) -> int:
-    """Do what the words after `millstream test` say; returns the exit code: 1 where a case fails
-    or a file cannot be read."""
+    """Run `millstream test` with these arguments; returns the exit code: 1 if a case fails or a
+    file cannot be read."""
     parser = _parser()
     options = parser.parse_args(arguments)
     out, errors = Output(Console(soft_wrap=True)), Output(Console(stderr=True, soft_wrap=True))
@@ -118,7 +118,7 @@ def _sources(
 ) -> Iterator[Source]:  # fmt: skip
     if options.sql_file:
         if not options.output_file:
-            parser.error("-s needs -o: what is expected")
+            parser.error("-s needs -o, the expected output")
         yield Source(options.sql_file, options.input_file, options.output_file)
     elif not options.files:
         parser.error("no file is given")
@@ -126,7 +126,7 @@ def _sources(
         if Path(name).is_dir():
             found = list(in_folder(Path(name)))
             if not found:
-                raise TestFileError(f"There is no test file in the folder {name}", 1)
+                raise TestFileError(f"The folder {name} has no test file", 1)
             yield from found
         else:
             yield Source(name)

@@ -1,4 +1,4 @@
-"""What a statement of a test gave, and in what it differs from what is expected."""
+"""The outcomes of statements, and their differences from the expected ones."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from millstream_cli.testing.cases import (
 from millstream_cli.testing.cells import aligned, matches, render, table_lines
 
 _PLACE = re.compile(r"line \d+:\d+: |Line: \d+, Col: \d+: ")
-"""Where in the file an error is: that changes with the lines above."""
+"""The position of an error, which `--update` leaves out, since it changes with the lines above."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Rows. `ordered`: the language defines their order. `wanted`: a test of a statement like this
-    has to say what it expects."""
+class ResultRows:
+    """Rows. `ordered`: whether the statement defines their order. `expectation_required`: whether a
+    test must state the expected rows of such a statement."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     ordered: bool
-    wanted: bool
+    expectation_required: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Done, with this message."""
+    """The statement succeeded with this message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Refused, or failed."""
+    """The statement was refused or failed."""
 
     error: MillstreamError
 
 
-Outcome = Answer | Message | Failed
+Outcome = ResultRows | Message | Failed
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a case failed: a line that says what is wrong, and lines that show it."""
+    """Why a case failed: `reason` states the difference, and `details` show it."""
 
     line: int
     reason: str
@@ -63,7 +63,7 @@ class Failure:
 
 
 def failure_of(step: Step, outcome: Outcome) -> Failure | None:
-    """In what an outcome differs from what the statement's test expects; None where it agrees."""
+    """The difference between an outcome and the expected one; None if they agree."""
     found = _difference(step.expected, outcome)
     if found is None:
         return None
@@ -77,7 +77,7 @@ Difference = tuple[str, Sequence[str]]
 
 def _difference(expected: Expected | None, outcome: Outcome) -> Difference | None:
     match expected, outcome:
-        case ExpectedRows(), Answer():
+        case ExpectedRows(), ResultRows():
             return _rows_differ(expected, outcome)
         case ExpectedError(texts), Failed(error):
             missing = [text for text in texts if text not in str(error)]
@@ -91,27 +91,27 @@ def _difference(expected: Expected | None, outcome: Outcome) -> Difference | Non
             if text in actual:
                 return None
             return "another message was expected", [f"- ok: {text}", f"+ ok: {actual}"]
-        case None, Answer(wanted=True):
+        case None, ResultRows(expectation_required=True):
             lines = table_lines(outcome.columns, outcome.rows)
-            return "nothing says which rows are expected", [f"+ {line}" for line in lines]
-        case None, Answer() | Message():
+            return "no expected rows are given", [f"+ {line}" for line in lines]
+        case None, ResultRows() | Message():
             return None
         case None, Failed(error):
             return "the statement failed", str(error).splitlines()
         case _, Failed(error) if expected is not None:
-            return f"expected was {_told(expected)}", [
+            return f"{_kind_of(expected)} was expected", [
                 *(f"- {line}" for line in expected_lines(expected)),
                 *(f"+ error: {line}" for line in str(error).splitlines()),
             ]
         case _:
             assert expected is not None
-            return f"expected was {_told(expected)}", [
+            return f"{_kind_of(expected)} was expected", [
                 *(f"- {line}" for line in expected_lines(expected)),
                 *(f"+ {line}" for line in outcome_lines(outcome)),
             ]
 
 
-def _told(expected: Expected) -> str:
+def _kind_of(expected: Expected) -> str:
     match expected:
         case ExpectedRows():
             return "a table"
@@ -122,7 +122,7 @@ def _told(expected: Expected) -> str:
 
 
 def expected_lines(expected: Expected) -> list[str]:
-    """An expectation as text."""
+    """The lines of an expectation."""
     match expected:
         case ExpectedRows(columns, rows):
             texts = [[_shown(cell.text, cell.quoted) for cell in row] for row in rows]
@@ -134,9 +134,9 @@ def expected_lines(expected: Expected) -> list[str]:
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """An outcome as the expectation that it meets."""
+    """The lines of the expectation that an outcome meets."""
     match outcome:
-        case Answer(columns, rows):
+        case ResultRows(columns, rows):
             return table_lines(columns, rows)
         case Message(text):
             return [f"ok: {text.splitlines()[0] if text else ''}"]
@@ -155,9 +155,9 @@ def _table(names: list[str], rows: list[list[str]]) -> list[str]:
     return [aligned(row, widths, left) for row in (names, *rows)]
 
 
-def _rows_differ(expected: ExpectedRows, actual: Answer) -> Difference | None:
+def _rows_differ(expected: ExpectedRows, actual: ResultRows) -> Difference | None:
     if expected.columns != actual.columns:
-        return "the columns are others", [
+        return "the columns differ", [
             f"- | {' | '.join(expected.columns)} |",
             f"+ | {' | '.join(actual.columns)} |",
         ]
@@ -169,12 +169,13 @@ def _rows_differ(expected: ExpectedRows, actual: Answer) -> Difference | None:
     if not ordered:
         wanted, got = _lined_up(wanted, got)
     same = Counter(wanted) == Counter(got)
-    reason = "the order of the rows is another" if same else _counted(wanted, got)
+    reason = "the order of the rows differs" if same else _counted(wanted, got)
     return reason, _diff(actual, wanted, got)
 
 
-def _as_rendered(row: Sequence[Any], actual: Answer, got: Sequence[tuple[str, ...]]) -> Any:
-    """An expected row as an actual one that it means is rendered, so that texts can be compared."""
+def _as_rendered(row: Sequence[Any], actual: ResultRows, got: Sequence[tuple[str, ...]]) -> Any:
+    """An expected row in the rendering of an actual row that it matches, if there is one, so that
+    texts can be compared."""
     for values, rendered in zip(actual.rows, got, strict=True):
         if all(map(matches, row, values)):
             return rendered
@@ -182,7 +183,7 @@ def _as_rendered(row: Sequence[Any], actual: Answer, got: Sequence[tuple[str, ..
 
 
 def _lined_up(wanted: list[Any], got: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Both with the rows that they have in common first, in one order."""
+    """Both lists, with their common rows first and in the same order."""
     common = Counter(wanted) & Counter(got)
     shared = list(common.elements())
     return (
@@ -194,14 +195,13 @@ def _lined_up(wanted: list[Any], got: list[Any]) -> tuple[list[Any], list[Any]]:
 def _counted(wanted: Sequence[Any], got: Sequence[Any]) -> str:
     missing = (Counter(wanted) - Counter(got)).total()
     extra = (Counter(got) - Counter(wanted)).total()
-    parts = [f"{missing} expected and missing"] * (missing > 0)
+    parts = [f"{missing} missing"] * (missing > 0)
     parts += [f"{extra} not expected"] * (extra > 0)
-    return f"the rows are others: {', '.join(parts)}"
+    return f"the rows differ: {', '.join(parts)}"
 
 
-def _diff(actual: Answer, wanted: Sequence[Any], got: Sequence[Any]) -> list[str]:
-    """The rows below their columns: `-` before those that are missing, `+` before those that are
-    not expected."""
+def _diff(actual: ResultRows, wanted: Sequence[Any], got: Sequence[Any]) -> list[str]:
+    """The rows below their column names: `-` before missing rows, `+` before unexpected ones."""
     rows = [*wanted, *got]
     widths = [
         max(len(name), *(len(row[i]) for row in rows)) if rows else len(name)

@@ -1,12 +1,13 @@
-"""From the text of a test file to its cases.
+"""Parses the text of a test file into cases.
 
-`--@test: name` begins a case; the statements before the first one begin each of them. A file
-without is one case. Behind a statement stand, in the lines right below it, what is expected:
+`--@test: name` begins a case. The statements before the first case run at the start of every case.
+A file without this directive is one case. The lines right below a statement state its expected
+outcome:
 
     -- | A | B |      a table as the shell prints it: names, a rule, rows
-    -- error: text    the statement is refused, or fails, with an error that holds the text
-    -- ok: text       it succeeds with a message that holds the text
-    -- ordered        before a table: the order of its rows counts (or: unordered)
+    -- error: text    the statement is refused or fails; the error contains the text
+    -- ok: text       it succeeds; the message contains the text
+    -- ordered        before a table: the order of its rows is compared (or: unordered)
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MARKS = ("error:", "ok:")
 
 
 class TestFileError(StatementError):
-    """A test file that cannot be read; `line` is the place in it."""
+    """A test file is invalid. `line`: the line of the error."""
 
     __test__ = False
 
@@ -48,7 +49,7 @@ class TestFileError(StatementError):
 
 
 def read_file(path: str) -> TestFile:
-    """The cases of a file; TestFileError where it is no test file."""
+    """The cases of a file. Raises TestFileError if it is not a test file."""
     try:
         return parse_file(read_text(path, "the test file"), path)
     except TestFileError:
@@ -59,33 +60,33 @@ def read_file(path: str) -> TestFile:
 
 def parse_file(text: str, path: str) -> TestFile:
     """The cases of the text of a file."""
-    shared, *drafts = _drafts(text)
-    if not drafts:
+    shared, *cases = _open_cases(text)
+    if not cases:
         shared.name = Path(path).stem
-        drafts, shared = [shared], _Draft("", 1)
-    for draft in drafts:
-        if not draft.steps:
-            raise TestFileError(f"The case '{draft.name}' has no statement", draft.line)
+        cases, shared = [shared], _OpenCase("", 1)
+    for case in cases:
+        if not case.steps:
+            raise TestFileError(f"The case '{case.name}' has no statement", case.line)
     setup, skipped = tuple(shared.steps), shared.skipped
     return TestFile(
         path,
         text,
         tuple(
             Case(
-                draft.name,
-                draft.line,
-                (*setup, *draft.steps),
-                draft.error or shared.error,
-                {**skipped, **draft.skipped},
+                case.name,
+                case.line,
+                (*setup, *case.steps),
+                case.error or shared.error,
+                {**skipped, **case.skipped},
             )
-            for draft in drafts
+            for case in cases
         ),
     )
 
 
 @dataclass(slots=True)
-class _Draft:
-    """A case while its lines are read."""
+class _OpenCase:
+    """A case that is being read."""
 
     name: str
     line: int
@@ -94,76 +95,77 @@ class _Draft:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def _drafts(text: str) -> list[_Draft]:
-    """What stands before the first case, and the cases."""
+def _open_cases(text: str) -> list[_OpenCase]:
+    """The statements before the first case, and the cases."""
     lines = text.split("\n")
-    drafts = [_Draft("", 1)]
-    for part in _parts(text):
+    cases = [_OpenCase("", 1)]
+    for part in _statements_and_directives(text):
         match part:
             case Step():
-                drafts[-1].steps.append(_with_expected(part, lines))
+                cases[-1].steps.append(_with_expected(part, lines))
             case Lexeme():
                 line = text.count("\n", 0, part.start) + 1
-                _directive(part.text, line, drafts)
-    _check_loose(lines, drafts)
-    return drafts
+                _directive(part.text, line, cases)
+    _check_unattached(lines, cases)
+    return cases
 
 
-def _parts(text: str) -> Iterator[Step | Lexeme]:
-    """The statements, without what is expected of them, and the directives between them."""
-    words: list[Lexeme] = []
-    for word in lexemes(text):
-        if word.piece is LexemeKind.COMMENT and word.closed | word.text.startswith("--"):
-            if word.text.startswith("--@") and not words:
-                yield word
+def _statements_and_directives(text: str) -> Iterator[Step | Lexeme]:
+    """The statements, without their expectations, and the directives between them."""
+    pending: list[Lexeme] = []
+    for lexeme in lexemes(text):
+        if lexeme.piece is LexemeKind.COMMENT and lexeme.closed | lexeme.text.startswith("--"):
+            if lexeme.text.startswith("--@") and not pending:
+                yield lexeme
             continue
-        if not word.closed:
-            line = text.count("\n", 0, word.start) + 1
-            raise TestFileError(f"What begins with {word.text[:20]!r} is not closed", line)
-        words.append(word)
-        if word.text == ";":
-            if len(words) > 1:
-                yield _step(text, words)
-            words = []
-    if words:
-        line = text.count("\n", 0, words[0].start) + 1
+        if not lexeme.closed:
+            line = text.count("\n", 0, lexeme.start) + 1
+            opening = lexeme.text[:20]
+            raise TestFileError(f"The quote or comment {opening!r} is not closed", line)
+        pending.append(lexeme)
+        if lexeme.text == ";":
+            if len(pending) > 1:
+                yield _step(text, pending)
+            pending = []
+    if pending:
+        line = text.count("\n", 0, pending[0].start) + 1
         raise TestFileError("The last statement does not end with ';'", line)
 
 
-def _step(text: str, words: Sequence[Lexeme]) -> Step:
-    start, end = words[0].start, words[-1].end
+def _step(text: str, tokens: Sequence[Lexeme]) -> Step:
+    start, end = tokens[0].start, tokens[-1].end
     line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-    behind = text.count("\n", 0, end) + 2
-    return Step(text[start:end], line, column, (behind, behind))
+    below = text.count("\n", 0, end) + 2
+    return Step(text[start:end], line, column, (below, below))
 
 
-def _directive(text: str, line: int, drafts: list[_Draft]) -> None:
+def _directive(text: str, line: int, cases: list[_OpenCase]) -> None:
     found = _DIRECTIVE.fullmatch(text.strip())
     name, value = (found[1], found[2] or "") if found else (text[3:], "")
-    draft = drafts[-1]
+    current = cases[-1]
     match name:
         case "test" if value:
-            if any(value == other.name for other in drafts):
-                raise TestFileError(f"There are two cases of the name '{value}'", line)
-            drafts.append(_Draft(value, line))
+            if any(value == other.name for other in cases):
+                raise TestFileError(f"There are two cases with the name '{value}'", line)
+            cases.append(_OpenCase(value, line))
         case "expected.error":
-            # A class of Java: that something fails is what can be said here.
-            draft.error = ExpectedError(draft.error.texts if draft.error else ())
+            # The value is a Java class, so only the failure itself is expected.
+            current.error = ExpectedError(current.error.texts if current.error else ())
         case "expected.message" if value:
-            draft.error = ExpectedError((*(draft.error.texts if draft.error else ()), value))
+            current.error = ExpectedError((*(current.error.texts if current.error else ()), value))
         case "skip" if ":" in value:
             mode, reason = value.split(":", 1)
-            draft.skipped.update({part.strip(): reason.strip() for part in mode.split(",")})
+            current.skipped.update({part.strip(): reason.strip() for part in mode.split(",")})
         case _:
             raise TestFileError(
-                f"This directive is not understood: {text.strip()}",
+                f"Unknown directive: {text.strip()}",
                 line,
-                hint=f"There are {', '.join(f'--@{known}: …' for known in _DIRECTIVES)}.",
+                hint=f"The directives are {', '.join(f'--@{known}: …' for known in _DIRECTIVES)}.",
             )
 
 
 def _with_expected(step: Step, lines: Sequence[str]) -> Step:
-    """The statement with what the lines below it expect."""
+    """The statement with the expectation of the lines below it."""
     first = end = step.block[0]
     while end <= len(lines) and (_content(lines[end - 1])) is not None:
         end += 1
@@ -174,7 +176,7 @@ def _with_expected(step: Step, lines: Sequence[str]) -> Step:
 
 
 def _content(line: str) -> str | None:
-    """What a line of an expectation says; None for any other line."""
+    """The content of a line of an expectation; None for any other line."""
     line = line.strip()
     if not line.startswith("--"):
         return None
@@ -190,7 +192,9 @@ def _expected(block: Sequence[str], line: int) -> Expected:
     if marks == {"ok:"} and len(block) == 1:
         return ExpectedMessage(block[0].removeprefix("ok:").strip())
     if marks:
-        raise TestFileError("Expected are rows, an error or a message, not several of them", line)
+        raise TestFileError(
+            "A statement expects rows, an error or a message, not several of them", line
+        )
     ordered = _ORDERS.get(block[0])
     return _table(block[ordered is not None :], line + (ordered is not None), ordered)
 
@@ -202,31 +206,31 @@ def _table(block: Sequence[str], first: int, ordered: bool | None) -> ExpectedRo
             continue
         cells = split_row(text)
         if cells is None:
-            raise TestFileError(f"This is no row of a table: {text}", line)
+            raise TestFileError(f"This is not a row of a table: {text}", line)
         if rows and len(cells) != len(rows[0]):
             raise TestFileError(
                 f"The row has {len(cells)} cells, the table {len(rows[0])} columns: {text}", line,
-                hint='Text with a | in it is written as a JSON string: "a|b".',
+                hint='Text that contains a | is written as a JSON string: "a|b".',
             )  # fmt: skip
         rows.append(tuple(cells))
     if not rows:
-        raise TestFileError("The table has no names of columns", first)
+        raise TestFileError("The table has no column names", first)
     return ExpectedRows(tuple(name.text for name in rows[0]), tuple(rows[1:]), ordered)
 
 
-def _check_loose(lines: Sequence[str], drafts: Sequence[_Draft]) -> None:
-    """TestFileError for a line that expects something of no statement."""
+def _check_unattached(lines: Sequence[str], cases: Sequence[_OpenCase]) -> None:
+    """Raise TestFileError for an expectation that is not right below a statement."""
     taken = {
-        line for draft in drafts for step in draft.steps for line in range(*step.block)
+        line for case in cases for step in case.steps for line in range(*step.block)
     }  # fmt: skip
     inside = {
         step.line + offset
-        for draft in drafts
-        for step in draft.steps
+        for case in cases
+        for step in case.steps
         for offset in range(step.text.count("\n") + 1)
     }
     for number, line in enumerate(lines, 1):
         if number not in taken and number not in inside and _content(line) is not None:
             raise TestFileError(
-                f"No statement stands right above what is expected: {line.strip()}", number
+                f"No statement is right above this expectation: {line.strip()}", number
             )

@@ -1,8 +1,9 @@
-"""`statements.sql`, `input.json` and `output.json`, as ksqlDB's ksql-test-runner reads them.
+"""Runs tests in the format of ksqlDB's ksql-test-runner: `statements.sql`, `input.json` and
+`output.json`.
 
-The JSON files hold `inputs` and `outputs`: records of `topic`, `key`, `value`, `timestamp`,
-`window` and `headers`. The records of each topic that is named in `outputs` must be the expected
-ones, in their order; of one that is expected without timestamp, that is not compared.
+The JSON files have `inputs` and `outputs`: records with `topic`, `key`, `value`, `timestamp`,
+`window` and `headers`. The records of each topic in `outputs` must equal the expected ones, in
+order. The timestamp of a record is compared only if it is given.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _FIELDS = {"topic", "key", "value", "timestamp", "window", "headers"}
 
 @dataclass(frozen=True, slots=True)
 class RecordsCase:
-    """Statements with records that go in and records that come out."""
+    """Statements with input records and expected output records."""
 
     statements: Case
     inputs: tuple[Record, ...]
@@ -52,10 +53,10 @@ class RecordsCase:
 
 
 def read_records_case(statements: str, inputs: str | None, outputs: str) -> RecordsCase:
-    """The case of these files; TestFileError where one of them cannot be read."""
+    """The case of these files. Raises TestFileError if one of them cannot be read."""
     cases = read_file(statements).cases
     if len(cases) != 1:
-        raise TestFileError("With records in JSON files, the statements are one case", 1)
+        raise TestFileError("With records in JSON files, the statements must be one case", 1)
     given = () if inputs is None else _records(inputs, "inputs")
     expected = _records(outputs, "outputs")
     if not expected:
@@ -74,20 +75,20 @@ def _records(path: str, field: str) -> tuple[Record, ...]:
         raise TestFileError(error.message, 1) from error
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
         raise TestFileError(
-            f"{path} is no file of {field}: {failure}", 1,
+            f"{path} is not a file of {field}: {failure}", 1,
             hint=f'It is a JSON object: {{"{field}": [{{"topic": …, "key": …, "value": …}}, …]}}',
         ) from failure  # fmt: skip
     return tuple(records)
 
 
 def run_records_case(case: RecordsCase, options: Options) -> CaseResult:
-    """Execute the statements, process the records, and compare."""
-    place = Embedded(durable=options.restart)
-    return run_records_in(CaseRun(place, options), case)
+    """Execute the statements, process the records, and compare the output."""
+    storage = Embedded(durable=options.restart)
+    return run_records_in(CaseRun(storage, options), case)
 
 
 def run_records_in(run: CaseRun, case: RecordsCase) -> CaseResult:
-    """The same in a database that is made for it; closes that."""
+    """Run a case in the database of a run, and close the database."""
     result = CaseResult(case.statements)
     return timed(run, result, lambda: result.failures.extend(_failures(case, run, result)))
 
@@ -103,8 +104,8 @@ def _failures(case: RecordsCase, run: CaseRun, result: CaseResult) -> list[Failu
                 run.restart()
             for record in case.inputs[start : start + size]:
                 _append(record, run.engine)
-            run.settle()
-        run.settle()
+            run.process_all()
+        run.process_all()
         topics = dict.fromkeys(record["topic"] for record in case.outputs)
         compared = [_compared(topic, case, run.engine) for topic in topics]
     except MillstreamError as error:
@@ -114,10 +115,11 @@ def _failures(case: RecordsCase, run: CaseRun, result: CaseResult) -> list[Failu
 
 
 def _source(topic: str, engine: Engine, *, written: bool) -> Source:
-    """The source over a topic that says how its records are written."""
+    """The source over a topic whose formats apply to its records. `written`: whether to
+    prefer a source that a query writes, or one that none writes."""
     found = engine.catalog.over_topic(topic)
     if not found:
-        raise StatementError(f"No stream or table is over the topic '{topic}'")
+        raise StatementError(f"No stream or table has the topic '{topic}'")
     return next((each for each in found if (each.query_id is not None) is written), found[0])
 
 
@@ -142,11 +144,11 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as failure:
-        raise StatementError(f"The value of a header is no base64: {text}") from failure
+        raise StatementError(f"The value of a header is not base64: {text}") from failure
 
 
 def _written(topic: str, engine: Engine) -> list[Record]:
-    """All records of a topic, as a JSON test file has them."""
+    """All records of a topic, in the form of a JSON test file."""
     source = _source(topic, engine, written=True)
     described = engine.log.topic(topic)
     found: list[Record] = []
@@ -180,18 +182,18 @@ def _compared(topic: str, case: RecordsCase, engine: Engine) -> Failure | None:
         next(
             (
                 got[index]
-                for index in (place, *range(len(actual)))
+                for index in (position, *range(len(actual)))
                 if index < len(actual) and _matches(record, actual[index])
             ),
             json_text(record),
         )
-        for place, record in enumerate(expected)
+        for position, record in enumerate(expected)
     ]
     if wanted == got:
         return None
     lines = [line for line in difflib.ndiff(wanted, got) if not line.startswith("?")]
-    reason = f"the records of the topic '{topic}' are others: {len(expected)} expected"
-    return Failure(case.statements.line, f"{reason}, {len(actual)} there", tuple(lines))
+    reason = f"the records of the topic '{topic}' differ: {len(expected)} expected"
+    return Failure(case.statements.line, f"{reason}, {len(actual)} found", tuple(lines))
 
 
 def _matches(expected: Record, actual: Record) -> bool:
@@ -211,7 +213,7 @@ def _matches(expected: Record, actual: Record) -> bool:
 
 
 def same(expected: Any, actual: Any) -> bool:
-    """Whether two JSON values agree: numbers by value, names of fields in any case."""
+    """Whether two JSON values are equal: numbers by value, names of fields in any case."""
     match expected, actual:
         case dict(), dict():
             names = {name if name in actual else name.upper(): name for name in expected}

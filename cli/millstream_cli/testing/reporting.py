@@ -1,4 +1,4 @@
-"""What came of test files: on the screen, and as JUnit XML."""
+"""Reports the results of test files on the screen and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from millstream_cli.testing.parsing import TestFileError
 from millstream_cli.testing.running import CaseResult
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-"""What XML cannot hold, not even escaped."""
+"""Characters that XML does not allow, not even escaped."""
 
 
 @dataclass(slots=True)
 class FileResult:
-    """The cases of a file, or why it could not be read. `updated`: it was written anew."""
+    """The results of a file's cases, or why it could not be read. `updated`: it was rewritten."""
 
     path: str
     cases: list[CaseResult] = field(default_factory=list)
@@ -28,12 +28,12 @@ class FileResult:
 
     @property
     def failed(self) -> int:
-        """How many cases failed."""
+        """The number of failed cases."""
         return sum(bool(case.failures) for case in self.cases)
 
 
 def file_lines(result: FileResult) -> Iterator[tuple[str, str]]:
-    """What to print of a file, each line with its style."""
+    """The report of a file: lines with their styles."""
     if result.error is not None:
         yield f"{result.path}:{result.error.line}: {result.error.message}", "bold red"
         if result.error.hint:
@@ -60,7 +60,7 @@ def _failure_lines(path: str, case: CaseResult, failure: Failure) -> Iterator[tu
 
 
 def summary(results: Sequence[FileResult]) -> str:
-    """The last line."""
+    """The last line of the report."""
     cases = sum(len(result.cases) for result in results)
     failed = sum(result.failed for result in results)
     unread = sum(result.error is not None for result in results)
@@ -71,7 +71,7 @@ def summary(results: Sequence[FileResult]) -> str:
 
 
 def write_junit(results: Sequence[FileResult], path: str) -> None:
-    """Write the results as JUnit XML, for what shows those of other tests."""
+    """Write the results as JUnit XML, for continuous integration."""
     root = ElementTree.Element("testsuites")
     for result in results:
         suite = ElementTree.SubElement(
@@ -108,10 +108,10 @@ def _add_case(suite: ElementTree.Element, path: str, result: CaseResult) -> None
         lines = [
             line for failure in result.failures for line, _ in _failure_lines(path, result, failure)
         ]
-        made = ElementTree.SubElement(
+        element = ElementTree.SubElement(
             case, "failure", message=_printable(result.failures[0].reason)
         )
-        made.text = _printable("\n".join(lines))
+        element.text = _printable("\n".join(lines))
 
 
 def _printable(text: str) -> str:

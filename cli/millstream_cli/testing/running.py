@@ -1,7 +1,8 @@
 """Runs a case: its statements one after another, in a database of its own.
 
-Records are processed before the next statement that is no INSERT, so that it finds all there is.
-Nothing runs in the background, and the clock is simulated: a test gives the same each time.
+Inserted records are processed before the next statement that is not an INSERT, so that it sees
+their results. Nothing runs in the background and the clock is simulated, so that results are
+reproducible.
 """
 
 from __future__ import annotations
@@ -29,11 +30,18 @@ from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.testing.cases import Case, ExpectedError, Step
 from millstream_cli.testing.clock import TestClock
-from millstream_cli.testing.outcomes import Answer, Failed, Failure, Message, Outcome, failure_of
+from millstream_cli.testing.outcomes import (
+    Failed,
+    Failure,
+    Message,
+    Outcome,
+    ResultRows,
+    failure_of,
+)
 from millstream_parser import statements as s
 
 PROPERTIES = {"auto.offset.reset": "earliest"}
-"""A test is about all of its records, whether a query comes before or after them."""
+"""A query of a test processes all records, whether it is created before or after them."""
 SETTINGS = EngineSettings(threads=1)
 TIMEOUT = "E-TEST-TIMEOUT"
 _STOPPED = (QueryState.ERROR, QueryState.FENCED)
@@ -41,45 +49,46 @@ _STOPPED = (QueryState.ERROR, QueryState.FENCED)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How cases run. `batch`: after so many inserted records they are processed, None for as late
-    as possible. `restart`: the database is closed and opened again in the middle of a case."""
+    """How cases run. `batch`: records are processed after so many INSERTs; None: as late as
+    possible. `restart`: the database is closed and opened again in the middle of a case."""
 
     batch: int | None = None
     restart: bool = False
     timeout_seconds: float = 10.0
 
 
-class Place(Protocol):
-    """Where the log and the state of a case are."""
+class Storage(Protocol):
+    """Keeps the log and the state of a case."""
 
     def open(self, clock: Callable[[], int]) -> Engine:
-        """An engine over them that is not started; also after it was closed."""
+        """Open an engine over them, without starting it. May be called again after it was
+        closed."""
 
     def close(self) -> None:
-        """Give everything back, when the engine is closed."""
+        """Release everything. The engine must be closed."""
 
 
 class Embedded:
-    """In memory, or in a temporary file where that has to outlive the engine."""
+    """Storage in memory, or, if `durable`, in a temporary file that outlives the engine."""
 
     def __init__(self, *, durable: bool = False) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="millstream-") if durable else None
 
     def open(self, clock: Callable[[], int]) -> Engine:
-        """See `Place`."""
+        """See `Storage`."""
         path = ":memory:" if self._folder is None else str(Path(self._folder.name) / "test.db")
         return open_engine(path, SETTINGS, clock)
 
     def close(self) -> None:
-        """See `Place`."""
+        """See `Storage`."""
         if self._folder is not None:
             self._folder.cleanup()
 
 
 @dataclass(slots=True)
 class CaseResult:
-    """What came of a case. `outcomes` are those of its statements, as far as it came; `failures`
-    is empty where it passed."""
+    """The result of a case. `outcomes`: those of the executed statements. `failures`: empty if the
+    case passed."""
 
     case: Case
     failures: list[Failure] = field(default_factory=list)
@@ -88,20 +97,19 @@ class CaseResult:
 
 
 def run_case(case: Case, options: Options) -> CaseResult:
-    """Run a case up to the first statement that is refused or fails and should not. Further wrong
-    rows are told as well."""
-    place = Embedded(durable=options.restart)
-    return run_in(CaseRun(place, options), case)
+    """Run a case up to the first statement that fails unexpectedly. Wrong rows do not end it."""
+    storage = Embedded(durable=options.restart)
+    return run_in(CaseRun(storage, options), case)
 
 
 def run_in(run: CaseRun, case: Case) -> CaseResult:
-    """Run a case in a database that is made for it, and close that."""
+    """Run a case in the database of a run, and close the database."""
     result = CaseResult(case)
     return timed(run, result, lambda: _run_steps(run, result))
 
 
 def timed(run: CaseRun, result: CaseResult, steps: Callable[[], None]) -> CaseResult:
-    """Have steps run in a database and close it; the result, with the time that it took."""
+    """Call `steps` and close the database; returns the result with the time that it took."""
     started = time.monotonic()
     try:
         steps()
@@ -112,7 +120,7 @@ def timed(run: CaseRun, result: CaseResult, steps: Callable[[], None]) -> CaseRe
 
 
 def steps_failure(run: CaseRun, case: Case, result: CaseResult) -> Failure | None:
-    """Execute the statements of a case up to the first that does not do as expected."""
+    """Execute the statements of a case up to the first unexpected outcome; returns that failure."""
     for step in case.steps:
         result.outcomes.append(run.outcome(step))
         failure = failure_of(step, result.outcomes[-1])
@@ -144,68 +152,73 @@ def _run_steps(run: CaseRun, result: CaseResult) -> None:
 
 
 def _final(step: Step, error: MillstreamError) -> bool:
-    """Whether what comes behind a statement that failed would only fail of that."""
+    """Whether the case ends at a failed statement, because later ones depend on it."""
     return step.expected is None or error.code == TIMEOUT
 
 
 class CaseRun:
-    """A database and a session, and the statements executed so far."""
+    """The database and the session in which a case runs."""
 
-    def __init__(self, place: Place, options: Options) -> None:
+    def __init__(self, storage: Storage, options: Options) -> None:
         self.clock = TestClock()
         self.session = Session(dict(PROPERTIES))
         self.session.bounds = Bounds(milliseconds=round(options.timeout_seconds * 1000))
-        self._place = place
+        self._storage = storage
         self.options = options
-        self.engine = place.open(self.clock)
+        self.engine = storage.open(self.clock)
         self._pending = 0
         self._stopped: set[str] = set()
 
     def restart(self) -> None:
-        """Process what there is, close the database and open it again."""
+        """Close the database and open it again. Pending records are processed after that."""
         self.engine.close()
-        self.engine = self._place.open(self.clock)
+        self.engine = self._storage.open(self.clock)
         self._pending = 0
 
     def close(self) -> None:
-        """Close the database, and give back what it lay in."""
+        """Close the database and its storage."""
         self.engine.close()
-        self._place.close()
+        self._storage.close()
 
     def outcome(self, step: Step) -> Outcome:
-        """Execute a statement. That a query stops while records are processed is a failure of the
-        statement behind them, or of the INSERT that expects an error."""
+        """Execute a statement. If a query stops while records are processed, the statement that
+        triggers the processing fails: the next one that is not an INSERT, or an INSERT that
+        completes a batch or expects an error."""
         try:
-            (piece,) = parsed(step.placed, self.session)
-            if not isinstance(piece.statement, s.InsertValues | s.CopyFrom):
-                self.settle()
-                return self.execute(piece)
-            outcome = self._inserted(piece)
+            (parsed_statement,) = parsed(step.padded_text, self.session)
+            if not isinstance(parsed_statement.statement, s.InsertValues | s.CopyFrom):
+                self.process_all()
+                return self.execute(parsed_statement)
+            outcome = self._inserted(parsed_statement)
             if isinstance(step.expected, ExpectedError):
-                self.settle()
+                self.process_all()
             return outcome
         except MillstreamError as error:
             return Failed(error)
 
-    def _inserted(self, piece: ParsedStatement) -> Outcome:
-        outcome = self.execute(piece)
-        statement = piece.statement
+    def _inserted(self, parsed_statement: ParsedStatement) -> Outcome:
+        outcome = self.execute(parsed_statement)
+        statement = parsed_statement.statement
         if isinstance(statement, s.InsertValues):
             time = self.clock()
             if "ROWTIME" in statement.columns:
                 time = row_of(
-                    statement, piece.script, self.engine.catalog, self.engine, self.session
+                    statement,
+                    parsed_statement.script,
+                    self.engine.catalog,
+                    self.engine,
+                    self.session,
                 ).time
             self.clock.inserted(time)
         self._pending += 1
         if self.options.batch is not None and self._pending >= self.options.batch:
-            self.settle()
+            self.process_all()
         return outcome
 
-    def execute(self, piece: ParsedStatement) -> Outcome:
-        """Execute one statement, without waiting for what came before."""
-        self._make_topic(piece.statement)
-        result = execute_piece(self.engine, piece, self.session)
+    def execute(self, parsed_statement: ParsedStatement) -> Outcome:
+        """Execute one statement without processing pending records."""
+        self._make_topic(parsed_statement.statement)
+        result = execute_piece(self.engine, parsed_statement, self.session)
         match result:
             case Done(message):
                 return Message(message)
@@ -215,12 +228,12 @@ class CaseRun:
                 table = result.arrow()
                 columns = tuple(table.column_names)
                 rows = tuple(with_objects(tuples(table), table.schema))
-                wanted = isinstance(piece.statement, s.SelectStatement)
-                return Answer(columns, rows, _ordered(piece.statement), wanted)
+                required = isinstance(parsed_statement.statement, s.SelectStatement)
+                return ResultRows(columns, rows, _ordered(parsed_statement.statement), required)
 
     def _make_topic(self, statement: s.Statement) -> None:
-        """Create the topic of CREATE STREAM or TABLE where it is missing and the statement has no
-        PARTITIONS: there is no producer in a test that would have created it."""
+        """Create the topic of CREATE STREAM or TABLE if it is missing and the statement has no
+        PARTITIONS, because a test has no producer that would have created it."""
         if not isinstance(statement, s.CreateSource):
             return
         given = dict(statement.properties)
@@ -228,8 +241,8 @@ class CaseRun:
         if topic and "PARTITIONS" not in given and self.engine.log.topic(str(topic)) is None:
             self.engine.log.create_topic(Topic(str(topic), 1))
 
-    def _followed(self, stream: Stream) -> Answer:
-        """The rows of a push query, or of PRINT, up to where nothing more comes."""
+    def _followed(self, stream: Stream) -> ResultRows:
+        """The rows of a push query, or of PRINT, until no more arrive."""
         if stream.schema.columns:
             stream.idle = self._idle
         rows: list[Row] = []
@@ -237,25 +250,25 @@ class CaseRun:
             rows += with_objects(changed_rows(table), table.schema)
         return self.followed(stream, rows)
 
-    def followed(self, stream: Stream, rows: Sequence[Row]) -> Answer:
-        """What a push query that had these rows answers."""
+    def followed(self, stream: Stream, rows: Sequence[Row]) -> ResultRows:
+        """The outcome of a push query with these rows."""
         shown = tuple(tuple(marked(row)) for row in rows)
-        return Answer(tuple(stream.columns), shown, ordered=True, wanted=True)
+        return ResultRows(tuple(stream.columns), shown, ordered=True, expectation_required=True)
 
     def _idle(self) -> bool:
-        self.settle()
+        self.process_all()
         return False
 
-    def settle(self) -> None:
-        """Process and commit all there is. UnavailableError where that does not end in time, and
-        StatementError where a query has stopped."""
+    def process_all(self) -> None:
+        """Process and commit all records. Raises UnavailableError if that does not end in time, and
+        StatementError if a query has stopped."""
         self._pending = 0
         limit = self.options.timeout_seconds
         until = time.monotonic() + limit
         self.engine.driver.catch_up(round(limit * 1000))
         if time.monotonic() >= until:
             raise UnavailableError(
-                f"No answer within {limit:g} s: the queries do not come to an end",
+                f"No result within {limit:g} s: the queries do not become idle",
                 hint="Does a query write to what it reads? --timeout gives a test more time.",
                 code=TIMEOUT,
             )
@@ -273,7 +286,7 @@ class CaseRun:
 
 
 def _ordered(statement: s.Statement) -> bool:
-    """Whether the language defines the order of a statement's rows."""
+    """Whether a statement defines the order of its rows."""
     match statement:
         case s.SelectStatement(query) if query is not None:
             return bool(query.order_by)

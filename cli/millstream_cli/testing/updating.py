@@ -1,4 +1,4 @@
-"""`--update`: what statements gave, written behind them as what is expected."""
+"""`--update`: writes the outcomes of statements below them as the expected ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from millstream_cli.testing.running import CaseResult
 
 
 def updated(file: TestFile, results: Sequence[CaseResult]) -> str:
-    """The text of a file with the expectations that were not met replaced by what came. An ASSERT
-    that failed, and a case that expects an error, stay as they are."""
+    """The text of a file, with unmet expectations replaced by the outcomes. A failed ASSERT and a
+    case that expects an error stay as they are."""
     changes: dict[tuple[int, int], list[str]] = {}
     for result in results:
         for step, outcome in zip(result.case.steps, result.outcomes, strict=False):
@@ -25,7 +25,7 @@ def updated(file: TestFile, results: Sequence[CaseResult]) -> str:
 
 
 def update_file(file: TestFile, results: Sequence[CaseResult]) -> bool:
-    """Write a file anew where it changes; whether it did."""
+    """Rewrite a file if its text changes; returns whether it did."""
     text = updated(file, results)
     if text == file.text:
         return False

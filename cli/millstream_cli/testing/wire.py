@@ -1,4 +1,4 @@
-"""Keys and values of JSON test files as the bytes that lie on a topic, and back."""
+"""Encodes keys and values of JSON test files as the bytes of a topic, and decodes them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from millstream.model.schema import Column, WindowedKey, WindowKind
 
 _KAFKA: dict[t.SqlType, str] = {t.INTEGER: ">i", t.BIGINT: ">q", t.DOUBLE: ">d"}
 _BOUND = 8
-"""Bytes of a time in a windowed key."""
+"""The size of a time in a windowed key, in bytes."""
 
 
 def json_text(value: Any) -> str:
-    """JSON on one line, numbers as they were written."""
+    """A value as JSON on one line, numbers in their original notation."""
     match value:
         case Decimal():
             return str(value)
@@ -33,7 +33,7 @@ def json_text(value: Any) -> str:
 
 
 def encode(value: Any, form: Format, columns: Sequence[Column]) -> bytes | None:
-    """What a producer would have written; StatementError for a format without text."""
+    """Encode a value as a producer would. Raises StatementError for an unsupported format."""
     if value is None:
         return None
     match form.name:
@@ -51,7 +51,8 @@ def encode(value: Any, form: Format, columns: Sequence[Column]) -> bytes | None:
 
 
 def decode(data: bytes | None, form: Format, columns: Sequence[Column]) -> Any:
-    """What a JSON test file says of these bytes; StatementError for a format without text."""
+    """Decode bytes to the value of a JSON test file. Raises StatementError for an unsupported
+    format."""
     if data is None:
         return None
     match form.name:
@@ -76,13 +77,13 @@ def _layout(columns: Sequence[Column]) -> str | None:
 
 def _unwritable(name: str) -> StatementError:
     return StatementError(
-        f"Records of the format {name} cannot stand in a JSON test file",
+        f"Records of the format {name} cannot be written in a JSON test file",
         hint="JSON, DELIMITED, KAFKA and NONE can. Use INSERT INTO and ASSERT VALUES instead.",
     )
 
 
 def window_suffix(window: dict[str, Any]) -> bytes:
-    """What a windowed key ends with."""
+    """The bytes of the window at the end of a windowed key."""
     if str(window["type"]).upper() == WindowKind.SESSION.value:
         return struct.pack(">qq", window["end"], window["start"])
     return struct.pack(">q", window["start"])
@@ -91,7 +92,7 @@ def window_suffix(window: dict[str, Any]) -> bytes:
 def split_window(
     key: bytes | None, windowed: WindowedKey | None
 ) -> tuple[bytes | None, dict[str, Any] | None]:
-    """The key within a windowed key, and its window."""
+    """Split a windowed key into the key and its window."""
     if key is None or windowed is None:
         return key, None
     if windowed.kind is WindowKind.SESSION:

@@ -54,7 +54,7 @@ def test_each_case_has_a_database_of_its_own_and_the_setup(run: Run) -> None:
 def test_wrong_rows_are_shown_with_the_line_and_both_sides(run: Run) -> None:
     code, printed = run(SETUP + RIGHT.replace("b | 2", "b | 7"))
     assert code == 1
-    assert "file.sql:5: file: the rows are others: 1 expected and missing, 1 not" in printed
+    assert "file.sql:5: file: the rows differ: 1 missing, 1 not expected" in printed
     assert "    | a | 1 |\n  - | b | 7 |\n  + | b | 2 |" in printed
 
 
@@ -63,13 +63,13 @@ def test_wrong_rows_are_shown_with_the_line_and_both_sides(run: Run) -> None:
     [
         ("-- | K | V |\n-- | a | 1 |\n", "+ | b | 2 |"),
         ("-- | K | V |\n-- | a | 1 |\n-- | b | 2 |\n-- | c | 3 |\n", "- | c | 3 |"),
-        ("-- | K | V |\n-- | b | 2 |\n-- | a | 1 |\n", "the order of the rows is another"),
+        ("-- | K | V |\n-- | b | 2 |\n-- | a | 1 |\n", "the order of the rows differs"),
         ("-- | K | W |\n-- | a | 1 |\n-- | b | 2 |\n", "- | K | W |"),
-        ("-- | K |\n-- | a |\n-- | b |\n", "the columns are others"),
+        ("-- | K |\n-- | a |\n-- | b |\n", "the columns differ"),
         ("-- | K | V |\n-- | a | NULL |\n-- | b | 2 |\n", "- | a | NULL |"),
-        ("-- error: unknown\n", "expected was an error"),
-        ("-- ok: done\n", "expected was a message"),
-        ("", "nothing says which rows are expected"),
+        ("-- error: unknown\n", "an error was expected"),
+        ("-- ok: done\n", "a message was expected"),
+        ("", "no expected rows are given"),
     ],
 )
 def test_what_else_fails(run: Run, rows: str, said: str) -> None:
@@ -81,7 +81,7 @@ def test_what_else_fails(run: Run, rows: str, said: str) -> None:
     ("statement", "said"),
     [
         ("SELECT * FROM nothing;\n-- | A |\n", "+ error: NOTHING does not exist"),
-        ("DROP STREAM s;\n-- error: may not\n", "expected was an error"),
+        ("DROP STREAM s;\n-- error: may not\n", "an error was expected"),
         ("DROP STREAM t;\n-- error: may not\n", "another error was expected"),
         ("DROP STREAM t;\n", "the statement failed"),
         ("DROP STREAM s;\n-- ok: eaten\n", "- ok: eaten"),
@@ -102,15 +102,15 @@ def test_errors_point_into_the_file(run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("-- | A |\n", 1, "No statement stands right above"),
-        (f"{SETUP}\n-- | K |\n", 5, "No statement stands right above"),
+        ("-- | A |\n", 1, "No statement is right above"),
+        (f"{SETUP}\n-- | K |\n", 5, "No statement is right above"),
         (f"{SETUP}SELECT 'open FROM s;", 4, "is not closed"),
         (f"{SETUP}SELECT * FROM s", 4, "does not end with ';'"),
         (f"{SETUP}SELECT * FROM s;\n-- | K | V |\n-- | a |\n", 6, "has 1 cells"),
-        (f"{SETUP}SELECT * FROM s;\n-- | K | V |\n-- | a | 1\n", 6, "is no row"),
+        (f"{SETUP}SELECT * FROM s;\n-- | K | V |\n-- | a | 1\n", 6, "is not a row"),
         (f"{SETUP}SELECT * FROM s;\n-- | K |\n-- error: x\n", 5, "not several of them"),
         (f"{SETUP}--@tset: name\n", 4, "--@tset: name"),
-        (f"--@test: a\n{SETUP}--@test: a\n{SETUP}", 5, "two cases of the name 'a'"),
+        (f"--@test: a\n{SETUP}--@test: a\n{SETUP}", 5, "two cases with the name 'a'"),
         (f"--@test: a\n--@test: b\n{SETUP}", 1, "has no statement"),
         ("-- nothing\n", 1, "has no statement"),
     ],
@@ -128,7 +128,7 @@ def test_a_file_that_is_not_there(run: Run, capsys: pytest.CaptureFixture[str]) 
     assert "missing.sql:1: " in capsys.readouterr().out
     Path("empty").mkdir()
     assert main(["test", "empty"]) == 1
-    assert "no test file in the folder empty" in capsys.readouterr().err
+    assert "The folder empty has no test file" in capsys.readouterr().err
 
 
 def test_a_query_that_comes_to_no_end(run: Run) -> None:
@@ -136,7 +136,7 @@ def test_a_query_that_comes_to_no_end(run: Run) -> None:
     code, printed = run(SETUP + loop, "--timeout", "0.5")
     assert code == 1
     assert "file.sql:5: file: the statement failed" in printed
-    assert "No answer within 0.5 s" in printed
+    assert "No result within 0.5 s" in printed
 
 
 def test_a_query_that_stops(run: Run) -> None:
@@ -299,14 +299,14 @@ def test_files_of_ksql_test_runner(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("inputs", "outputs", "said"),
     [
-        (INPUTS, OUTPUTS[:1], "1 expected, 2 there"),
-        (INPUTS, [*OUTPUTS, OUTPUTS[1]], "3 expected, 2 there"),
-        (INPUTS, list(reversed(OUTPUTS)), "are others"),
+        (INPUTS, OUTPUTS[:1], "1 expected, 2 found"),
+        (INPUTS, [*OUTPUTS, OUTPUTS[1]], "3 expected, 2 found"),
+        (INPUTS, list(reversed(OUTPUTS)), "differ"),
         (INPUTS, [], "expects no record"),
-        (INPUTS, [{"topic": "none", "key": 1}], "No stream or table is over the topic 'none'"),
-        ([{"topic": "none"}], OUTPUTS, "No stream or table is over the topic 'none'"),
-        ([{"tropic": "s"}], OUTPUTS, "is no file of inputs"),
-        (7, OUTPUTS, "is no file of inputs"),
+        (INPUTS, [{"topic": "none", "key": 1}], "No stream or table has the topic 'none'"),
+        ([{"topic": "none"}], OUTPUTS, "No stream or table has the topic 'none'"),
+        ([{"tropic": "s"}], OUTPUTS, "is not a file of inputs"),
+        (7, OUTPUTS, "is not a file of inputs"),
     ],
 )
 def test_records_that_are_wrong(
