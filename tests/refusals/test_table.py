@@ -161,7 +161,7 @@ ROADS: dict[str, tuple[Road, Mapping[str, str]]] = {
     "service.FILE_COLUMNS": (_columns, {"path": "{folder}/orders.csv", "unknown": "colour"}),
     "service.QUERIES_FILE_DIFFERS": (_changed_file, {"path": "{folder}/app.sql"}),
     "service.QUERIES_FILE_STATEMENT": (
-        _other_file, {"what": "queries file", "piece": "DROP STREAM s"}
+        _other_file, {"what": "queries file", "statement": "DROP STREAM s"}
     ),
 }  # fmt: skip
 """What is refused elsewhere than in a statement alone, and the parameters of the template."""

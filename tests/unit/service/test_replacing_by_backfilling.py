@@ -123,7 +123,7 @@ def test_one_whose_query_has_ended_is_made_anew(db: Database) -> None:
 
 
 REFUSED = {
-    "CREATE OR REPLACE STREAM s WITH (BACKFILL = 'duckdb') AS SELECT * FROM orders;": "taken back",
+    "CREATE OR REPLACE STREAM s WITH (BACKFILL = 'duckdb') AS SELECT * FROM orders;": "recomputed",
     replacing("SELECT customer, n FROM t"): "from itself",
     replacing("SELECT customer, n FROM u"): "from itself",
     replacing("SELECT customer, MAX(amount) AS n FROM orders GROUP BY customer"): "columns",
