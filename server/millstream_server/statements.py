@@ -9,11 +9,11 @@ from typing import Any
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
 from millstream.service.dry_run import DryRun
-from millstream.service.execution import execute_piece, parsed
+from millstream.service.execution import execute_piece, parse_script
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
-from millstream.service.statements.explain import given, plan_of, running
+from millstream.service.statements.explain import explained_query, explained_statement, plan_of
 from millstream.service.statements.explained_pull import POSITIONS, pull_stages
 from millstream.service.statements.inspect import found_source
 from millstream.service.text import ParsedStatement
@@ -45,7 +45,7 @@ def pieces_of(asked: Asked, session: Session) -> list[ParsedStatement]:
     found: list[ParsedStatement] = []
     text = asked.sql
     try:
-        for piece in parsed(asked.sql, ahead, asked.parameters, test_statements=False):
+        for piece in parse_script(asked.sql, ahead, asked.parameters, test_statements=False):
             found.append(replace(piece, text=_ended(piece.text)))
             if isinstance(piece.statement, s.DefineVariable | s.SetProperty):
                 text = found[-1].text
@@ -173,7 +173,7 @@ def _explained(
         columns = plan_of(
             inner, engine.catalog, engine.functions, session.properties
         ).node.schema.columns
-        query = given(inner, engine, session)
+        query = explained_statement(inner, engine, session)
         plan, topology = show_plan(query.node), show_topology(query.topology)
         return planned_description(query.statement, columns, plan, topology)
     ids = (*engine.catalog.queries, *engine.pushing)
@@ -183,7 +183,7 @@ def _explained(
             f"Query with id:{wanted} does not exist, use SHOW QUERIES to view the full set of "
             "queries."
         )
-    existing = running(found, engine)
+    existing = explained_query(found, engine)
     if existing is None:
         return query_description(found, server.view(principal))
     plan, topology = show_plan(existing.node), show_topology(existing.topology)

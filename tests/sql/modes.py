@@ -16,7 +16,7 @@ from millstream.model.errors import StatementError
 from millstream.model.schema import SourceKind
 from millstream.service.changes import Deletion, Row
 from millstream.service.engine import Engine
-from millstream.service.execution import parsed, resume_engine
+from millstream.service.execution import parse_script, resume_engine
 from millstream.service.results import Stream
 from millstream.service.text import ParsedStatement
 from millstream.state.store import Store
@@ -63,7 +63,7 @@ class HistoryRun(CaseRun):
         final = outcome.rows if self._final is None else self._final
         if self.session.property("millstream.history.backend") == "auto":
             self.session.set("millstream.history.backend", "duckdb")
-        (past,) = parsed(question, self.session)
+        (past,) = parse_script(question, self.session)
         try:
             found = super().execute(past)
         except StatementError:
@@ -104,7 +104,7 @@ class HistoryRun(CaseRun):
         return streams and self._kind(query) is SourceKind.STREAM
 
     def _ranged(self, name: str) -> Any:
-        (question,) = parsed(f"SELECT * FROM `{name}` {ALL};", self.session)
+        (question,) = parse_script(f"SELECT * FROM `{name}` {ALL};", self.session)
         statement = question.statement
         assert isinstance(statement, s.SelectStatement) and statement.query is not None
         return statement.query.source.range

@@ -21,7 +21,7 @@ from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import QueryState
 from millstream.service.changes import Row, changed_rows
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece, open_engine, parsed
+from millstream.service.execution import execute_piece, open_engine, parse_script
 from millstream.service.results import Done, Stream
 from millstream.service.session import Bounds, Session
 from millstream.service.statements.inserting import row_of
@@ -185,7 +185,7 @@ class CaseRun:
         triggers the processing fails: the next one that is not an INSERT, or an INSERT that
         completes a batch or expects an error."""
         try:
-            (parsed_statement,) = parsed(step.padded_text, self.session)
+            (parsed_statement,) = parse_script(step.padded_text, self.session)
             if not isinstance(parsed_statement.statement, s.InsertValues | s.CopyFrom):
                 self.process_all()
                 return self.execute(parsed_statement)

@@ -1,4 +1,4 @@
-"""Bounds on how long a statement may keep DuckDB busy, and on what it may answer."""
+"""Limits the time that a statement takes in DuckDB, and the size of its result."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from millstream.model.errors import UnavailableError
 from millstream.service import wordings
 from millstream.service.session import Bounds
 
-_AGAIN_S = 0.05
-"""An interrupt between two statements is lost: it is repeated until the work has ended."""
+_INTERRUPT_INTERVAL_S = 0.05
+"""An interrupt between two DuckDB statements is lost, so it is repeated until the work ends."""
 
 BATCH_ROWS = 65_536
 TIMED_OUT = "E-TIMEOUT"
@@ -24,7 +24,7 @@ TIMEOUT = "millstream.query.pull.timeout.ms"
 
 
 def collected(cursor: duckdb.DuckDBPyConnection, text: str, bounds: Bounds) -> pa.Table:
-    """The rows of a query; StatementError (E-RESULT-LIMIT) where they are more than the bounds."""
+    """The rows of a query; raises StatementError (E-RESULT-LIMIT) if they exceed the bounds."""
     relation = cursor.sql(text)
     if bounds.rows is None and bounds.bytes is None:
         return relation.to_arrow_table()
@@ -38,84 +38,87 @@ def collected(cursor: duckdb.DuckDBPyConnection, text: str, bounds: Bounds) -> p
 
 
 def check_size(rows: int, size: int, bounds: Bounds) -> None:
-    """StatementError (E-RESULT-LIMIT) where an answer is larger than it may be."""
-    for most, found, unit in ((bounds.rows, rows, "rows"), (bounds.bytes, size, "bytes")):
-        if most is not None and found > most:
+    """Raise StatementError (E-RESULT-LIMIT) if a result exceeds the bounds."""
+    for limit, actual, unit in ((bounds.rows, rows, "rows"), (bounds.bytes, size, "bytes")):
+        if limit is not None and actual > limit:
             raise wordings.ANSWER_TOO_LONG(
-                most=most,
+                most=limit,
                 unit=unit,
-                hint="Ask for less with WHERE or LIMIT.",
+                hint="Restrict the result with WHERE or LIMIT.",
                 code="E-RESULT-LIMIT",
             )
 
 
-class Patience:
-    """The time that one answer may take, spent piece by piece; for ever without a limit."""
+class TimeBudget:
+    """The time that one result may take over all its batches; unlimited if `limit_ms` is None."""
 
     def __init__(self, limit_ms: int | None) -> None:
         self._limit_ms = limit_ms
-        self._left = math.inf if limit_ms is None else limit_ms / 1000
+        self._seconds_left = math.inf if limit_ms is None else limit_ms / 1000
 
     @contextmanager
-    def spent_on(self, end: Callable[[], None]) -> Iterator[None]:
-        """Spend what work takes. When no time is left `end` is called, which makes the work fail:
-        with UnavailableError (E-TIMEOUT) then."""
+    def spend(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Deduct the time of the `with` block. When no time is left, `interrupt` is called to make
+        the block fail, and its error becomes UnavailableError (E-TIMEOUT)."""
         if self._limit_ms is None:
             yield
             return
-        if self._left <= 0:
-            raise self._ended()
-        begun, over = time.monotonic(), threading.Event()
+        if self._seconds_left <= 0:
+            raise self._timeout_error()
+        started, expired = time.monotonic(), threading.Event()
         try:
-            with _after(self._left, end, over):
+            with _interrupt_after(self._seconds_left, interrupt, expired):
                 yield
         except Exception as error:
-            if not over.is_set():
+            if not expired.is_set():
                 raise
-            raise self._ended() from error
+            raise self._timeout_error() from error
         finally:
-            self._left -= time.monotonic() - begun
+            self._seconds_left -= time.monotonic() - started
 
-    def _ended(self) -> UnavailableError:
+    def _timeout_error(self) -> UnavailableError:
         return UnavailableError(
             f"The pull query was ended: it took longer than {self._limit_ms} ms.",
-            hint=f"Ask for less; where the server allows more, SET '{TIMEOUT}'.",
+            hint=f"Restrict the result; if the server allows more time, SET '{TIMEOUT}'.",
             code=TIMED_OUT,
         )
 
 
 @contextmanager
-def _after(seconds: float, end: Callable[[], None], over: threading.Event) -> Iterator[None]:
-    """Call `end` when the time is over, until the work has ended."""
-    ended = threading.Event()
+def _interrupt_after(
+    seconds: float, interrupt: Callable[[], None], expired: threading.Event
+) -> Iterator[None]:
+    """Call `interrupt` after `seconds`, again and again until the `with` block ends."""
+    finished = threading.Event()
 
     def watch() -> None:
         wait = seconds
-        while not ended.wait(wait):
-            over.set()
-            end()
-            wait = _AGAIN_S
+        while not finished.wait(wait):
+            expired.set()
+            interrupt()
+            wait = _INTERRUPT_INTERVAL_S
 
     watcher = threading.Thread(target=watch, name="millstream-limit", daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        ended.set()
+        finished.set()
         watcher.join()
 
 
 @contextmanager
 def within(cursor: duckdb.DuckDBPyConnection, limit_ms: int | None) -> Iterator[None]:
-    """End what `cursor` runs after so many ms, with UnavailableError (E-TIMEOUT).
+    """Interrupt the statements of `cursor` after `limit_ms`; raises UnavailableError (E-TIMEOUT)
+    then.
 
-    Ctrl-C ends it too, as a KeyboardInterrupt.
+    Ctrl-C interrupts them too, and raises KeyboardInterrupt.
     """
     try:
-        with Patience(limit_ms).spent_on(cursor.interrupt):
+        with TimeBudget(limit_ms).spend(cursor.interrupt):
             yield
     except RuntimeError as error:
-        # DuckDB's answer to SIGINT while it runs.
+        # DuckDB raises RuntimeError if SIGINT arrives while it runs.
         if "interrupted" in str(error).lower():
             raise KeyboardInterrupt from error
         raise

@@ -1,4 +1,4 @@
-"""Statements in, results out. It is a list of phases; the work is in the leaves.
+"""Executes scripts. This module defines the phases; other modules implement them.
 
 text -> substitute variables -> parse -> for each statement: plan -> write the command -> apply
 """
@@ -59,8 +59,8 @@ def open_engine(
     clock: Callable[[], int],
     functions: Sequence[UserFunction] = (),
 ) -> Engine:
-    """Open a file (made when missing) or ":memory:", and start the queries it holds;
-    `functions` are those of the user that its queries call."""
+    """Open a file, which is created if it is missing, or ":memory:", with the queries that it
+    holds. `functions`: the users' functions that these queries call."""
     catalogue = with_functions(builtin_catalogue(), functions)
     log = EmbeddedLog.open(path, threads=settings.threads, memory_limit=settings.memory_limit)
     try:
@@ -89,9 +89,8 @@ def resume_engine(
     *,
     incarnation: str = "",
 ) -> Engine:
-    """An engine over a log and a state that are open, as its command log left it: the catalog as
-    it was, every query running again. `incarnation`: of this process, where other instances of
-    the service work on the log at the same time."""
+    """Create an engine over an open log and an open state. It restores the catalog from the command
+    topic and adds its queries to the runtime. `incarnation`: see `Engine`."""
     engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
     try:
         open_processing_stream(engine)
@@ -108,16 +107,16 @@ def resume_engine(
 def execute_script(
     engine: Engine, text: str, session: Session, parameters: Values = ()
 ) -> Iterator[Result]:
-    """Parse everything, then execute statement by statement, giving each result."""
-    for piece in parsed(text, session, parameters):
-        yield execute_piece(engine, piece, session)
+    """Parse a script, then execute its statements one by one, and yield the result of each."""
+    for parsed in parse_script(text, session, parameters):
+        yield execute_piece(engine, parsed, session)
 
 
-def parsed(
+def parse_script(
     text: str, session: Session, parameters: Values = (), *, test_statements: bool = True
 ) -> Iterator[ParsedStatement]:
-    """The statements of a script. One that changes what variables stand for is parsed as it
-    runs. See `parse_text` and `parameters_for`."""
+    """The statements of a script. If the script may change variables, each statement is parsed only
+    when it is requested. See `parse_text` and `parameters_for`."""
     values = parameters_for(text, parameters)
     extended = session.flag("millstream.query.pull.extended.enabled")
     changing = any(word in text.upper() for word in ("DEFINE", "VARIABLE.SUBSTITUTION"))
@@ -131,35 +130,35 @@ def parsed(
         )
 
 
-def execute_piece(engine: Engine, piece: ParsedStatement, session: Session) -> Result:
+def execute_piece(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:
     """Execute one statement."""
     check_running(engine)
     try:
-        result = _dispatch(engine, piece, session)
+        result = _dispatch(engine, parsed, session)
     except MillstreamError as error:
-        locate(error, piece.script)
-        locate_by_name(error, piece)
+        locate(error, parsed.script)
+        locate_by_name(error, parsed)
         raise
     if isinstance(result, History):
-        result.explain = partial(show_statement, parsed=piece)
+        result.explain = partial(show_statement, parsed=parsed)
     return result
 
 
 def check_running(engine: Engine) -> None:
-    """FencedError where the engine has stopped for good."""
+    """Raise FencedError if the engine has stopped permanently."""
     if engine.driver.failure is not None:
         raise FencedError("the engine has stopped", detail=str(engine.driver.failure))
 
 
-def _dispatch(engine: Engine, piece: ParsedStatement, session: Session) -> Result:
-    statement = piece.statement
+def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:
+    statement = parsed.statement
     match statement:
         case s.SelectStatement(query) if query is not None and query.emit is not None:
-            return pushing.push(query, piece.script, engine, session)
+            return pushing.push(query, parsed.script, engine, session)
         case s.SelectStatement():
-            return pulling.pull(statement, piece, engine, session)
+            return pulling.pull(statement, parsed, engine, session)
         case s.InsertValues():
-            return inserting.insert_values(statement, piece.script, engine, session)
+            return inserting.insert_values(statement, parsed.script, engine, session)
         case s.CopyFrom():
             return inserting.copy_from(statement, engine, session)
         case s.Show():
@@ -167,13 +166,13 @@ def _dispatch(engine: Engine, piece: ParsedStatement, session: Session) -> Resul
         case s.Describe():
             return inspect.describe(statement, engine)
         case s.Explain():
-            return explain(statement, piece.script, engine, session)
+            return explain(statement, parsed.script, engine, session)
         case s.PrintTopic():
             return print_topic(statement, engine)
         case s.SetProperty() | s.DefineVariable():
             return control.set_property(statement, session)
         case s.AssertTopic() | s.AssertSchema() | s.AssertValues() | s.AssertSource():
-            return asserts.check(statement, piece.script, engine, session)
+            return asserts.check(statement, parsed.script, engine, session)
         case s.RunScript(path):
             return _run_script(engine, path, session)
         case s.Spool():
@@ -181,10 +180,10 @@ def _dispatch(engine: Engine, piece: ParsedStatement, session: Session) -> Resul
         case s.CreateConnector() | s.DropConnector():
             raise wordings.CONNECT_MISSING()
         case s.CreateAs() if has_backfill(statement):
-            filled = backfilling.fill(statement, piece, engine, session)
-            return issuing.issue(engine, piece, session, filled)
+            backfill = backfilling.run_backfill(statement, parsed, engine, session)
+            return issuing.issue(engine, parsed, session, backfill)
         case _:
-            return issuing.issue(engine, piece, session)
+            return issuing.issue(engine, parsed, session)
 
 
 def _run_script(engine: Engine, path: str, session: Session) -> Result:

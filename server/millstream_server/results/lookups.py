@@ -21,7 +21,7 @@ from millstream.service.execution import check_running
 from millstream.service.session import Session
 from millstream.service.statements.keyed import (
     KeyedPull,
-    Places,
+    RowIndexes,
     keyed_pull,
     keyed_rows,
     keyed_table,
@@ -218,7 +218,7 @@ class Lookups:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _rows(together: Together, keys: Sequence[Value], engine: Engine) -> tuple[Batch, Places]:
+def _rows(together: Together, keys: Sequence[Value], engine: Engine) -> tuple[Batch, RowIndexes]:
     pull, as_table = together
     if as_table:
         return keyed_table(pull, keys, engine)

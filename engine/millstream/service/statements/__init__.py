@@ -1,1 +1,1 @@
-"""What executes each kind of statement."""
+"""Executes statements: one module per kind of statement."""

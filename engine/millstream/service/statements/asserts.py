@@ -1,7 +1,8 @@
-"""ASSERT: statements that fail when the world is not as they say (reference: statements, 16).
+"""Executes ASSERT, which fails when its condition does not hold (reference: statements, 16).
 
-ASSERT VALUES reads a topic record by record: what one statement has matched, the next one of the
-session passes over. Of several partitions, the next record of any may match.
+ASSERT VALUES reads a topic record by record. The session keeps the position after the last match,
+and its next ASSERT VALUES continues there. If the topic has several partitions, the next record of
+any partition may match.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from millstream.service.statements.inserting import target_columns
 from millstream_parser import statements as s
 
 AssertStatement = s.AssertTopic | s.AssertSchema | s.AssertValues | s.AssertSource
-FAILED = "E-ASSERT"
+FAILURE_CODE = "E-ASSERT"
 POLL_MS = 100
 TIMEOUT = "ksql.assert.topic.default.timeout.ms"
 
 
 def check(statement: AssertStatement, script: str, engine: Engine, session: Session) -> Done:
-    """Done when the assertion holds; StatementError with code E-ASSERT when not."""
+    """Check an assertion; raises StatementError with code E-ASSERT if it does not hold."""
     match statement:
         case s.AssertTopic(timeout=timeout):
             default = int(session.property(TIMEOUT))
             limit = default if timeout is None else timeout.milliseconds
-            return _in_time(lambda: _topic(statement, engine), limit)
+            return _within_time_limit(lambda: _topic(statement, engine), limit)
         case s.AssertSchema():
             raise wordings.SCHEMAS_WITHOUT_REGISTRY(code="E-NO-REGISTRY")
         case s.AssertSource():
@@ -50,17 +51,18 @@ def check(statement: AssertStatement, script: str, engine: Engine, session: Sess
             return _values(statement, script, engine, session)
 
 
-def _in_time(holds: Callable[[], Done], limit_ms: int) -> Done:
-    """What `holds` gives once it does not fail any more, tried until the time is over."""
+def _within_time_limit(assertion: Callable[[], Done], limit_ms: int) -> Done:
+    """Retry an assertion until it holds or the time limit is over. Only E-ASSERT is retried; other
+    errors are raised at once."""
     pause = threading.Event()
     for _ in range(limit_ms // POLL_MS):
         try:
-            return holds()
+            return assertion()
         except StatementError as error:
-            if error.code != FAILED:
+            if error.code != FAILURE_CODE:
                 raise
         pause.wait(POLL_MS / 1000)
-    return holds()
+    return assertion()
 
 
 def _topic(statement: s.AssertTopic, engine: Engine) -> Done:
@@ -103,7 +105,7 @@ def _source(statement: s.AssertSource, engine: Engine) -> Done:
 
 
 def _properties(source: Source) -> Properties:
-    """The WITH clause that would make the source."""
+    """The properties of a WITH clause that describes the source."""
     return Properties(
         topic=source.topic,
         key_format=source.key_format.name,
@@ -122,33 +124,35 @@ def _values(statement: s.AssertValues, script: str, engine: Engine, session: Ses
     names = statement.columns or tuple(column.name for column in source.schema.key)
     listed = names if statement.tombstone else statement.columns
     columns = target_columns(source, listed, len(statement.values), "ASSERT VALUES")
-    wanted = constant_row(columns, statement.values, script, engine.catalog.types, engine)
-    expected = {c.name: wanted.column(i)[0].as_py() for i, c in enumerate(columns)}
+    row = constant_row(columns, statement.values, script, engine.catalog.types, engine)
+    expected = {c.name: row.column(i)[0].as_py() for i, c in enumerate(columns)}
     engine.drain()
-    found = []
+    mismatches = []
     topic = engine.log.topic(source.topic)
     for partition in range(topic.partitions if topic else 0):
-        place = (source.topic, partition)
-        position = session.asserted.get(place, engine.log.start_offset(*place))
-        fetched = engine.log.read(*place, position, 1)
+        topic_partition = (source.topic, partition)
+        position = session.asserted.get(topic_partition, engine.log.start_offset(*topic_partition))
+        fetched = engine.log.read(*topic_partition, position, 1)
         if not fetched.count:
             continue
         actual = _record(source, partition, fetched.batch, engine)
         deleted = fetched.batch["value"][0].as_py() is None
         if deleted is statement.tombstone and expected == {n: actual[n] for n in expected}:
-            session.asserted[place] = fetched.next_offset
+            session.asserted[topic_partition] = fetched.next_offset
             return Done(f"The next record of {source.name} is as asserted")
-        found.append(f"{actual}{' without a value' if deleted else ''}")
-    wrong = f"expected {expected}{' without a value' if statement.tombstone else ''}"
-    raise _failed(f"{source.name}: {wrong}, got {' or '.join(found) or 'no further record'}")
+        mismatches.append(f"{actual}{' without a value' if deleted else ''}")
+    expectation = f"expected {expected}{' without a value' if statement.tombstone else ''}"
+    raise _failed(
+        f"{source.name}: {expectation}, got {' or '.join(mismatches) or 'no further record'}"
+    )
 
 
 def _record(source: Source, partition: int, raw: pa.Table, engine: Engine) -> dict[str, object]:
-    """The columns of a record by name; ROWTIME among them."""
+    """The columns of a record by name, including ROWTIME."""
     cursor = engine.store.cursor()
     try:
-        part = raw.append_column(PART, pa.array([partition], pa.int32()))
-        decoded = decode(cursor, part, _decoding(source), source.topic)
+        with_partition = raw.append_column(PART, pa.array([partition], pa.int32()))
+        decoded = decode(cursor, with_partition, _record_spec(source), source.topic)
     finally:
         cursor.close()
     if decoded.table.num_rows == 0:
@@ -162,11 +166,11 @@ def _record(source: Source, partition: int, raw: pa.Table, engine: Engine) -> di
 
 
 def _failed(reason: str) -> StatementError:
-    return wordings.ASSERTION_FAILED(reason=reason, code=FAILED)
+    return wordings.ASSERTION_FAILED(reason=reason, code=FAILURE_CODE)
 
 
-def _decoding(source: Source) -> DecodeSpec:
-    """How to read a whole record of a source."""
+def _record_spec(source: Source) -> DecodeSpec:
+    """The decode specification for the key and value of a source's records."""
     schema = pull_schema(source)
     columns = tuple(zip(physical_names(schema.names), schema.names, strict=True))
     return replace(decode_spec(source, columns), is_table=False)

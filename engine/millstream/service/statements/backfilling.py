@@ -1,5 +1,9 @@
-"""CREATE … WITH (BACKFILL = …) AS SELECT: the past of a new query as a bounded run, before the
-statement is carried out. Nothing is made meanwhile, and nobody waits."""
+"""CREATE … WITH (BACKFILL = …) AS SELECT: runs a new query over the history of its sources before
+the statement is issued.
+
+The run is bounded. Until it ends, it creates no source, query or topic, and it does not hold the
+driver's lock.
+"""
 
 from __future__ import annotations
 
@@ -30,43 +34,43 @@ from millstream_parser import statements as s
 _READ = "read"
 
 
-def fill(
-    statement: s.CreateAs, piece: ParsedStatement, engine: Engine, session: Session
+def run_backfill(
+    statement: s.CreateAs, parsed: ParsedStatement, engine: Engine, session: Session
 ) -> BackfillResult | None:
-    """Run the query from the first record of each source to its present end; None where the name
-    is taken, so that there is none to run.
+    """Run the query from the first record of each source to its current end. Returns None if the
+    name is taken and the statement does not replace it: issuing it then does nothing or fails.
 
-    StatementError where that cannot be, UnavailableError (code E-CANCELLED) when the engine closes
-    meanwhile.
+    Raises StatementError if the query cannot be planned, and UnavailableError (code E-CANCELLED) if
+    the back-fill is cancelled or the engine closes meanwhile.
     """
     if statement.name in engine.catalog.sources and not statement.or_replace:
         return None
-    given = ConfiguredStatement(statement, piece.text, piece.script, session.properties)
-    context = PlanningContext(given, engine.definitions, engine.environment)
-    made = plan_create_as(statement, context)
-    run, width = _run_of(made, engine)
+    configured = ConfiguredStatement(statement, parsed.text, parsed.script, session.properties)
+    context = PlanningContext(configured, engine.definitions, engine.environment)
+    planned_query = plan_create_as(statement, context)
+    run, partition_count = _bounded_run(planned_query, engine)
     topics = queries.topics_of(engine.log, run.topology)
     with _watched(statement.name, engine, session) as watch:
         try:
             produced = list(_produced(statement, run, engine, watch))
         except MillstreamError as error:
-            show_statement(error, piece)
+            show_statement(error, parsed)
             raise
         watch.check()
     return BackfillResult(
         run.topology,
         topics,
-        width,
+        partition_count,
         tuple(item for item in produced if isinstance(item, Appended)),
         tuple(item for item in produced if isinstance(item, Problem)),
-        {place: split.end for place, split in run.splits.items()},
-        made.replaced,
+        {topic_partition: split.end for topic_partition, split in run.splits.items()},
+        planned_query.replaced,
     )
 
 
 @contextmanager
 def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
-    """What a job tells how far it is, and hears that it is to end by."""
+    """Register a `Watch`, which reports the progress of the job and cancels it."""
     watch = Watch(name)
     engine.history.backfills.add(watch)
     try:
@@ -83,10 +87,10 @@ def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
         engine.history.backfills.discard(watch)
 
 
-def _run_of(made: PlannedQuery, engine: Engine) -> tuple[Run, int]:
-    """The run, and the partitions of the sink."""
-    planned, properties = made.planned, made.record.properties
-    topology = queries.topology_of(engine, made.record.id, planned)
+def _bounded_run(planned_query: PlannedQuery, engine: Engine) -> tuple[Run, int]:
+    """The bounded run, and the partition count of the sink."""
+    planned, properties = planned_query.planned, planned_query.record.properties
+    topology = queries.topology_of(engine, planned_query.record.id, planned)
     topic = sink_topic(planned, engine.log)
     run = run_of(engine, topology, everything(engine.log, topology), properties)
     return replace(run, widths={**run.widths, topic.name: topic.partitions}), topic.partitions

@@ -1,4 +1,4 @@
-"""Settings and variables of a session; TERMINATE of a push query."""
+"""Executes SET, UNSET, DEFINE and UNDEFINE, and TERMINATE of a push query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream_parser.statements import ControlQuery, DefineVariable, SetProper
 
 
 def set_property(statement: SetProperty | DefineVariable, session: Session) -> Done:
-    """SET, UNSET, DEFINE and UNDEFINE."""
+    """Execute SET, UNSET, DEFINE or UNDEFINE."""
     match statement:
         case SetProperty(system=True):
             raise wordings.ALTER_SYSTEM(hint=f"Use SET '{statement.name}' = '…' instead.")
@@ -33,7 +33,7 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
 
 
 def pushed(statement: ControlQuery, engine: Engine) -> str | None:
-    """The push query that a TERMINATE is about, if it is about one."""
+    """The id of the push query that a TERMINATE names; None for any other statement or query."""
     query_id = statement.query_id or ""
     if statement.action != "TERMINATE" or query_id in engine.catalog.queries:
         return None
@@ -41,7 +41,7 @@ def pushed(statement: ControlQuery, engine: Engine) -> str | None:
 
 
 def terminate_pushed(statement: ControlQuery, engine: Engine) -> Done | None:
-    """End the push query that a TERMINATE is about; None where it is about none."""
+    """Execute TERMINATE of a push query; returns None if the statement does not name one."""
     query_id = pushed(statement, engine)
     if query_id is None:
         return None

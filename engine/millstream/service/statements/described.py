@@ -1,4 +1,4 @@
-"""Everything there is to say of a source or a query: DESCRIBE, SHOW and EXPLAIN in full."""
+"""The facts that DESCRIBE, SHOW … EXTENDED and EXPLAIN show of a source or a query."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from millstream.service.metrics.progress import (
 
 
 def field_rows(source: Source) -> Facts:
-    """The columns of a source with their types, marked as keys or headers."""
+    """The columns of a source with their types; keys and headers are marked."""
     columns = source.schema.columns
-    return [(column.name, f"{column.type}{_mark(column, source)}") for column in columns]
+    return [(column.name, f"{column.type}{_role_text(column, source)}") for column in columns]
 
 
-def _mark(column: Column, source: Source) -> str:
+def _role_text(column: Column, source: Source) -> str:
     match column.role:
         case Role.KEY:
             window = f" (Window type: {source.window.kind.value})" if source.window else ""
@@ -36,14 +36,14 @@ def _mark(column: Column, source: Source) -> str:
             return ""
 
 
-def source_facts(source: Source, engine: Engine, figures: EngineMetrics) -> Facts:
-    """DESCRIBE … EXTENDED: the source, its topic, who uses it, and how far each reader is."""
+def source_facts(source: Source, engine: Engine, metrics: EngineMetrics) -> Facts:
+    """DESCRIBE … EXTENDED: a source, its topic, the queries that use it, and their positions."""
     topic = engine.log.topic(source.topic)
     partitions = topic.partitions if topic else 0
     readers = engine.catalog.readers(source.name)
     writers = engine.catalog.writers(source.name)
-    places = [(source.topic, partition) for partition in range(partitions)]
-    starts = [engine.log.start_offset(*place) for place in places]
+    topic_partitions = [(source.topic, partition) for partition in range(partitions)]
+    starts = [engine.log.start_offset(*each) for each in topic_partitions]
     facts = [
         ("Name", source.name),
         ("Type", source.kind.value),
@@ -56,11 +56,15 @@ def source_facts(source: Source, engine: Engine, figures: EngineMetrics) -> Fact
         ("Queries that write into it", _names(query.id for query in writers)),
         ("Sources made from it", _names(engine.catalog.made_from(source.name))),
         ("Start offsets", _names(map(str, starts))),
-        ("End offsets", _names(str(engine.log.end_offset(*place)) for place in places)),
+        ("End offsets", _names(str(engine.log.end_offset(*each)) for each in topic_partitions)),
     ]
-    found = {query.query_id: query for query in figures.queries}
-    reading = [found[query.id] for query in readers if query.id in found]
-    facts += [written_fact(found[query.id], source.topic) for query in writers if query.id in found]
+    metrics_by_id = {query.query_id: query for query in metrics.queries}
+    reading = [metrics_by_id[query.id] for query in readers if query.id in metrics_by_id]
+    facts += [
+        written_fact(metrics_by_id[query.id], source.topic)
+        for query in writers
+        if query.id in metrics_by_id
+    ]
     for query in reading:
         facts += read_facts(query, source.topic)
         if query.problems:
@@ -72,9 +76,9 @@ def source_facts(source: Source, engine: Engine, figures: EngineMetrics) -> Fact
     return facts + _fields(field_rows(source))
 
 
-def query_facts(record: QueryRecord, engine: Engine, figures: EngineMetrics) -> Facts:
-    """What a persistent query is, and what it has done since the database was opened."""
-    query = next((item for item in figures.queries if item.query_id == record.id), None)
+def query_facts(record: QueryRecord, engine: Engine, metrics: EngineMetrics) -> Facts:
+    """The definition of a persistent query, and its metrics since the database was opened."""
+    query = next((item for item in metrics.queries if item.query_id == record.id), None)
     sink = engine.catalog.sources.get(record.sink or "")
     facts = [
         ("ID", record.id),
@@ -96,7 +100,7 @@ def query_facts(record: QueryRecord, engine: Engine, figures: EngineMetrics) -> 
 
 
 def push_facts(query: QueryMetrics, schema: Schema) -> Facts:
-    """The same of a push query."""
+    """The definition and the metrics of a push query."""
     facts = [
         ("ID", query.query_id),
         ("Query Type", query.type),
@@ -107,7 +111,7 @@ def push_facts(query: QueryMetrics, schema: Schema) -> Facts:
 
 
 def status_text(query: QueryMetrics | None) -> str:
-    """The state of a query, and what is wrong with it."""
+    """The state of a query, and its error if there is one."""
     if query is None:
         return "ERROR: it is not running"
     return f"{query.state}: {query.error}" if query.error else query.state

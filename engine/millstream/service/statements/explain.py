@@ -1,4 +1,4 @@
-"""EXPLAIN: any stage between the text of a query and its DuckDB program."""
+"""EXPLAIN: shows the stages between the text of a query and its DuckDB program."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from millstream_parser import print_statement
 from millstream_parser import statements as s
 
 EXPLAINED = "EXPLAINED"
-"""The id of a query that is given and does not run."""
+"""The id of an explained query that does not run."""
 STAGES = ("STATEMENT", "PLAN", "TOPOLOGY", "PROGRAM")
 
 
 def explain(statement: s.Explain, script: str, engine: Engine, session: Session) -> Rows:
-    """The stages of a query: of one that is given, or of a running one by its id."""
+    """Execute EXPLAIN of a statement, or of an existing query by its id."""
     if statement.query_id is not None:
-        return _running(statement.query_id, statement.stage, engine)
+        return _existing_query(statement.query_id, statement.stage, engine)
     inner = statement.statement
     if inner is None:
-        raise wordings.EXPLAINED_KIND(hint="Give a query, or the id of one.")
+        raise wordings.EXPLAINED_KIND(hint="Specify a query, or the id of a query.")
     if isinstance(inner, s.SelectStatement) and (inner.query is None or inner.query.emit is None):
         return _table(pull_stages(inner, statement.stage, engine, script))
-    return _table(_stages(statement.stage, given(inner, engine, session)))
+    return _table(_stages(statement.stage, explained_statement(inner, engine, session)))
 
 
-def given(statement: s.Statement, engine: Engine, session: Session) -> Explained:
-    """A query as it would run."""
+def explained_statement(statement: s.Statement, engine: Engine, session: Session) -> Explained:
+    """The stages of a query as it would run if the statement were executed."""
     text, properties = print_statement(statement), session.properties
     match statement:
         case s.SelectStatement(query) if query is not None and query.emit is not None:
-            made = planned_push(query, text, engine, properties)
-            node, topology = made.root, push_topology(engine, EXPLAINED, made)
+            push = planned_push(query, text, engine, properties)
+            node, topology = push.root, push_topology(engine, EXPLAINED, push)
             return Explained(text, node, topology, first_programs(engine, topology, properties))
     planned = plan_of(statement, engine.catalog, engine.functions, properties)
     topology = topology_of(engine, EXPLAINED, planned)
@@ -63,44 +63,45 @@ def given(statement: s.Statement, engine: Engine, session: Session) -> Explained
     return Explained(text, planned.node, topology, programs)
 
 
-def running(query_id: str, engine: Engine) -> Explained | None:
-    """A query that exists, by its id; None for PRINT, which runs no program."""
+def explained_query(query_id: str, engine: Engine) -> Explained | None:
+    """The stages of an existing query; None if there is none, and for PRINT, which has no
+    program."""
     return persistent(query_id, engine) or pushed(query_id, engine)
 
 
-def _running(given_id: str, stage: str | None, engine: Engine) -> Rows:
-    """A query that exists: without a stage, what it does comes first."""
-    record = engine.catalog.queries.get(given_id)
-    query_id, facts = given_id, None
+def _existing_query(requested_id: str, stage: str | None, engine: Engine) -> Rows:
+    """Explain an existing query. If no stage is given, its facts come first."""
+    record = engine.catalog.queries.get(requested_id)
+    query_id, facts = requested_id, None
     if record is None:
-        query_id, facts = _pushing(given_id, engine)
+        query_id, facts = _push_query(requested_id, engine)
     elif stage is None:
-        facts = _text(query_facts(record, engine, metrics(engine)))
-    found = running(query_id, engine)
+        facts = _facts_text(query_facts(record, engine, metrics(engine)))
+    found = explained_query(query_id, engine)
     shown = [] if found is None else _stages(stage, found)
     if facts is not None and (stage is None or found is None):
         shown.insert(0, ("QUERY", facts))
     return _table(shown)
 
 
-def _pushing(query_id: str, engine: Engine) -> tuple[str, str]:
-    """The id of a push query, and what it does."""
+def _push_query(query_id: str, engine: Engine) -> tuple[str, str]:
+    """The id of a push query, found regardless of case, and its facts as text."""
     for query in metrics(engine).queries:
         stream = engine.pushing.get(query.query_id)
         if stream is not None and query.query_id.upper() == query_id.upper():
-            return query.query_id, _text(push_facts(query, stream.schema))
+            return query.query_id, _facts_text(push_facts(query, stream.schema))
     raise wordings.EXPLAINED_QUERY_MISSING(query_id=query_id)
 
 
-def _text(facts: Facts) -> str:
+def _facts_text(facts: Facts) -> str:
     return "\n".join(f"{name}: {value}" for name, value in facts)
 
 
 def plan_of(
     statement: s.Statement, catalog: Catalog, functions: Catalogue, session: Mapping[str, str]
 ) -> Planned:
-    """The plan of a query that would be persistent, or of a push query. `session`: the properties
-    that it is given under."""
+    """The plan of a push query, or of the persistent query that a statement would start. `session`:
+    the properties of its session."""
     target: Target
     match statement:
         case s.CreateAs(kind, name, query, properties):
@@ -125,7 +126,7 @@ def plan_of(
 
 def _stages(stage: str | None, query: Explained) -> list[tuple[str, str]]:
     wanted = STAGES if stage is None else (stage,)
-    return [(name, _stage(name, query)) for name in wanted]
+    return [(name, _stage_text(name, query)) for name in wanted]
 
 
 def _table(shown: list[tuple[str, str]]) -> Rows:
@@ -134,7 +135,7 @@ def _table(shown: list[tuple[str, str]]) -> Rows:
     )
 
 
-def _stage(stage: str, query: Explained) -> str:
+def _stage_text(stage: str, query: Explained) -> str:
     match stage:
         case "STATEMENT":
             return query.statement

@@ -1,4 +1,4 @@
-"""EXPLAIN of a pull query: which tables it reads, and as of which offsets."""
+"""EXPLAIN of a pull query: shows the sources it reads, and the offsets of their snapshot."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from millstream.service.engine import Engine
 from millstream_parser import statements as s
 
 POSITIONS = "POSITIONS"
-_ONE = "One table: as of the last commit of its query."
-_SEVERAL = (
-    "Several tables: all as of the same offsets. Every query reads its sources up to where they"
-    " end when the query is made, and commits."
+_ONE_TABLE = "One table: as of the last commit of its query."
+_SEVERAL_TABLES = (
+    "Several tables: all as of the same offsets. Every query reads its sources up to the offsets at"
+    " which they end when the pull query starts, and commits."
 )
 
-_RANGED = "What has a range of history is read from the log between its bounds instead."
+_RANGED = "A source with a range of history is read from the log between the bounds of the range."
 
 
 def pull_stages(
     statement: s.SelectStatement, stage: str | None, engine: Engine, script: str
 ) -> list[tuple[str, str]]:
-    """What EXPLAIN tells of a pull query."""
+    """The stages that EXPLAIN shows of a pull query: its statement and its positions."""
     if stage not in (None, "STATEMENT"):
         raise wordings.EXPLAINED_STAGE(
             stage=stage,
-            hint=f"EXPLAIN ({stage}) with the id of the query that keeps the table shows that.",
+            hint=f"Use EXPLAIN ({stage}) with the id of the query that maintains the table.",
         )
     text = script if statement.span is None else script[statement.span.start : statement.span.end]
     if stage is not None:
@@ -45,7 +45,8 @@ def pull_stages(
 
 
 def positions_text(sources: list[Source], engine: Engine) -> str:
-    """For each table, the queries that feed it and how far they have committed what they read."""
+    """The queries that feed the tables, with their committed offsets and the end offsets of their
+    inputs."""
     tables = [source for source in sources if source.kind is SourceKind.TABLE]
     queries = {kept(table, engine).query_id: table.name for table in tables}
     lines = [
@@ -54,27 +55,29 @@ def positions_text(sources: list[Source], engine: Engine) -> str:
         if source.kind is SourceKind.STREAM
     ]
     if queries:
-        lines.append(_ONE if len(queries) == 1 else _SEVERAL)
+        lines.append(_ONE_TABLE if len(queries) == 1 else _SEVERAL_TABLES)
     lineage = engine.runtime.lineage(queries)
     for query in lineage.queries:
         committed = engine.log.positions(query.query_id)
-        places = [
+        inputs = [
             (topic.name, partition)
             for topic in engine.topics.get(query.query_id, ())
             if topic.name in query.inputs
             for partition in range(topic.partitions)
         ]
-        ends = engine.log.end_offsets(places)
-        made = queries.get(query.query_id)
-        kind = f"keeps {made}" if made is not None else "feeds those behind it"
+        ends = engine.log.end_offsets(inputs)
+        table = queries.get(query.query_id)
+        kind = f"keeps {table}" if table is not None else "feeds those behind it"
         lines.append(f"{query.query_id} ({kind})")
-        lines += [f"  {_place(place, committed.get(place, 0), ends)}" for place in places]
+        lines += [f"  {_offsets_text(each, committed.get(each, 0), ends)}" for each in inputs]
     return "\n".join(lines)
 
 
-def _place(place: TopicPartition, committed: int, ends: dict[TopicPartition, int]) -> str:
-    topic, partition = place
-    end = ends.get(place)
+def _offsets_text(
+    topic_partition: TopicPartition, committed: int, ends: dict[TopicPartition, int]
+) -> str:
+    topic, partition = topic_partition
+    end = ends.get(topic_partition)
     return f"{topic}-{partition}: committed up to {committed}, ends at " + (
         "an unknown offset" if end is None else str(end)
     )

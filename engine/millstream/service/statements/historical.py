@@ -1,4 +1,4 @@
-"""Queries over what was: of a stream's records, and of a table as it stood."""
+"""Executes historical queries, over the records of a stream or over a table as of the past."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.query.extended import Written
 from millstream.query.past import whole
 from millstream.query.pull import plan_pull, steady
 from millstream.service import wordings
-from millstream.service.bounded import TIMED_OUT, Patience, check_size
+from millstream.service.bounded import TIMED_OUT, TimeBudget, check_size
 from millstream.service.cluster.scatter_gather import pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
@@ -34,27 +34,30 @@ from millstream_parser import statements as s
 Batches = Generator[pa.Table, None, None]
 
 
-def of_stream(query: s.Query, script: str, engine: Engine, session: Session) -> History:
-    """The answer to a query of the dialect whose FROM is a stream: what a persistent query would
-    have made of the range."""
-    past = plan_historical(query, engine, session, script)
+def execute_on_stream(query: s.Query, script: str, engine: Engine, session: Session) -> History:
+    """Execute a query of the dialect whose FROM is a stream: the rows that a persistent query would
+    produce from the range."""
+    bounded_query = plan_historical(query, engine, session, script)
     watch = Watch()
-    if past.kind is SourceKind.STREAM and not past.order:
-        rows = _streamed(past, query.limit, engine, session, watch)
+    if bounded_query.kind is SourceKind.STREAM and not bounded_query.order:
+        rows = _stream_rows(bounded_query, query.limit, engine, session, watch)
     else:
-        rows = _sorted(past, query.limit, engine, session, watch)
-    return _history(past.schema, _empty(past.schema), rows, watch, engine, session)
+        rows = _spooled_rows(bounded_query, query.limit, engine, session, watch)
+    return _history(
+        bounded_query.schema, _empty(bounded_query.schema), rows, watch, engine, session
+    )
 
 
-def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> History:
-    """The answer to a pull query on a table as it stood, or as a range of records made it."""
+def execute_on_table(query: s.Query, script: str, engine: Engine, session: Session) -> History:
+    """Execute a pull query on a table as of a past moment, or on the table that a range of its
+    records produces."""
     source = engine.catalog.source(query.source.name)
     schema = pull_schema(source)
     alias = query.source.alias or source.name
     types = dict(engine.catalog.types)
     plan = plan_pull(query, schema, alias, engine.functions, types, script)
     plan = steady(plan, schema, [PART])
-    past = plan_historical(
+    bounded_query = plan_historical(
         whole(source.name, query.source.range, schema.names), engine, session, script
     )
     watch = Watch()
@@ -62,16 +65,15 @@ def of_table(query: s.Query, script: str, engine: Engine, session: Session) -> H
     def rows() -> Batches:
         with _cursor(engine, watch) as cursor:
             register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
-            spool = Spool(past, cursor)
-            spool.fill(rows_of(past, engine, session, watch))
+            spool = Spool(bounded_query, cursor)
+            spool.fill(rows_of(bounded_query, engine, session, watch))
             yield from _read(cursor, plan.sql(f"({spool.relation()})"), plan.schema)
 
     return _history(plan.schema, _empty(plan.schema), rows(), watch, engine, session)
 
 
-def beyond(written: Written, engine: Engine, session: Session) -> History:
-    """The answer to a query beyond the dialect of which some source is a stream, or is looked at
-    in a range of its history."""
+def execute_extended(written: Written, engine: Engine, session: Session) -> History:
+    """Execute an extended query that reads a stream, or a source in a range of its history."""
     watch = Watch()
     cursor = engine.store.cursor()
     try:
@@ -87,8 +89,8 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
     def rows() -> Batches:
         watch.on_cancel = cursor.interrupt
         try:
-            for past, spool in relations.spools:
-                spool.fill(rows_of(past, engine, session, watch))
+            for bounded_query, spool in relations.spools:
+                spool.fill(rows_of(bounded_query, engine, session, watch))
             watch.check()
             yield from relations.rows()
         finally:
@@ -98,31 +100,31 @@ def beyond(written: Written, engine: Engine, session: Session) -> History:
     return _history(None, empty, rows(), watch, engine, session)
 
 
-def _streamed(
-    past: BoundedQuery, limit: int | None, engine: Engine, session: Session, watch: Watch
+def _stream_rows(
+    bounded_query: BoundedQuery, limit: int | None, engine: Engine, session: Session, watch: Watch
 ) -> Batches:
-    left = limit
-    if left == 0:
+    remaining = limit
+    if remaining == 0:
         return
-    for rows in rows_of(past, engine, session, watch, lazily=limit is not None):
-        kept = rows.filter(pc.equal(rows[DIFF], 1)).select(list(past.columns))
-        kept = kept.rename_columns(list(past.schema.names))
-        if left is not None:
-            kept = kept.slice(0, left)
-            left -= kept.num_rows
-        if kept.num_rows:
-            yield kept
-        if left == 0:
+    for rows in rows_of(bounded_query, engine, session, watch, lazily=limit is not None):
+        results = rows.filter(pc.equal(rows[DIFF], 1)).select(list(bounded_query.columns))
+        results = results.rename_columns(list(bounded_query.schema.names))
+        if remaining is not None:
+            results = results.slice(0, remaining)
+            remaining -= results.num_rows
+        if results.num_rows:
+            yield results
+        if remaining == 0:
             return
 
 
-def _sorted(
-    past: BoundedQuery, limit: int | None, engine: Engine, session: Session, watch: Watch
+def _spooled_rows(
+    bounded_query: BoundedQuery, limit: int | None, engine: Engine, session: Session, watch: Watch
 ) -> Batches:
     with _cursor(engine, watch) as cursor:
-        spool = Spool(past, cursor)
-        spool.fill(rows_of(past, engine, session, watch))
-        yield from _read(cursor, spool.sorted_sql(limit), past.schema)
+        spool = Spool(bounded_query, cursor)
+        spool.fill(rows_of(bounded_query, engine, session, watch))
+        yield from _read(cursor, spool.sorted_sql(limit), bounded_query.schema)
 
 
 @contextmanager
@@ -150,8 +152,8 @@ def _history(
     engine: Engine,
     session: Session,
 ) -> History:
-    guarded = _guarded(rows, watch, engine, session.bounds)
-    return History(schema, empty, guarded, watch.cancel, watch.stages)
+    checked = _checked_rows(rows, watch, engine, session.bounds)
+    return History(schema, empty, checked, watch.cancel, watch.stages)
 
 
 def _empty(schema: Schema) -> pa.Table:
@@ -159,13 +161,13 @@ def _empty(schema: Schema) -> pa.Table:
     return pa.schema(fields).empty_table()
 
 
-def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Batches:
-    """The same rows, as far as they keep to the bounds; what DuckDB says is translated, and a query
-    that was ended ends."""
+def _checked_rows(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Batches:
+    """The rows, checked against the bounds. DuckDB's errors become errors of the engine. A
+    cancelled query ends without an error, unless its time limit cancelled it."""
     engine.history.queries.add(watch)
     try:
         watch.check()
-        yield from _bounded(rows, watch, bounds)
+        yield from _within_bounds(rows, watch, bounds)
     except CancelledError:
         return
     except MillstreamError as error:
@@ -179,15 +181,16 @@ def _guarded(rows: Batches, watch: Watch, engine: Engine, bounds: Bounds) -> Bat
         rows.close()
 
 
-def _bounded(rows: Batches, watch: Watch, bounds: Bounds) -> Batches:
-    """The same rows. The time in which nobody asks for the next ones does not count."""
-    patience = Patience(bounds.milliseconds)
-    found = size = 0
+def _within_bounds(rows: Batches, watch: Watch, bounds: Bounds) -> Batches:
+    """The rows, checked against the bounds. Only the time to compute them counts, not the time
+    until the caller requests the next ones."""
+    budget = TimeBudget(bounds.milliseconds)
+    count = size = 0
     while True:
-        with patience.spent_on(watch.cancel):
+        with budget.spend(watch.cancel):
             table = next(rows, None)
         if table is None:
             return
-        found, size = found + table.num_rows, size + table.nbytes
-        check_size(found, size, bounds)
+        count, size = count + table.num_rows, size + table.nbytes
+        check_size(count, size, bounds)
         yield table

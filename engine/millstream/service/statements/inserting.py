@@ -1,4 +1,4 @@
-"""INSERT INTO … VALUES and COPY … FROM: rows of ours become records of a topic."""
+"""INSERT INTO … VALUES and COPY … FROM: append the rows of a client to a topic."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
 
 
 def insert_values(statement: InsertValues, script: str, engine: Engine, session: Session) -> Done:
-    """Append one record; it is durable when this returns."""
+    """Execute INSERT INTO … VALUES. The record is durable when this returns."""
     row = row_of(statement, script, engine.catalog, engine, session)
     append(row.source, row.values, pa.array([row.time], pa.int64()), engine)
     session.inserted = True
@@ -48,8 +48,8 @@ def insert_values(statement: InsertValues, script: str, engine: Engine, session:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One record to be: values by column, and its time in ms."""
+class InsertRow:
+    """A record to append: its values by column, and its timestamp in ms."""
 
     source: Source
     values: dict[str, pa.ChunkedArray]
@@ -58,9 +58,9 @@ class Row:
 
 def row_of(
     statement: InsertValues, script: str, catalog: Catalog, engine: Engine, session: Session
-) -> Row:
-    """What INSERT INTO … VALUES appends to a stream or table of a catalog; StatementError where it
-    may not, or cannot."""
+) -> InsertRow:
+    """The record that INSERT INTO … VALUES appends to a stream or table of a catalog. Raises
+    StatementError if the source accepts no inserts, or a value does not fit its column."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise wordings.INSERTS_DISABLED()
     source = catalog.find(statement.target)
@@ -73,29 +73,30 @@ def row_of(
         source, statement.columns, len(statement.values), "INSERT INTO … VALUES"
     )
     row = constant_row(columns, statement.values, script, catalog.types, engine)
-    given = dict(zip((column.name for column in columns), row.columns, strict=True))
+    values = dict(zip((column.name for column in columns), row.columns, strict=True))
     if source.kind is SourceKind.TABLE:
         for key in source.schema.key:
-            if key.name not in given or given[key.name][0].as_py() is None:
+            if key.name not in values or values[key.name][0].as_py() is None:
                 raise wordings.PRIMARY_KEY_NOT_INSERTED(source=source.name, key=key.name)
-    time = given.pop("ROWTIME", None)
+    time = values.pop("ROWTIME", None)
     rowtime = engine.clock() if time is None or time[0].as_py() is None else time[0].as_py()
     if not 0 <= rowtime <= LATEST:
         written = zip(columns, statement.values, strict=True)
         with placed(next((tree for column, tree in written if column is _ROWTIME), None), script):
-            raise wrong_time(rowtime)
-    return Row(source, given, rowtime)
+            raise rowtime_error(rowtime)
+    return InsertRow(source, values, rowtime)
 
 
-def wrong_time(rowtime: int) -> StatementError:
-    """The refusal of a time that no record has."""
+def rowtime_error(rowtime: int) -> StatementError:
+    """The error for a ROWTIME outside the range of record timestamps."""
     if rowtime < 0:
         return wordings.ROWTIME_NEGATIVE(rowtime=rowtime)
     return wordings.ROWTIME_TOO_LATE(latest=LATEST, rowtime=rowtime)
 
 
 def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
-    """Append the rows of a local file; rows that cannot be read are counted and shown."""
+    """Execute COPY … FROM a local file. Rows that cannot be read are skipped; the result gives
+    their number, and the reasons for the first of them."""
     if not session.local:
         raise wordings.COPY_OVER_NETWORK()
     source = engine.catalog.source(statement.target)
@@ -103,13 +104,15 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
     options = {name: str(value) for name, value in statement.properties}
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
-        raise wordings.COPY_PROPERTY(unknown=unknown[0], hint=f"It knows {', '.join(_OPTIONS)}.")
+        raise wordings.COPY_PROPERTY(
+            unknown=unknown[0], hint=f"Its properties are {', '.join(_OPTIONS)}."
+        )
     rowtime = _rowtime(options["ROWTIME"]) if "ROWTIME" in options else engine.clock()
     copied = 0
     rejects: list[object] = []
-    schema, form = insertable(source), options.get("FORMAT")
+    schema, file_format = insertable_schema(source), options.get("FORMAT")
     null = options.get("NULLSTR", "")
-    for loaded in load_batches(statement.path, schema, format=form, null=null):
+    for loaded in load_batches(statement.path, schema, format=file_format, null=null):
         table = loaded.table
         columns = {name: table.column(name) for name in table.column_names}
         if table.num_rows:
@@ -127,7 +130,7 @@ def copy_from(statement: CopyFrom, engine: Engine, session: Session) -> Done:
 
 
 def _rowtime(text: str) -> int:
-    """ms since the epoch, from a number of them or ISO-8601 text (UTC unless it says otherwise)."""
+    """Parse ms since the epoch, or ISO-8601 text, which is UTC unless it has an offset."""
     if text.lstrip("-").isdigit():
         return int(text)
     try:
@@ -141,12 +144,12 @@ def _rowtime(text: str) -> int:
 
 
 def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine: Engine) -> int:
-    """Encode rows by the source's formats and append them, each to the partition of its key.
+    """Encode rows in the source's formats, and append each to the partition of its key.
 
     `columns` are by column name; missing ones are NULL. Returns the number of records.
     """
     count = len(time)
-    schema = insertable(source)
+    schema = insertable_schema(source)
     names = physical_names(schema.names)
     table = pa.table(
         [
@@ -177,33 +180,40 @@ def append(source: Source, columns: dict[str, pa.Array], time: pa.Array, engine:
         ],
         schema=RAW_SCHEMA,
     )
-    engine.writer.append(_spread(raw, encoded.key, source.topic, topic.partitions))
+    engine.writer.append(_split_by_partition(raw, encoded.key, source.topic, topic.partitions))
     return count
 
 
-def _spread(raw: pa.Table, keys: pa.Array, topic: str, partitions: int) -> list[Appended[pa.Table]]:
-    """Records cut by partition; those without a key go round."""
+def _split_by_partition(
+    raw: pa.Table, keys: pa.Array, topic: str, partitions: int
+) -> list[Appended[pa.Table]]:
+    """Split records by partition. Records without a key are spread over all partitions."""
     if partitions == 1:
         return [Appended(topic, 0, raw, raw.num_rows, raw.nbytes)]
-    chosen = partition_of(keys, partitions)
+    partition_of_row = partition_of(keys, partitions)
     times = raw["timestamp"].to_numpy()
-    chosen = np.where(chosen < 0, (np.arange(len(chosen)) + times) % partitions, chosen)
-    pieces = []
-    for partition in np.unique(chosen):
-        piece = raw.filter(pc.equal(pa.array(chosen), int(partition)))
-        pieces.append(Appended(topic, int(partition), piece, piece.num_rows, piece.nbytes))
-    return pieces
+    partition_of_row = np.where(
+        partition_of_row < 0,
+        (np.arange(len(partition_of_row)) + times) % partitions,
+        partition_of_row,
+    )
+    appends = []
+    for partition in np.unique(partition_of_row):
+        records = raw.filter(pc.equal(pa.array(partition_of_row), int(partition)))
+        appends.append(Appended(topic, int(partition), records, records.num_rows, records.nbytes))
+    return appends
 
 
-def insertable(source: Source) -> Schema:
-    """The columns of a source that a client can give."""
+def insertable_schema(source: Source) -> Schema:
+    """The columns of a source that a client can insert: all but the headers."""
     return Schema(
         tuple(column for column in source.schema.columns if column.role is not Role.HEADERS)
     )
 
 
 def refuse_insert(source: Source, action: str, catalog: Catalog, settings: EngineSettings) -> None:
-    """StatementError where nobody may append rows of their own; `action` is for the message."""
+    """Raise StatementError if clients may not append rows to a source. `action` is the verb of the
+    error message."""
     noun = source.kind.value.lower()
     if source.kind is SourceKind.TABLE and source.query_id in catalog.queries:
         raise wordings.INSERT_INTO_COMPUTED(
@@ -211,13 +221,13 @@ def refuse_insert(source: Source, action: str, catalog: Catalog, settings: Engin
             noun=noun,
             source=source.name,
             query_id=source.query_id,
-            hint="Insert into what it reads, or terminate the query first.",
+            hint="Insert into its sources, or terminate the query first.",
         )
     if source.read_only:
         raise wordings.INSERT_INTO_READ_ONLY(action=action, noun=noun, source=source.name)
     if source.window is not None:
         raise wordings.INSERT_INTO_WINDOWED(
-            action=action, hint=f"The keys of {source.name} carry windows."
+            action=action, hint=f"The keys of {source.name} are windowed."
         )
     refuse_internal(settings, source.topic, action)
 
@@ -225,13 +235,14 @@ def refuse_insert(source: Source, action: str, catalog: Catalog, settings: Engin
 def target_columns(
     source: Source, names: Sequence[str], values: int, statement: str
 ) -> list[Column]:
-    """The columns of a list, which may hold ROWTIME, or without one all; as many as `values`."""
-    schema = insertable(source)
+    """The columns of a column list, which may include ROWTIME; all insertable columns if the list
+    is empty. Raises StatementError unless there are as many as `values`."""
+    schema = insertable_schema(source)
     read_only = {column.name for column in source.schema.headers}.intersection(names)
     if read_only:
         listed = dict.fromkeys(name for name in names if name in read_only)
         raise wordings.INSERTED_HEADER(names=", ".join(listed))
-    columns = [_target(name, source, schema) for name in names] or list(schema.columns)
+    columns = [_target_column(name, source, schema) for name in names] or list(schema.columns)
     if len(set(names)) < len(names):
         raise wordings.INSERTED_TWICE(statement=statement)
     if len(columns) != values:
@@ -243,11 +254,11 @@ def target_columns(
     return columns
 
 
-def _target(name: str, source: Source, schema: Schema) -> Column:
+def _target_column(name: str, source: Source, schema: Schema) -> Column:
     if name == "ROWTIME":
         return _ROWTIME
     if name in ("ROWPARTITION", "ROWOFFSET"):
-        raise wordings.INSERTED_PSEUDO_COLUMN(name=name, hint="It is assigned by the log.")
+        raise wordings.INSERTED_PSEUDO_COLUMN(name=name, hint="The log assigns it.")
     column = schema.find(name)
     if column is None:
         raise refusals.UNKNOWN_INSERT_COLUMN(

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and the other statements that only look (reference: statements, section 17)."""
+"""SHOW, LIST and DESCRIBE, which change nothing (reference: statements, section 17)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from millstream_parser.statements import Describe, Listing, Show
 
 
 def rows(columns: Sequence[str], values: Iterable[Sequence[Any]], title: str = "") -> Rows:
-    """A table of text."""
+    """A result whose cells are text or NULL."""
     listed = [[None if cell is None else str(cell) for cell in row] for row in values]
     arrays = [
         pa.array([row[index] for row in listed], pa.string()) for index in range(len(columns))
@@ -40,7 +40,7 @@ def rows(columns: Sequence[str], values: Iterable[Sequence[Any]], title: str = "
 
 
 def show(statement: Show, engine: Engine, session: Session) -> Rows:
-    """SHOW and LIST."""
+    """Execute SHOW or LIST."""
     match statement.listing:
         case Listing.STREAMS:
             return _sources(engine, SourceKind.STREAM, statement.extended)
@@ -49,7 +49,7 @@ def show(statement: Show, engine: Engine, session: Session) -> Rows:
         case Listing.TOPICS:
             return _topics(engine, statement.all, statement.extended)
         case Listing.QUERIES:
-            return _queries_in_full(engine) if statement.extended else _queries(engine)
+            return _extended_queries(engine) if statement.extended else _queries(engine)
         case Listing.FUNCTIONS:
             return _functions(engine)
         case Listing.PROPERTIES:
@@ -64,7 +64,7 @@ def show(statement: Show, engine: Engine, session: Session) -> Rows:
 
 
 def found_source(name: str, catalog: Catalog) -> Source:
-    """What DESCRIBE is about; StatementError where there is no such source."""
+    """The source that DESCRIBE names; raises StatementError if it does not exist."""
     source = catalog.find(name)
     if source is None:
         raise wordings.DESCRIBED_MISSING(name=name, hint=catalog.spelling_hint(name))
@@ -72,7 +72,7 @@ def found_source(name: str, catalog: Catalog) -> Source:
 
 
 def describe(statement: Describe, engine: Engine) -> Rows:
-    """DESCRIBE of a source, of all sources of a kind, or of a function."""
+    """Execute DESCRIBE of a source, of all sources of a kind, or of a function."""
     match statement.what:
         case "SOURCE":
             source = found_source(statement.name, engine.catalog)
@@ -85,8 +85,8 @@ def describe(statement: Describe, engine: Engine) -> Rows:
         case "STREAMS" | "TABLES":
             kind = SourceKind.STREAM if statement.what == "STREAMS" else SourceKind.TABLE
             if statement.extended:
-                return _sources_in_full(engine, kind)
-            found = _of_kind(engine, kind)
+                return _extended_sources(engine, kind)
+            found = _sources_of_kind(engine, kind)
             listed = [(item.name, *row) for item in found for row in field_rows(item)]
             return rows(("Name", "Field", "Type"), listed)
         case "FUNCTION":
@@ -95,24 +95,24 @@ def describe(statement: Describe, engine: Engine) -> Rows:
             raise wordings.CONNECT_MISSING()
 
 
-def _of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
+def _sources_of_kind(engine: Engine, kind: SourceKind) -> list[Source]:
     found = [source for source in engine.catalog.every().values() if source.kind is kind]
     return sorted(found, key=lambda source: source.name)
 
 
-def _sources_in_full(engine: Engine, kind: SourceKind) -> Rows:
-    figures = metrics(engine)
+def _extended_sources(engine: Engine, kind: SourceKind) -> Rows:
+    engine_metrics = metrics(engine)
     facts = [
         (source.name, *fact)
-        for source in _of_kind(engine, kind)
-        for fact in source_facts(source, engine, figures)
+        for source in _sources_of_kind(engine, kind)
+        for fact in source_facts(source, engine, engine_metrics)
     ]
     return rows(("Name", "Property", "Value"), facts)
 
 
 def _sources(engine: Engine, kind: SourceKind, extended: bool) -> Rows:
     if extended:
-        return _sources_in_full(engine, kind)
+        return _extended_sources(engine, kind)
     noun = kind.value.capitalize()
     return rows(
         (f"{noun} Name", "Kafka Topic", "Key Format", "Value Format", "Windowed"),
@@ -124,19 +124,21 @@ def _sources(engine: Engine, kind: SourceKind, extended: bool) -> Rows:
                 source.value_format.name,
                 "true" if source.window else "false",
             )
-            for source in _of_kind(engine, kind)
+            for source in _sources_of_kind(engine, kind)
         ],
     )
 
 
-def _topics(engine: Engine, everything: bool, extended: bool) -> Rows:
+def _topics(engine: Engine, include_internal: bool, extended: bool) -> Rows:
     columns: tuple[str, ...] = ("Kafka Topic", "Partitions", "Partition Replicas")
     is_internal = engine.settings.is_internal
-    shown = [topic for topic in engine.log.topics() if everything or not is_internal(topic.name)]
+    shown = [
+        topic for topic in engine.log.topics() if include_internal or not is_internal(topic.name)
+    ]
     listed: list[tuple[Any, ...]] = [
         (topic.name, topic.partitions, topic.replicas) for topic in shown
     ]
-    if everything:
+    if include_internal:
         columns = (*columns, "Internal")
         listed = [(*row, "true" if is_internal(row[0]) else "false") for row in listed]
     if not extended:
@@ -153,12 +155,12 @@ def _topics(engine: Engine, everything: bool, extended: bool) -> Rows:
 
 
 def _queries(engine: Engine) -> Rows:
-    found = {query.query_id: query for query in metrics(engine).queries}
+    metrics_by_id = {query.query_id: query for query in metrics(engine).queries}
     persistent: list[tuple[str | None, ...]] = [
         (
             query.id,
             "PERSISTENT",
-            status_text(found.get(query.id)),
+            status_text(metrics_by_id.get(query.id)),
             query.sink,
             engine.catalog.sources[query.sink].topic if query.sink else None,
             query.statement,
@@ -167,23 +169,23 @@ def _queries(engine: Engine) -> Rows:
     ]
     push: list[tuple[str | None, ...]] = [
         (query.query_id, query.type, query.state, None, None, None)
-        for query in found.values()
+        for query in metrics_by_id.values()
         if query.type == PUSH
     ]
     columns = ("Query ID", "Query Type", "Status", "Sink Name", "Sink Kafka Topic", "Query String")
     return rows(columns, persistent + push)
 
 
-def _queries_in_full(engine: Engine) -> Rows:
-    figures = metrics(engine)
+def _extended_queries(engine: Engine) -> Rows:
+    engine_metrics = metrics(engine)
     facts = [
         (record.id, *fact)
         for record in engine.catalog.queries.values()
-        for fact in query_facts(record, engine, figures)
+        for fact in query_facts(record, engine, engine_metrics)
     ]
     facts += [
         (query.query_id, *fact)
-        for query in figures.queries
+        for query in engine_metrics.queries
         if query.query_id in engine.pushing
         for fact in push_facts(query, engine.pushing[query.query_id].schema)
     ]

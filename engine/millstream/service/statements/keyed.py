@@ -1,4 +1,4 @@
-"""Pull queries by key that are prepared once: many keys are answered by one query."""
+"""Prepares pull queries by key once, and looks up many keys with one SQL query."""
 
 from __future__ import annotations
 
@@ -19,38 +19,39 @@ from millstream.service import wordings
 from millstream.service.cluster.scatter_gather import kept, pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.statements.pulling import beyond_pull, planned_pull
+from millstream.service.statements.pulling import planned_pull, unsupported_clause
 from millstream_parser import statements as s
 
 T = TypeVar("T")
-Rows = Sequence[tuple[Any, ...]]
-"""Rows that begin with the columns of a query."""
-Places = list[Sequence[int]]
-"""Which rows are each key's."""
+RowTuples = Sequence[tuple[Any, ...]]
+"""Rows whose first columns are those of the pull query; the requested key follows."""
+RowIndexes = list[Sequence[int]]
+"""For each requested key, the indexes of its rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedPull:
-    """A pull query but for its key, in the world of one catalog. `sql`: see `keys_sql`."""
+    """A pull query without its key, prepared on one version of the catalog. `sql`: see `keys_sql`.
+    `maintained_by`: the query that maintains the table, and its plan."""
 
     statement: s.SelectStatement
     source: Source
     schema: Schema
     sql: str
     catalog: Catalog
-    kept_by: tuple[str, Planned]
+    maintained_by: tuple[str, Planned]
 
     def holds(self, engine: Engine) -> bool:
-        """Whether it would be prepared the same now."""
-        query_id, planned = self.kept_by
+        """Whether the catalog and the plan that it was prepared on are still current."""
+        query_id, planned = self.maintained_by
         return engine.catalog is self.catalog and engine.plans.get(query_id) is planned
 
 
 def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull | None:
-    """Prepare a query whose text ends with the key; None where it asks for more than the rows of a
-    key, or where they may lie on other instances.
+    """Prepare a query whose text ends with the key. Returns None if the query needs more than the
+    rows of that key, or if other instances may hold them.
 
-    StatementError where the query is refused.
+    Raises StatementError if the query is refused.
     """
     query = statement.query if isinstance(statement, s.SelectStatement) else None
     catalog = engine.catalog
@@ -59,7 +60,7 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
         or query.emit is not None
         or query.source.range is not None
         or engine.routing is not None
-        or beyond_pull(query) is not None
+        or unsupported_clause(query) is not None
     ):
         return None
     source = catalog.source(query.source.name)
@@ -71,35 +72,39 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
         return None
     table = kept(source, engine)
     assert isinstance(statement, s.SelectStatement)
-    kept_by = (table.query_id, engine.plans[table.query_id])
+    maintained_by = (table.query_id, engine.plans[table.query_id])
     sql = keys_sql(plan, table.view, pull_schema(source), column)
-    return KeyedPull(statement, source, plan.schema, sql, catalog, kept_by)
+    return KeyedPull(statement, source, plan.schema, sql, catalog, maintained_by)
 
 
-def keyed_rows(pull: KeyedPull, keys: Sequence[Value], engine: Engine) -> tuple[Rows, Places]:
-    """The rows of all the keys, all of one moment, as Python values. May wait."""
+def keyed_rows(
+    pull: KeyedPull, keys: Sequence[Value], engine: Engine
+) -> tuple[RowTuples, RowIndexes]:
+    """The rows of all keys from one snapshot, as Python values. May block."""
 
-    def rows(cursor: duckdb.DuckDBPyConnection, text: str) -> Rows:
-        # Half of what a relation costs, which is planned twice.
+    def rows(cursor: duckdb.DuckDBPyConnection, text: str) -> RowTuples:
+        # A relation would be planned twice, and cost twice as much.
         return cursor.execute(text).fetchall()
 
-    found = _found(pull, keys, engine, rows)
-    return found, _places(keys, [row[-1] for row in found])
+    found = _read(pull, keys, engine, rows)
+    return found, _row_indexes(keys, [row[-1] for row in found])
 
 
-def keyed_table(pull: KeyedPull, keys: Sequence[Value], engine: Engine) -> tuple[pa.Table, Places]:
-    """As `keyed_rows`, as a table with the columns of the query."""
+def keyed_table(
+    pull: KeyedPull, keys: Sequence[Value], engine: Engine
+) -> tuple[pa.Table, RowIndexes]:
+    """The same as `keyed_rows`, as an Arrow table with the columns of the query."""
 
     def table(cursor: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
         return cursor.sql(text).to_arrow_table()
 
-    found = _found(pull, keys, engine, table)
-    asked = found.num_columns - 1
-    rows = found.remove_column(asked).rename_columns(list(pull.schema.names))
-    return rows, _places(keys, found.column(asked).to_pylist())
+    found = _read(pull, keys, engine, table)
+    key_index = found.num_columns - 1
+    rows = found.remove_column(key_index).rename_columns(list(pull.schema.names))
+    return rows, _row_indexes(keys, found.column(key_index).to_pylist())
 
 
-def _found(
+def _read(
     pull: KeyedPull,
     keys: Sequence[Value],
     engine: Engine,
@@ -116,9 +121,9 @@ def _found(
         cursor.close()
 
 
-def _places(keys: Sequence[Value], found: Sequence[Value]) -> Places:
-    """`found`: the key of each row."""
-    places: dict[Value, list[int]] = {key: [] for key in keys}
-    for place, key in enumerate(found):
-        places[key].append(place)
-    return [places[key] for key in keys]
+def _row_indexes(keys: Sequence[Value], row_keys: Sequence[Value]) -> RowIndexes:
+    """The rows of each of `keys`; `row_keys` has the key of each row."""
+    indexes: dict[Value, list[int]] = {key: [] for key in keys}
+    for index, key in enumerate(row_keys):
+        indexes[key].append(index)
+    return [indexes[key] for key in keys]

@@ -1,7 +1,7 @@
-"""Read a local file as rows of a stream, for COPY stream FROM 'file'.
+"""Reads a local file as rows of a stream, for COPY stream FROM 'file'.
 
-Rows that do not fit are handed back with their place and reason, never dropped silently. The file
-is read by a DuckDB instance of its own that may read this one file and nothing else.
+Rows that do not fit are returned with their line and the reason, never dropped silently. A separate
+DuckDB instance reads the file; it has access to this file only.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _BAD, _LINE, _RAW = "$bad", "$line", "$raw"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that was left out. `line` counts from 1 (a CSV's header is line 1; a Parquet file has
-    rows) and is 0 where only the text is known; `column` is empty when the whole row is bad."""
+    """A row that was skipped. `line` counts from 1 (a CSV's header is line 1; a Parquet file has
+    rows), and is 0 if it is unknown. `column` is empty if the whole row is bad."""
 
     line: int
     column: str
@@ -36,14 +36,14 @@ class Reject:
     raw: str = ""
 
     def __str__(self) -> str:
-        place = f"line {self.line}" if self.line else "a line"
-        return f"{place}{f', column {self.column}' if self.column else ''}: {self.message}"
+        position = f"line {self.line}" if self.line else "a line"
+        return f"{position}{f', column {self.column}' if self.column else ''}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Some of a file's rows: the schema's key and value columns under their physical names, and
-    what was rejected on the way to them (a CSV's syntax errors come with the last one)."""
+    """A batch of a file's rows: the schema's key and value columns under their physical names, and
+    the rejected rows. Those that DuckDB's CSV reader rejects come with the last batch."""
 
     table: pa.Table
     rejects: tuple[Reject, ...] = ()
@@ -57,12 +57,12 @@ def load_batches(
     null: str = "",
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Loaded]:
-    """The rows of a local file in its order, typed as the schema's key and value columns.
+    """The rows of a local file in file order, typed as the schema's key and value columns.
 
-    Columns are matched by name, without case; a column the file lacks is NULL. JSON files hold an
-    object a line, or one array of objects. In a CSV, nested values are written as JSON and bytes
-    in base64, and a field equal to `null` is NULL. Raises StatementError for a file that is not
-    there, cannot be read as its format, or has a column the schema lacks.
+    Columns are matched by name, ignoring case; a column that the file lacks is NULL. A JSON file
+    holds one object per line, or one array of objects. In a CSV, nested values are JSON, bytes are
+    base64, and a field equal to `null` is NULL. Raises StatementError if the file does not exist,
+    cannot be read in its format, or has a column that the schema lacks.
     """
     name = str(path)
     kind = file_format(name, format)
@@ -82,15 +82,17 @@ def load_batches(
         connection.close()
 
 
-def _name(value: str) -> str:
+def _quoted(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def _match(path: str, found: Sequence[str], columns: Sequence[Column]) -> dict[str, list[str]]:
-    """For each schema column the file's names for it; StatementError for names that fit none."""
+def _match_columns(
+    path: str, file_columns: Sequence[str], columns: Sequence[Column]
+) -> dict[str, list[str]]:
+    """The file's names for each schema column; raises StatementError for names that match none."""
     by_name = {column.name.casefold(): column.name for column in columns}
     matched: dict[str, list[str]] = {column.name: [] for column in columns}
-    unknown = [name for name in found if name.casefold() not in by_name]
+    unknown = [name for name in file_columns if name.casefold() not in by_name]
     if unknown:
         raise wordings.FILE_COLUMNS(
             path=path,
@@ -98,24 +100,24 @@ def _match(path: str, found: Sequence[str], columns: Sequence[Column]) -> dict[s
             detail=f"The stream's columns are {', '.join(matched)}.",
             hint="Rename or remove the columns in the file.",
         )
-    for name in found:
+    for name in file_columns:
         matched[by_name[name.casefold()]].append(name)
     return matched
 
 
-# Each format gives a source relation and, for each column, (SQL text of the raw value or None,
-# SQL of the typed value); a row is bad where the first is there and the second is NULL.
+# Each format provides a source relation and, for each column, the SQL of its raw and of its typed
+# value. A row is bad if a raw value is not NULL and its typed value is.
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _ColumnSql:
     raw: str
     typed: str
 
 
-def _select(columns: Sequence[Column], values: Sequence[_Value], source: str, raw: str) -> str:
+def _select(columns: Sequence[Column], values: Sequence[_ColumnSql], source: str, raw: str) -> str:
     names = physical_names(column.name for column in columns)
-    typed = [f"{value.typed} AS {_name(n)}" for value, n in zip(values, names, strict=True)]
+    typed = [f"{value.typed} AS {_quoted(n)}" for value, n in zip(values, names, strict=True)]
     bad = [
         f"CASE WHEN {value.raw} IS NOT NULL AND {value.typed} IS NULL "
         f"THEN {literal(column.name)} END"
@@ -124,8 +126,8 @@ def _select(columns: Sequence[Column], values: Sequence[_Value], source: str, ra
     ]
     listed = f"list_filter([{', '.join(bad)}], lambda x: x IS NOT NULL)" if bad else "[]::VARCHAR[]"
     return (
-        f"SELECT {', '.join(typed)}, {listed} AS {_name(_BAD)}, {raw} AS {_name(_RAW)}, "
-        f"row_number() OVER () AS {_name(_LINE)} FROM {source}"
+        f"SELECT {', '.join(typed)}, {listed} AS {_quoted(_BAD)}, {raw} AS {_quoted(_RAW)}, "
+        f"row_number() OVER () AS {_quoted(_LINE)} FROM {source}"
     )
 
 
@@ -133,15 +135,19 @@ def _load_parquet(
     connection: duckdb.DuckDBPyConnection, path: str, columns: Sequence[Column], rows: int
 ) -> Iterator[Loaded]:
     source = f"read_parquet({literal(path)})"
-    found = [str(row[0]) for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
-    matched = _match(path, found, columns)
+    file_columns = [str(row[0]) for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+    matched = _match_columns(path, file_columns, columns)
     values = [
-        _Value(_name(names[0]), f"TRY_CAST({_name(names[0])} AS {duckdb_type(column.type)})")
+        _ColumnSql(
+            _quoted(names[0]), f"TRY_CAST({_quoted(names[0])} AS {duckdb_type(column.type)})"
+        )
         if (names := matched[column.name])
-        else _nothing(column)
+        else _null_column(column)
         for column in columns
     ]
-    yield from _run(connection, _select(columns, values, source, "NULL::VARCHAR"), columns, rows, 1)
+    yield from _read_batches(
+        connection, _select(columns, values, source, "NULL::VARCHAR"), columns, rows, 1
+    )
 
 
 def _load_json(
@@ -154,20 +160,20 @@ def _load_json(
     keys = connection.execute(
         f"SELECT DISTINCT unnest(json_keys(json)) FROM {source} WHERE json_type(json) = 'OBJECT'"
     ).fetchall()
-    matched = _match(path, sorted(str(row[0]) for row in keys), columns)
+    matched = _match_columns(path, sorted(str(row[0]) for row in keys), columns)
     values = []
     for column in columns:
         paths = [_json_path(name) for name in matched[column.name]]
         if not paths:
-            values.append(_nothing(column))
+            values.append(_null_column(column))
             continue
         text = _coalesce([f"json_extract_string(json, {path})" for path in paths])
         node = _coalesce([f"json_extract(json, {path})" for path in paths])
-        values.append(_Value(text, _from_json(text, node, column.type)))
+        values.append(_ColumnSql(text, _from_json(text, node, column.type)))
     text = "coalesce(json::VARCHAR, '(not JSON)')"
-    whole = f"CASE WHEN json_type(json) = 'OBJECT' THEN NULL ELSE {text} END"
-    select = _select(columns, values, source, whole)
-    yield from _run(connection, select, columns, rows, first_line=1)
+    bad_row = f"CASE WHEN json_type(json) = 'OBJECT' THEN NULL ELSE {text} END"
+    select = _select(columns, values, source, bad_row)
+    yield from _read_batches(connection, select, columns, rows, first_line=1)
 
 
 def _json_path(name: str) -> str:
@@ -187,9 +193,9 @@ def _from_json(text: str, node: str, sql_type: SqlType) -> str:
     return f"TRY(CAST({source} AS {duckdb_type(sql_type)}))"
 
 
-def _nothing(column: Column) -> _Value:
-    nothing = f"NULL::{duckdb_type(column.type)}"
-    return _Value(nothing, nothing)
+def _null_column(column: Column) -> _ColumnSql:
+    null = f"NULL::{duckdb_type(column.type)}"
+    return _ColumnSql(null, null)
 
 
 def _load_csv(
@@ -204,15 +210,16 @@ def _load_csv(
         f"FROM sniff_csv({literal(path)}, header = true, all_varchar = true, skip = 0, "
         "ignore_errors = true)"
     ).fetchall()
-    delimiter, found = sniffed[0]
-    matched = _match(path, found, columns)
+    delimiter, file_columns = sniffed[0]
+    matched = _match_columns(path, file_columns, columns)
     physical = {name: column for column in columns for name in matched[column.name]}
-    # Scalar columns are converted by the reader, which knows the lines; the rest afterwards.
+    # The reader converts scalar columns, because its errors have line numbers. Other columns are
+    # converted afterwards.
     types = {
-        name: duckdb_type(column.type) if _scalar(column.type) else "VARCHAR"
+        name: duckdb_type(column.type) if _is_scalar(column.type) else "VARCHAR"
         for name, column in physical.items()
     }
-    struct = ", ".join(f"{literal(name)}: {literal(types[name])}" for name in found)
+    struct = ", ".join(f"{literal(name)}: {literal(types[name])}" for name in file_columns)
     source = (
         f"read_csv({literal(path)}, auto_detect = false, header = true, columns = {{{struct}}}, "
         f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', allow_quoted_nulls = false, "
@@ -223,17 +230,17 @@ def _load_csv(
     for column in columns:
         names = matched[column.name]
         if not names:
-            values.append(_nothing(column))
+            values.append(_null_column(column))
             continue
-        raw = _name(names[0])
+        raw = _quoted(names[0])
         node = f"TRY(CAST({raw} AS JSON))"
-        typed = raw if _scalar(column.type) else _from_json(raw, node, column.type)
-        values.append(_Value(raw, typed))
-    yield from _run(connection, _select(columns, values, source, "''"), columns, rows)
-    yield Loaded(_empty(columns), _csv_rejects(connection))
+        typed = raw if _is_scalar(column.type) else _from_json(raw, node, column.type)
+        values.append(_ColumnSql(raw, typed))
+    yield from _read_batches(connection, _select(columns, values, source, "''"), columns, rows)
+    yield Loaded(_empty_table(columns), _csv_rejects(connection))
 
 
-def _scalar(sql_type: SqlType) -> bool:
+def _is_scalar(sql_type: SqlType) -> bool:
     return isinstance(sql_type, Primitive | Decimal) and sql_type is not BYTES
 
 
@@ -248,32 +255,32 @@ def _csv_rejects(connection: duckdb.DuckDBPyConnection) -> tuple[Reject, ...]:
     )
 
 
-def _empty(columns: Sequence[Column]) -> pa.Table:
-    return _target(columns).empty_table()
+def _empty_table(columns: Sequence[Column]) -> pa.Table:
+    return _arrow_schema(columns).empty_table()
 
 
-def _target(columns: Sequence[Column]) -> pa.Schema:
+def _arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     names = physical_names(column.name for column in columns)
     return pa.schema(
         [(name, arrow_type(column.type)) for name, column in zip(names, columns, strict=True)]
     )
 
 
-def _run(
+def _read_batches(
     connection: duckdb.DuckDBPyConnection,
     select: str,
     columns: Sequence[Column],
     rows: int,
     first_line: int | None = None,
 ) -> Iterator[Loaded]:
-    """Stream the rows of a `_select`, good ones apart from bad ones. `first_line` is the line of
-    the first row where every row is a line."""
-    target = _target(columns)
+    """Read the rows of a `_select` in batches, and separate the rejected ones. `first_line` is the
+    line of the first row if each row is one line, and None otherwise."""
+    schema = _arrow_schema(columns)
     for batch in connection.sql(select).to_arrow_reader(rows):
         table = pa.Table.from_batches([batch])
-        whole = pc.greater(pc.fill_null(pc.binary_length(table[_RAW]), 0), 0)
-        bad = pc.or_(pc.greater(pc.list_value_length(table[_BAD]), 0), whole)
-        good = table.filter(pc.invert(bad)).select(target.names).cast(target)
+        bad_row = pc.greater(pc.fill_null(pc.binary_length(table[_RAW]), 0), 0)
+        bad = pc.or_(pc.greater(pc.list_value_length(table[_BAD]), 0), bad_row)
+        good = table.filter(pc.invert(bad)).select(schema.names).cast(schema)
         rejects = _rejects(table.filter(bad), first_line)
         yield Loaded(good, rejects)
 

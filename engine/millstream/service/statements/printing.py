@@ -1,4 +1,4 @@
-"""PRINT: the records of a topic as they lie there and as they come; formats are guessed."""
+"""PRINT: shows the records of a topic as they arrive, and guesses their formats."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from millstream_parser.statements import PrintTopic
 
 READ_MAX = 1_000
 WAIT_S = 0.2
-"""How often somebody who waits for records looks whether the stream was closed."""
+"""The longest wait for new records before the reader reads again and checks for a close."""
 
 
 def print_topic(statement: PrintTopic, engine: Engine) -> Stream:
-    """A line of text for each record, and one for each guess at the formats; follows the topic
-    until its LIMIT, or until the stream is closed."""
+    """Execute PRINT: a stream of lines, one for each record, and one for each guess of the formats.
+    It follows the topic until its LIMIT, or until the stream is closed."""
     topic = engine.log.topic(statement.topic)
     if topic is None:
         raise wordings.TOPIC_NOT_FOUND(
@@ -41,26 +41,29 @@ def print_topic(statement: PrintTopic, engine: Engine) -> Stream:
     positions = {part: first(topic.name, part) for part in range(topic.partitions)}
     windows = [source.window for source in engine.catalog.over_topic(topic.name)]
     window = next((window for window in windows if window is not None), None)
-    printer = _Printer(statement, engine, positions, _Guess("Key", window), _Guess("Value"))
+    printer = _Printer(
+        statement, engine, positions, _FormatGuess("Key", window), _FormatGuess("Value")
+    )
     arrived = threading.Event()
-    forget = engine.log.on_append(arrived.set)
+    unsubscribe = engine.log.on_append(arrived.set)
     with engine.driver.lock:
         engine.pushes += 1
         name = f"print_{topic.name}_{engine.pushes}"
 
     def close() -> None:
-        forget()
+        unsubscribe()
         engine.pushing.pop(name, None)
         arrived.set()
 
     stream = Stream(name, Schema(()), ["record"], close)
-    stream.idle = lambda: _more(stream, printer, arrived, engine)
+    stream.idle = lambda: _read_more(stream, printer, arrived, engine)
     engine.pushing[name] = stream
     return stream
 
 
-def _more(stream: Stream, printer: _Printer, arrived: threading.Event, engine: Engine) -> bool:
-    """Wait for records and hand their lines over; False where none can come any more."""
+def _read_more(stream: Stream, printer: _Printer, arrived: threading.Event, engine: Engine) -> bool:
+    """Wait for records, and put their lines into the stream. Returns False if no records can arrive
+    any more."""
     while stream.buffer.empty():
         arrived.clear()
         lines = printer.lines()
@@ -76,8 +79,8 @@ def _more(stream: Stream, printer: _Printer, arrived: threading.Event, engine: E
 
 
 @dataclass(slots=True)
-class _Guess:
-    """The formats that all bytes seen so far can be read with; the first one shows them."""
+class _FormatGuess:
+    """The formats that can decode all bytes seen so far; the first one is used for display."""
 
     part: str
     window: WindowedKey | None = None
@@ -85,15 +88,17 @@ class _Guess:
     shown: bool = False
 
     def narrow(self, data: bytes | None) -> None:
-        """Strike out the formats that these bytes are not of."""
+        """Remove the formats that cannot decode these bytes."""
         if data is None:
             return
-        before = self.candidates if self.shown else tuple(READERS)
-        self.candidates = tuple(name for name in before if _reads(name, self._inner(data)))
+        before = self.candidates if self.shown else tuple(DESERIALIZERS)
+        self.candidates = tuple(
+            name for name in before if _can_decode(name, self._without_window(data))
+        )
         self.shown = self.shown and self.candidates == before
 
     def line(self) -> str | None:
-        """What the format may be, where that has changed."""
+        """The line that lists the possible formats; None if they have not changed."""
         if self.shown:
             return None
         self.shown = True
@@ -106,16 +111,16 @@ class _Guess:
         """The bytes as text."""
         if data is None:
             return "<null>"
-        inner = self._inner(data)
-        shown = READERS[self.candidates[0]](inner) if self.candidates else inner.hex(" ")
+        inner = self._without_window(data)
+        shown = DESERIALIZERS[self.candidates[0]](inner) if self.candidates else inner.hex(" ")
         if self.window is None:
             return shown
         bounds = struct.unpack(f">{len(data[len(inner) :]) // 8}q", data[len(inner) :])
         end = bounds[0] if len(bounds) > 1 else "-"
         return f"[{shown}@{bounds[-1]}/{end}]"
 
-    def _inner(self, data: bytes) -> bytes:
-        """A key without the window behind it: start, or end and start of a session."""
+    def _without_window(self, data: bytes) -> bytes:
+        """A key without its window suffix: the start, or the end and the start of a session."""
         if self.window is None:
             return data
         return data[: -16 if self.window.size_ms is None else -8]
@@ -123,13 +128,13 @@ class _Guess:
 
 @dataclass(slots=True)
 class _Printer:
-    """Reads the topic on from `positions`."""
+    """Reads a topic from `positions` on, and formats its records."""
 
     statement: PrintTopic
     engine: Engine
     positions: dict[int, int]
-    key: _Guess
-    value: _Guess
+    key: _FormatGuess
+    value: _FormatGuess
     seen: int = 0
     printed: int = 0
 
@@ -139,7 +144,7 @@ class _Printer:
         return self.statement.limit is not None and self.printed >= self.statement.limit
 
     def lines(self) -> list[str]:
-        """The lines of the records that are there and not printed yet, oldest first."""
+        """The lines of the available records that are not printed yet, by timestamp."""
         lines: list[str] = []
         for record in self._records():
             if self.finished:
@@ -153,23 +158,27 @@ class _Printer:
         self.printed += 1
         for guess, data in ((self.key, record["key"]), (self.value, record["value"])):
             guess.narrow(data)
-        heads = [line for guess in (self.key, self.value) if (line := guess.line()) is not None]
+        format_lines = [
+            line for guess in (self.key, self.value) if (line := guess.line()) is not None
+        ]
         time = datetime.datetime.fromtimestamp(record["timestamp"] / 1000, datetime.UTC)
         stamp = f"{time:%Y/%m/%d %H:%M:%S}.{time.microsecond // 1000:03d} Z"
         return [
-            *heads,
+            *format_lines,
             f"rowtime: {stamp}, key: {self.key.text(record['key'])}, "
             f"value: {self.value.text(record['value'])}, partition: {record['partition']}",
         ]
 
     def _records(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         for partition, position in self.positions.items():
             fetched = self.engine.log.read(self.statement.topic, partition, position, READ_MAX)
-            found += [{**row, "partition": partition} for row in fetched.batch.to_pylist()]
+            records += [{**row, "partition": partition} for row in fetched.batch.to_pylist()]
             self.positions[partition] = fetched.next_offset
-        found.sort(key=lambda record: (record["timestamp"], record["partition"], record["offset"]))
-        return found
+        records.sort(
+            key=lambda record: (record["timestamp"], record["partition"], record["offset"])
+        )
+        return records
 
 
 def _json(data: bytes) -> str:
@@ -196,7 +205,7 @@ def _text(data: bytes) -> str:
     return text
 
 
-READERS: Mapping[str, Callable[[bytes], str]] = {
+DESERIALIZERS: Mapping[str, Callable[[bytes], str]] = {
     "JSON": _json,
     "KAFKA_STRING": _text,
     "KAFKA_INT": _integer,
@@ -205,9 +214,9 @@ READERS: Mapping[str, Callable[[bytes], str]] = {
 }
 
 
-def _reads(name: str, data: bytes) -> bool:
+def _can_decode(name: str, data: bytes) -> bool:
     try:
-        READERS[name](data)
+        DESERIALIZERS[name](data)
     except (ValueError, struct.error):
         return False
     return True

@@ -1,4 +1,4 @@
-"""Pull queries: which relation a name stands for, and running the query over it."""
+"""Executes pull queries: finds the relation of each source, and runs the query over it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ LIMITS = "ksql.query.pull.limit.clause.enabled"
 SCANS = "ksql.query.pull.table.scan.enabled"
 RANGES = "ksql.query.pull.range.scan.enabled"
 PullResult = Rows | History
-_OF_STREAMS = ("WINDOW",)
-"""Clauses that only a stream can have."""
-_OF_PERSISTENT = ("PARTITION BY",)
-"""Clauses that only a query that keeps running can have."""
+_STREAM_CLAUSES = ("WINDOW",)
+"""Clauses that only a query on a stream can have."""
+_CONTINUOUS_CLAUSES = ("PARTITION BY",)
+"""Clauses that only a persistent or a push query can have."""
 CATCH_UP_MS_MAX = 1_000
-"""How long a pull query waits for the tables to reflect what its own session inserted."""
+"""The longest wait of a pull query for the tables to reflect the inserts of its own session."""
 
 
 def pull(
-    statement: s.SelectStatement, piece: ParsedStatement, engine: Engine, session: Session
+    statement: s.SelectStatement, parsed: ParsedStatement, engine: Engine, session: Session
 ) -> PullResult:
-    """Answer from what is committed now, or from what was logged until now."""
+    """Execute a query without EMIT: a pull query on committed state, or a query over history."""
     if not session.flag(PULLS):
         raise wordings.PULL_DISABLED(name=PULLS)
     if session.inserted:
@@ -56,26 +56,26 @@ def pull(
         session.inserted = False
     query = statement.query
     if query is None:
-        return _beyond(statement, piece, engine, session)
-    unsupported = beyond_pull(query)
-    further = unsupported is not None or _aggregates(query, engine)
-    if further and session.flag(EXTENDED) and unsupported not in _OF_PERSISTENT:
-        return _further(statement, query, piece, engine, session)
+        return _outside_dialect(statement, parsed, engine, session)
+    unsupported = unsupported_clause(query)
+    extended = unsupported is not None or _aggregates(query, engine)
+    if extended and session.flag(EXTENDED) and unsupported not in _CONTINUOUS_CLAUSES:
+        return _beyond_pull(statement, query, parsed, engine, session)
     if unsupported is not None:
-        with placed(_clause(query, unsupported), piece.script):
-            raise _refused(unsupported)
+        with placed(_clause_place(query, unsupported), parsed.script):
+            raise _unsupported(unsupported)
     if query.limit is not None and not session.flag(LIMITS):
         raise wordings.LIMIT_DISABLED(limits=LIMITS, span=span_of(query.end))
     source = engine.catalog.source(query.source.name)
     if query.source.range is None:
-        plan = planned_pull(query, source, engine, piece.script)
+        plan = planned_pull(query, source, engine, parsed.script)
         if source.kind is SourceKind.TABLE:
-            return _of_table(query, source, plan, piece.script, engine, session)
+            return _pull_from_table(query, source, plan, parsed.script, engine, session)
     if source.kind is SourceKind.TABLE:
-        return historical.of_table(query, piece.script, engine, session)
+        return historical.execute_on_table(query, parsed.script, engine, session)
     if not session.flag("ksql.query.pull.stream.enabled"):
         raise wordings.PULL_ON_STREAM()
-    return historical.of_stream(query, piece.script, engine, session)
+    return historical.execute_on_stream(query, parsed.script, engine, session)
 
 
 def planned_pull(query: s.Query, source: Source, engine: Engine, script: str) -> Pull:
@@ -85,22 +85,22 @@ def planned_pull(query: s.Query, source: Source, engine: Engine, script: str) ->
     return plan_pull(query, pull_schema(source), alias, engine.functions, types, script)
 
 
-def _of_table(
+def _pull_from_table(
     query: s.Query, source: Source, plan: Pull, script: str, engine: Engine, session: Session
 ) -> Rows:
     allowed = Allowed(session.flag(SCANS), session.flag(RANGES))
     windowed = source.window is not None
     with placed(query.where, script):
         check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
-    # Rows that come from other instances do not tell their partitions.
+    # Rows from other instances come without their partitions.
     plan = steady(plan, pull_schema(source), [PART] if engine.routing is None else [])
     cursor = engine.store.cursor()
     try:
         register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
-        gathering = ScatterGather(engine, session, cursor)
+        scatter_gather = ScatterGather(engine, session, cursor)
         with within(cursor, session.bounds.milliseconds):
-            table = gathering.answered(
-                lambda: plan.sql(f"({gathering.rows(source, plan.conditions)})")
+            table = scatter_gather.answered(
+                lambda: plan.sql(f"({scatter_gather.rows(source, plan.conditions)})")
             )
     except duckdb.Error as error:
         raise wordings.PULL_OF_SOURCE_FAILED(source=source.name, detail=reason(error)) from error
@@ -109,41 +109,42 @@ def _of_table(
     return Rows(table.rename_columns(list(plan.schema.names)), schema=plan.schema)
 
 
-def _refused(clause: str) -> StatementError:
+def _unsupported(clause: str) -> StatementError:
     return wordings.CLAUSE_OF_PULL_QUERY(clause=clause)
 
 
 def _aggregates(query: s.Query, engine: Engine) -> bool:
-    """Whether the rows are aggregated as a whole."""
+    """Whether a select item calls an aggregate function."""
     known = engine.functions.aggregate
     return any(functions_in(item.expression, known) for item in query.items)
 
 
-def _further(
+def _beyond_pull(
     statement: s.SelectStatement,
     query: s.Query,
-    piece: ParsedStatement,
+    parsed: ParsedStatement,
     engine: Engine,
     session: Session,
 ) -> PullResult:
-    """What goes beyond pull queries: over a stream, what the dialect says of queries that keep
-    running; else, and where that refuses it, more SQL."""
+    """Execute a query with clauses or aggregates that pull queries of the dialect lack. Windows,
+    WITHIN and GROUP BY over a stream mean the same as in a persistent query. All else runs as
+    extended SQL, and so does a GROUP BY that a persistent query may not have."""
     sources = [engine.catalog.source(item.name) for item in sources_in(query)]
     of_stream = sources[0].kind is SourceKind.STREAM
-    unsupported = beyond_pull(query)
+    unsupported = unsupported_clause(query)
     within_time = any(join.within is not None for join in query.joins)
-    if unsupported in _OF_STREAMS or within_time:
+    if unsupported in _STREAM_CLAUSES or within_time:
         if not of_stream:
-            raise _refused(unsupported or "WITHIN")
-        return historical.of_stream(query, piece.script, engine, session)
+            raise _unsupported(unsupported or "WITHIN")
+        return historical.execute_on_stream(query, parsed.script, engine, session)
     if of_stream and query.group_by and not query.joins:
         with suppress(StatementError):
-            return historical.of_stream(query, piece.script, engine, session)
-    return _extended(statement, piece, engine, session)
+            return historical.execute_on_stream(query, parsed.script, engine, session)
+    return _extended(statement, parsed, engine, session)
 
 
-def beyond_pull(query: s.Query) -> str | None:
-    """A clause that no pull query of the dialect has."""
+def unsupported_clause(query: s.Query) -> str | None:
+    """A clause of the query that pull queries of the dialect do not support; None without any."""
     clauses = {
         "PARTITION BY": bool(query.partition_by),
         "WINDOW": query.window is not None,
@@ -154,8 +155,8 @@ def beyond_pull(query: s.Query) -> str | None:
     return next((name for name, given in clauses.items() if given), None)
 
 
-def _clause(query: s.Query, name: str) -> Place:
-    """Where such a clause begins."""
+def _clause_place(query: s.Query, name: str) -> Place:
+    """The position of such a clause."""
     match name:
         case "WINDOW":
             return query.window.span if query.window else None
@@ -166,50 +167,51 @@ def _clause(query: s.Query, name: str) -> Place:
     return (query.partition_by or query.group_by)[0]
 
 
-def _beyond(
-    statement: s.SelectStatement, piece: ParsedStatement, engine: Engine, session: Session
+def _outside_dialect(
+    statement: s.SelectStatement, parsed: ParsedStatement, engine: Engine, session: Session
 ) -> PullResult:
-    """A query that the dialect cannot read. What it reads and refuses is refused in any case; where
-    nobody can read it, the dialect says what is wrong."""
-    why, places = statement.beyond, [span for span, _ in statement.bound]
-    if why is not None and not why.unexpected:
-        raise translated(why)
+    """Execute a query that the dialect's parser rejected, as extended SQL. Syntax errors
+    other than an unexpected token are raised at once. The dialect's error is also raised if the SQL
+    does not parse either, or if the unexpected token is a parameter."""
+    failure, parameter_spans = statement.beyond, [span for span, _ in statement.bound]
+    if failure is not None and not failure.unexpected:
+        raise translated(failure)
     try:
-        return _extended(statement, piece, engine, session)
+        return _extended(statement, parsed, engine, session)
     except StatementError as error:
         unreadable = error.code == UNREADABLE or isinstance(error.__cause__, duckdb.ParserException)
-        if why is not None and (unreadable or why.span in places):
-            raise translated(why) from error
+        if failure is not None and (unreadable or failure.span in parameter_spans):
+            raise translated(failure) from error
         raise
 
 
 def _extended(
-    statement: s.SelectStatement, piece: ParsedStatement, engine: Engine, session: Session
+    statement: s.SelectStatement, parsed: ParsedStatement, engine: Engine, session: Session
 ) -> PullResult:
-    """A pull query beyond the dialect, printed anew from its checked tree. As nothing else bounds
-    what it costs, its time is bounded."""
-    written = Written.of(statement, piece.text)
+    """Execute an extended query, as SQL that is printed from its checked tree. Its time is always
+    limited, because nothing else bounds its cost."""
+    written = Written.of(statement, parsed.text)
     known = [engine.catalog.find(name) for name in sources_of(written)]
     tables = [source for source in known if source is not None]
     if written.ranges or any(source.kind is SourceKind.STREAM for source in tables):
-        return historical.beyond(written, engine, session)
+        return historical.execute_extended(written, engine, session)
     cursor = engine.store.cursor()
     limit = int(session.property(TIMEOUT))
     if session.bounds.milliseconds is not None:
         limit = min(limit, session.bounds.milliseconds)
     try:
         with within(cursor, limit):
-            gathering = ScatterGather(engine, session, cursor)
-            relation = partial(_relation, gathering=gathering)
-            return Rows(gathering.answered(lambda: extended_sql(written, relation), tables))
+            scatter_gather = ScatterGather(engine, session, cursor)
+            relation = partial(_current_rows_sql, scatter_gather=scatter_gather)
+            return Rows(scatter_gather.answered(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
         raise wordings.PULL_FAILED(detail=reason(error)) from error
     finally:
         cursor.close()
 
 
-def _relation(name: str, _: Range | None, *, gathering: ScatterGather) -> str:
-    """A SELECT of what a table holds now."""
-    source = gathering.engine.catalog.source(name)
+def _current_rows_sql(name: str, _: Range | None, *, scatter_gather: ScatterGather) -> str:
+    """A SELECT of the current rows of a table."""
+    source = scatter_gather.engine.catalog.source(name)
     columns = ", ".join(map(identifier, physical_names(pull_schema(source).names)))
-    return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM ({gathering.rows(source)}) AS t'
+    return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM ({scatter_gather.rows(source)}) AS t'

@@ -1,4 +1,4 @@
-"""Push queries: transient queries of the runtime whose rows go to the stream of a client."""
+"""Executes push queries: transient queries of the runtime whose rows go to a client's stream."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ from millstream_parser import statements as s
 
 @dataclass(frozen=True, slots=True)
 class PlannedPush:
-    """A push query before it runs. `root`: what runs, with the columns of `planned` first.
-    `scalable`: it is a scalable push query. `shared`: several clients have the rows of one run."""
+    """A push query before it runs. `root`: the plan that runs; its columns begin with those of
+    `planned`. `scalable`: whether it is a scalable push query. `shared`: whether several clients
+    read the rows of one running query."""
 
     planned: Planned
     root: Deliver
@@ -50,7 +51,7 @@ class PlannedPush:
 def planned_push(
     query: s.Query, text: str, engine: Engine, properties: Mapping[str, str]
 ) -> PlannedPush:
-    """The plan of a push query with the properties of its session."""
+    """The plan of a push query, by the properties of its session."""
     source = shared_source(query, engine.catalog, engine.functions, properties)
     planned = plan_query(
         query if source is None else of_keyed_rows(query, source),
@@ -67,19 +68,19 @@ def planned_push(
 
 
 def push_topology(engine: Engine, query_id: str, push: PlannedPush) -> Topology:
-    """The sub-topologies of a push query: all of them run here, and nothing of them is kept."""
+    """The sub-topologies of a push query. All tasks run in this process, without changelogs."""
     planned = replace(push.planned, node=push.root)
     return topology_of(engine, query_id, planned, alone=True).without_changelogs()
 
 
 def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
-    """Start a push query; its rows are waited for by iterating the result."""
-    made = planned_push(query, text, engine, session.properties)
-    planned = made.planned
+    """Start a push query. Iterating the result waits for its rows."""
+    plan = planned_push(query, text, engine, session.properties)
+    planned = plan.planned
     with engine.driver.lock:
         engine.pushes += 1
         number = f"{engine.clock()}{engine.pushes}"
-        prefix = "SCALABLE_PUSH_QUERY" if made.scalable else "transient"
+        prefix = "SCALABLE_PUSH_QUERY" if plan.scalable else "transient"
         query_id = engine.named(f"{prefix}_{planned.sources[0].name}_{number}")
         schema = planned.node.schema
         stream = Stream(
@@ -89,64 +90,66 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
             lambda: None,
             limit=query.limit,
             idle=None if engine.driver.threaded else engine.driver.run_until_idle,
-            key=_key(planned.node),
+            key=_key_columns(planned.node),
             statement=print_statement(s.SelectStatement(query)),
         )
         if query.limit == 0:
             return stream
-        _listen(engine, stream, made, session)
+        _attach(engine, stream, plan, session)
     engine.driver.wake()
     return stream
 
 
-def _listen(engine: Engine, stream: Stream, made: PlannedPush, session: Session) -> None:
-    """Let a stream have the rows of a query that runs already, if it is shared, or of one that is
-    started."""
+def _attach(engine: Engine, stream: Stream, plan: PlannedPush, session: Session) -> None:
+    """Attach a client's stream to a running query if it can be shared; otherwise start a query for
+    it."""
     properties = dict(session.properties)
     engine.pushing[stream.query_id] = stream
-    running = engine.tails.values() if made.shared else ()
-    tail = next((t for t in running if t.runs(made.root, properties) and t.join(stream)), None)
-    if tail is not None:
-        stream.on_close = partial(_end, engine, stream, tail)
+    running = engine.tails.values() if plan.shared else ()
+    push_query = next(
+        (t for t in running if t.runs(plan.root, properties) and t.join(stream)), None
+    )
+    if push_query is not None:
+        stream.on_close = partial(_detach, engine, stream, push_query)
         return
-    query_id = f"{stream.query_id}_tail" if made.shared else stream.query_id
-    tail = SharedPushQuery(
+    query_id = f"{stream.query_id}_tail" if plan.shared else stream.query_id
+    push_query = SharedPushQuery(
         query_id,
-        made.root,
+        plan.root,
         stream.schema,
         properties,
-        push_topology(engine, query_id, made),
+        push_topology(engine, query_id, plan),
         engine.settings.push_buffer_bytes,
-        made.shared,
+        plan.shared,
         (stream,),
     )
-    stream.on_close = partial(_end, engine, stream, tail)
-    engine.tails[query_id] = tail
+    stream.on_close = partial(_detach, engine, stream, push_query)
+    engine.tails[query_id] = push_query
     try:
-        _start(engine, tail, session, made.root.kind)
+        _start(engine, push_query, session, plan.root.kind)
     except MillstreamError:
-        _end(engine, stream, tail)
+        _detach(engine, stream, push_query)
         raise
 
 
-def _key(node: Write | Deliver) -> tuple[str, ...]:
-    """The columns of a table's key; none where the query leaves some of them out."""
+def _key_columns(node: Write | Deliver) -> tuple[str, ...]:
+    """The key columns of a table; none if the query does not select all of them."""
     if node.kind is SourceKind.STREAM:
         return ()
-    wanted = node.input.input.schema.key if isinstance(node.input, Project) else node.schema.key
-    found = key_names(node.schema)
-    return found if len(found) >= len(wanted) else ()
+    key = node.input.input.schema.key if isinstance(node.input, Project) else node.schema.key
+    selected = key_names(node.schema)
+    return selected if len(selected) >= len(key) else ()
 
 
-def _start(engine: Engine, tail: SharedPushQuery, session: Session, kind: SourceKind) -> None:
-    topology, cached = tail.topology, caching(session.properties)
+def _start(engine: Engine, push_query: SharedPushQuery, session: Session, kind: SourceKind) -> None:
+    topology, cached = push_query.topology, caching(session.properties)
     for internal in topology.internal_topics:
         engine.log.create_topic(internal_topic(internal))
     add_query(
         engine.runtime,
         QuerySpec(
-            tail.query_id,
-            tail.query_id,
+            push_query.query_id,
+            push_query.query_id,
             executors(
                 engine, topology, session.properties, cached=cached, delivering=True, held=False
             ),
@@ -156,26 +159,27 @@ def _start(engine: Engine, tail: SharedPushQuery, session: Session, kind: Source
             users_functions=calls_users_functions(topology),
             priority=int(effective(session.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(session.properties),
-            on_outputs=lambda outputs: tail.hand_over(outputs, kind),
-            on_error=tail.fail,
+            on_outputs=lambda outputs: push_query.hand_over(outputs, kind),
+            on_error=push_query.fail,
         ),
     )
 
 
-def _end(engine: Engine, stream: Stream, tail: SharedPushQuery) -> None:
-    """Called by the stream when it closes, from whatever thread its client uses."""
+def _detach(engine: Engine, stream: Stream, push_query: SharedPushQuery) -> None:
+    """Detach a client's stream, and end the query with its last one. The stream calls this when it
+    closes, in any thread."""
     with engine.driver.lock:
         engine.pushing.pop(stream.query_id, None)
-        if not tail.leave(stream):
+        if not push_query.leave(stream):
             return
-        engine.tails.pop(tail.query_id, None)
+        engine.tails.pop(push_query.query_id, None)
         if engine.closed:
             return
         try:
-            engine.driver.remove(tail.query_id, commit=False)
+            engine.driver.remove(push_query.query_id, commit=False)
         except UnavailableError:
-            # What it leaves is swept when the database is opened again.
+            # Its state and topics are deleted when the database is opened the next time.
             return
-        engine.store.drop_query(tail.query_id)
-        for internal in tail.topology.internal_topics:
+        engine.store.drop_query(push_query.query_id)
+        for internal in push_query.topology.internal_topics:
             engine.log.delete_topic(internal.name)

@@ -1,4 +1,4 @@
-"""Rows of a client, as JSON objects, that become records of a stream one after another."""
+"""Inserts rows that a client sends as JSON objects into a stream."""
 
 from __future__ import annotations
 
@@ -24,71 +24,74 @@ from millstream.service.engine import Engine
 from millstream.service.session import Session
 from millstream.service.statements.inserting import (
     append,
-    insertable,
+    insertable_schema,
     refuse_insert,
-    wrong_time,
+    rowtime_error,
 )
-from millstream.service.statements.row_values import cut_fractions
+from millstream.service.statements.row_values import truncated_fractions
 
 _ROWTIME = Column("ROWTIME", BIGINT)
 _TEMPORAL = (DATE, TIME, TIMESTAMP)
 _DECODER = json.JSONDecoder()
-_QUOTED = 40
-"""How many characters of wrong text an error shows."""
+_QUOTED_MAX = 40
+"""The most characters of unexpected text that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """How many rows were appended, and why the one behind them was not."""
+    """The number of rows that were appended, and the error of the row after them, if any."""
 
     count: int
     error: MillstreamError | None = None
 
 
 class RowInserts:
-    """Inserts into one stream. Members of the objects are found whatever their case, as in the JSON
-    format; missing ones are NULL, unknown ones are ignored, ROWTIME may be given."""
+    """Inserts rows into one stream. Members of the objects match columns regardless of case, as in
+    the JSON format. Missing members are NULL, unknown ones are ignored; ROWTIME is allowed."""
 
     def __init__(self, source: Source, engine: Engine) -> None:
-        """StatementError for a target that takes no rows; see `open_inserts`."""
+        """Does not check whether the source accepts rows: `open_inserts` does."""
         self._source = source
         self._engine = engine
-        self._columns = (*insertable(source).columns, _ROWTIME)
-        # Times come as ISO text here, not as the numbers of the JSON format.
-        read = tuple(
+        self._columns = (*insertable_schema(source).columns, _ROWTIME)
+        # Clients send times as ISO text, not as the numbers of the JSON format.
+        json_columns = tuple(
             Column(c.name, STRING if c.type in _TEMPORAL else c.type) for c in self._columns
         )
-        self._layout = Layout(read, tuple(range(len(read))))
+        self._layout = Layout(json_columns, tuple(range(len(json_columns))))
 
     def insert(self, rows: Sequence[bytes]) -> Inserted:
-        """Append rows up to the first that cannot be; they are durable when this returns."""
+        """Append rows up to the first invalid one. They are durable when this returns."""
         cursor = self._engine.store.cursor()
         try:
-            read = read_json(cursor, pa.array(rows, pa.binary()), self._layout)
-            cut = cut_fractions(rows, self._columns)
-            bad = {**cut, **_continued(cursor, rows), **read.bad}
+            decoded = read_json(cursor, pa.array(rows, pa.binary()), self._layout)
+            errors = {
+                **truncated_fractions(rows, self._columns),
+                **_trailing_text_errors(cursor, rows),
+                **decoded.bad,
+            }
         finally:
             cursor.close()
-        first = min(bad, default=len(rows))
+        first = min(errors, default=len(rows))
         error: MillstreamError | None = None
         if first < len(rows):
-            error = wordings.ROW_REFUSED(source=self._source.name, bad=bad[first])
-        given: dict[str, pa.Array] = {}
-        for column, values in zip(self._columns, read.columns, strict=True):
+            error = wordings.ROW_REFUSED(source=self._source.name, bad=errors[first])
+        columns: dict[str, pa.Array] = {}
+        for column, values in zip(self._columns, decoded.columns, strict=True):
             try:
-                given[column.name] = _as(values.slice(0, first), column)
+                columns[column.name] = _cast(values.slice(0, first), column)
             except pa.ArrowInvalid as failure:
                 if len(rows) == 1:
-                    return Inserted(0, _unfit(column, self._source, failure))
+                    return Inserted(0, _type_error(column, self._source, failure))
                 return self._one_by_one(rows[:first], error)
-        times = self._times(given.pop("ROWTIME"))
-        wrong = pc.index(pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, LATEST)), False)
-        if wrong.as_py() >= 0:
-            first = wrong.as_py()
-            error = wrong_time(times[first].as_py())
-            given = {name: values.slice(0, first) for name, values in given.items()}
+        times = self._times(columns.pop("ROWTIME"))
+        invalid = pc.index(pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, LATEST)), False)
+        if invalid.as_py() >= 0:
+            first = invalid.as_py()
+            error = rowtime_error(times[first].as_py())
+            columns = {name: values.slice(0, first) for name, values in columns.items()}
         if first:
-            append(self._source, given, times.slice(0, first), self._engine)
+            append(self._source, columns, times.slice(0, first), self._engine)
         return Inserted(first, error)
 
     def _one_by_one(self, rows: Sequence[bytes], error: MillstreamError | None) -> Inserted:
@@ -98,12 +101,12 @@ class RowInserts:
                 return Inserted(number, done.error)
         return Inserted(len(rows), error)
 
-    def _times(self, given: pa.Array) -> pa.Array:
-        return pc.fill_null(given, pa.scalar(self._engine.clock(), pa.int64()))
+    def _times(self, rowtimes: pa.Array) -> pa.Array:
+        return pc.fill_null(rowtimes, pa.scalar(self._engine.clock(), pa.int64()))
 
 
 def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
-    """The inserts into a stream; StatementError where it takes none."""
+    """Open a stream for inserts; raises StatementError if it accepts none."""
     if not session.flag("ksql.insert.into.values.enabled"):
         raise wordings.INSERTS_DISABLED()
     source = engine.catalog.find(target)
@@ -120,24 +123,28 @@ def open_inserts(target: str, engine: Engine, session: Session) -> RowInserts:
     return RowInserts(source, engine)
 
 
-def _continued(cursor: duckdb.DuckDBPyConnection, rows: Sequence[bytes]) -> dict[int, str]:
-    """Why each row with text behind its object is refused. A record of a topic may have such text,
-    a request may not: what follows is most likely a row without its line break."""
+def _trailing_text_errors(
+    cursor: duckdb.DuckDBPyConnection, rows: Sequence[bytes]
+) -> dict[int, str]:
+    """The errors of the rows with text after their object, by index. A record of a topic may have
+    such text. A request may not: the text is most likely the next row without a line break."""
     table = pa.table({"n": range(len(rows)), "j": pa.array(rows, pa.binary())})
-    doubtful = cursor.from_arrow(table).filter("try(json_valid(decode(j))) IS NOT TRUE")
-    found: dict[int, str] = {}
-    for (number,) in doubtful.project("n").fetchall():
+    suspects = cursor.from_arrow(table).filter("try(json_valid(decode(j))) IS NOT TRUE")
+    errors: dict[int, str] = {}
+    for (number,) in suspects.project("n").fetchall():
         try:
-            behind = text_behind(rows[number], _DECODER)
+            trailing = text_behind(rows[number], _DECODER)
         except ValueError:
-            continue  # The reader says what is wrong with it.
-        if behind:
-            found[number] = f"the row is followed by more text on its line: {behind[:_QUOTED]!r}"
-    return found
+            continue  # `read_json` reports the error.
+        if trailing:
+            errors[number] = (
+                f"the row is followed by more text on its line: {trailing[:_QUOTED_MAX]!r}"
+            )
+    return errors
 
 
-def _as(values: pa.Array, column: Column) -> pa.Array:
-    """Values in the column's Arrow type, times from ISO text."""
+def _cast(values: pa.Array, column: Column) -> pa.Array:
+    """Cast values to the column's Arrow type. Times are parsed from ISO text."""
     kind = arrow_type(column.type)
     if column.type not in _TEMPORAL:
         return values.cast(kind)
@@ -146,6 +153,6 @@ def _as(values: pa.Array, column: Column) -> pa.Array:
     return values.cast(pa.timestamp("us")).cast(kind)
 
 
-def _unfit(column: Column, source: Source, failure: Exception) -> StatementError:
+def _type_error(column: Column, source: Source, failure: Exception) -> StatementError:
     bad = f"the value of {column.name} is no {column.type}"
     return wordings.ROW_REFUSED(source=source.name, bad=bad, detail=str(failure))

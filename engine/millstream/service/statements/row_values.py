@@ -1,8 +1,8 @@
-"""Fractions in a client's rows that an INTEGER or BIGINT column would cut off.
+"""Finds fractions in a client's rows that an INTEGER or BIGINT column would truncate.
 
-The JSON format reads `1.5` into an INTEGER as Java's `intValue` does. What a client inserts is
-converted as the constants of INSERT VALUES are, which loses nothing (reference: 2, implicit
-conversion).
+The JSON format reads `1.5` into an INTEGER as Java's `intValue` does. The values that a client
+inserts are converted like the constants of INSERT VALUES, which loses no digits (reference: 2,
+implicit conversion).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from millstream.model.schema import Column
 from millstream.model.types import Array, Map, Primitive, SqlType, Struct
 
 _FRACTION = re.compile(rb"[0-9][.eE]")
-"""What a row has in it that has a number with a fraction."""
+"""Found in every row that has a number with a fraction or an exponent."""
 
 
-def cut_fractions(rows: Sequence[bytes], columns: Sequence[Column]) -> dict[int, str]:
-    """Why each row with such a number is refused, by its place. Rows that are no objects of JSON
-    are left to the reader."""
+def truncated_fractions(rows: Sequence[bytes], columns: Sequence[Column]) -> dict[int, str]:
+    """The errors of the rows with such numbers, by index. Rows that are not JSON objects are
+    skipped: the reader reports them."""
     types = {column.name.upper(): column.type for column in columns}
-    found: dict[int, str] = {}
+    errors: dict[int, str] = {}
     for number, row in enumerate(rows):
         if _FRACTION.search(row) is None:
             continue
@@ -31,32 +31,32 @@ def cut_fractions(rows: Sequence[bytes], columns: Sequence[Column]) -> dict[int,
             value = json.loads(row)
         except ValueError:
             continue
-        if isinstance(value, dict) and (cut := next(_cut_members(value, types), None)):
-            found[number] = cut
-    return found
+        if isinstance(value, dict) and (error := next(_member_errors(value, types), None)):
+            errors[number] = error
+    return errors
 
 
-def _cut_members(row: Mapping[str, Any], types: Mapping[str, SqlType]) -> Iterator[str]:
+def _member_errors(row: Mapping[str, Any], types: Mapping[str, SqlType]) -> Iterator[str]:
     for name, value in row.items():
-        if (kind := types.get(name.upper())) is None:
+        if (sql_type := types.get(name.upper())) is None:
             continue
-        for number, type_ in _cut(value, kind):
-            yield f"{name.upper()}: {number!r} does not fit into {type_}"
+        for number, integer_type in _fractions(value, sql_type):
+            yield f"{name.upper()}: {number!r} does not fit into {integer_type}"
 
 
-def _cut(value: Any, kind: SqlType) -> Iterator[tuple[float, SqlType]]:
-    """The fractions within a value, each with the type it should have."""
-    match value, kind:
+def _fractions(value: Any, sql_type: SqlType) -> Iterator[tuple[float, SqlType]]:
+    """The fractions in a value, each with the integer type that it should have."""
+    match value, sql_type:
         case float(), Primitive.INTEGER | Primitive.BIGINT:
-            yield value, kind
+            yield value, sql_type
         case list(), Array(item):
-            for one in value:
-                yield from _cut(one, item)
+            for element in value:
+                yield from _fractions(element, item)
         case dict(), Map(_, item):
-            for one in value.values():
-                yield from _cut(one, item)
+            for element in value.values():
+                yield from _fractions(element, item)
         case dict(), Struct(fields):
             types = {field.name.upper(): field.type for field in fields}
-            for name, one in value.items():
-                if (own := types.get(name.upper())) is not None:
-                    yield from _cut(one, own)
+            for name, element in value.items():
+                if (field_type := types.get(name.upper())) is not None:
+                    yield from _fractions(element, field_type)

@@ -1,4 +1,4 @@
-"""Ending persistent queries: what this process has of them, and what the whole service has."""
+"""Ends persistent queries, in this process or in the whole service."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from millstream.service.engine import Ended, Engine
 from millstream.topology.topology import owner_of
 
 TRIES = 150
-"""How often the topics and positions of an ended query are tried to be deleted while others may
-still run it; what remains then is swept at the next start."""
+"""The number of attempts to delete the topics and positions of an ended query while other instances
+may still run it. The next start deletes what remains then."""
 
 
 def end(engine: Engine, query_id: str, topics: Iterable[Topic]) -> None:
-    """End a persistent query for good: its state, positions and internal topics go too.
-    `topics`: as they were when it was created."""
+    """End a persistent query permanently, and delete its state, positions and internal topics.
+    `topics`: as they were when it was created. If the service has several instances, the topics and
+    positions are deleted later."""
     drop_here(engine, query_id, commit=True)
     if engine.shared:
         engine.ended[query_id] = Ended(frozenset(topic.id for topic in topics), TRIES)
@@ -26,8 +27,8 @@ def end(engine: Engine, query_id: str, topics: Iterable[Topic]) -> None:
 
 
 def take_back(engine: Engine, query_id: str) -> None:
-    """Undo the start of a query that never came to be. Where others may be starting one of the
-    same id at this moment, what that one would use stays."""
+    """Undo the start of a query whose statement failed. If another instance may be starting a query
+    with the same id, the topics and positions of that id stay."""
     drop_here(engine, query_id, commit=True)
     try:
         erase(engine, query_id)
@@ -36,8 +37,8 @@ def take_back(engine: Engine, query_id: str) -> None:
 
 
 def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
-    """End a query in this process alone: what is the service's stays. `commit`: what it has done
-    last."""
+    """Remove a query and its state from this process; its topics and positions stay. `commit`:
+    whether it commits its last work."""
     try:
         stop(engine, query_id, commit=commit)
     finally:
@@ -46,7 +47,7 @@ def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
 
 
 def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
-    """End what is done for a query in this process; its state stays."""
+    """Stop a query in this process; its state stays."""
     if query_id in engine.queries:
         engine.queries[query_id].stopped = True
     if engine.restoring is not None:
@@ -54,23 +55,24 @@ def stop(engine: Engine, query_id: str, *, commit: bool = True) -> None:
     engine.driver.remove(query_id, commit=commit)
 
 
-def erase(engine: Engine, query_id: str, noted: frozenset[str] = frozenset()) -> None:
-    """Delete the positions and the internal topics of a query that has ended.
+def erase(engine: Engine, query_id: str, topic_ids: frozenset[str] = frozenset()) -> None:
+    """Delete the positions and the internal topics of an ended query.
 
-    Another instance may be giving an id that users choose to a new query at this moment. Of such
-    a one only the topics `noted` go, by their ids; the new one writes positions of its own.
+    Another instance may be starting a new query with the same id at this moment, if the id was
+    given by a user. In this case only the topics with an id in `topic_ids` are deleted, and the
+    positions stay: the new query writes its own.
     """
     unique = not engine.shared or number_of(query_id) is not None
     if unique:
         engine.log.forget_group(query_id)
     prefix = engine.settings.internal_prefix
     for topic in engine.log.topics():
-        if owner_of(topic.name, prefix) == query_id and (unique or topic.id in noted):
+        if owner_of(topic.name, prefix) == query_id and (unique or topic.id in topic_ids):
             engine.log.delete_topic(topic.name)
 
 
 def number_of(query_id: str) -> int | None:
-    """The number in an id that the engine has chosen: no two attempts to start a query have the
-    same. None for an id that a user gave."""
+    """The number in a generated query id, which no other attempt to start a query has. None for an
+    id that was given by a user."""
     found = re.fullmatch(r"(?:C[ST]AS_.+|CST_.+|INSERTQUERY)_(\d+)", query_id)
     return int(found[1]) if found else None
