@@ -1,4 +1,4 @@
-"""The rows of a push query: results, and deletions of results that came before."""
+"""The rows of a push query: results, and deletions of earlier results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
 
 class Row(tuple[Any, ...]):
-    """A row of a push query: a tuple that says whether it is a deletion."""
+    """A row of a push query: a tuple with a flag for deletions."""
 
     __slots__ = ()
     deleted: ClassVar[bool] = False
-    """Whether the row says that the result with its key no longer exists."""
+    """Whether the result with the key of this row no longer exists."""
 
 
 class Deletion(Row):
@@ -32,34 +32,36 @@ class Deletion(Row):
 
 
 def changed_rows(table: pa.Table) -> Iterator[Row]:
-    """The rows of a table of changes. `$diff` less than 1 marks deletions; it is no column."""
+    """The rows of a table of changes. `$diff` less than 1 marks deletions; the rows do not contain
+    it."""
     if DIFF not in table.column_names:
         return map(Row, tuples(table))
-    kinds = (Row if diff == 1 else Deletion for diff in table[DIFF].to_pylist())
+    row_types = (Row if diff == 1 else Deletion for diff in table[DIFF].to_pylist())
     found = tuples(table.drop_columns([DIFF]))
-    return (kind(values) for kind, values in zip(kinds, found, strict=True))
+    return (row_type(values) for row_type, values in zip(row_types, found, strict=True))
 
 
 def without_deletions(table: pa.Table) -> pa.Table:
-    """The results among changes, without `$diff`."""
+    """The results in a table of changes, without `$diff`."""
     if DIFF not in table.column_names:
         return table
     return table.filter(pc.equal(table[DIFF], 1)).drop_columns([DIFF])
 
 
 def key_names(schema: Schema) -> tuple[str, ...]:
-    """The columns that a deletion keeps: the key, and the bounds of its window."""
+    """The columns that a deletion keeps: the key, and the bounds of the window."""
     return tuple(c.name for c in schema.columns if c.role is Role.KEY or c.name in _BOUNDS)
 
 
 def key_alone(table: pa.Table, change: pa.ChunkedArray, schema: Schema) -> pa.Table:
-    """The rows in the columns of a schema, deletions (`change` less than 1) with NULL for all but
-    the key: the operators pass on the values that the deleted result had."""
+    """The rows in the columns of a schema; deletions (`change` less than 1) have NULL in all
+    columns but the key. In the output of the operators, they have the values of the deleted
+    result."""
     kept = key_names(schema)
-    gone = change.to_numpy() < 1
-    places = pa.array(np.arange(table.num_rows), mask=gone)
+    deleted = change.to_numpy() < 1
+    indexes = pa.array(np.arange(table.num_rows), mask=deleted)
     columns = [
-        column if name in kept else column.take(places)
+        column if name in kept else column.take(indexes)
         for name, column in zip(schema.names, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=list(schema.names))

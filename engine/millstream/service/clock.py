@@ -1,4 +1,4 @@
-"""The clocks, in the one place that reads them."""
+"""The default clocks of an engine."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def now_ms() -> int:
 
 
 def ticks_ns() -> int:
-    """Nanoseconds since some time: only differences mean anything, and they never shrink."""
+    """Nanoseconds of a monotonic clock: only differences are meaningful."""
     return time.monotonic_ns()

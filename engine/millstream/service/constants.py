@@ -1,4 +1,4 @@
-"""Constant expressions of INSERT VALUES and ASSERT VALUES, typed for their columns and computed."""
+"""Types and evaluates the constant expressions of INSERT VALUES and ASSERT VALUES."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def constant_row(
     types: Mapping[str, SqlType],
     engine: Engine,
 ) -> pa.Table:
-    """One row with the value of each expression as the type of its column; the spans of the trees
-    refer to `script`. `types`: the custom ones."""
+    """A table of one row: the value of each expression, in the type of its column. The spans of the
+    trees refer to `script`. `types`: the custom types."""
     scope = Scope((), engine.functions, types, clause="VALUES")
     expressions = []
     for tree, column in zip(trees, columns, strict=True):
         with placed(tree, script):
-            expressions.append(_fitting(type_expression(tree, scope), column, engine))
+            expressions.append(_converted(type_expression(tree, scope), column, engine))
     names = [f"c{index}" for index in range(len(columns))]
     literals = [_literal(e, column) for e, column in zip(expressions, columns, strict=True)]
     if all(literal is not None for literal in literals):
@@ -51,21 +51,21 @@ def constant_row(
     arrays = []
     for tree, expression, column in zip(trees, expressions, columns, strict=True):
         with placed(tree, script):
-            arrays.append(_computed(expression, column, engine))
+            arrays.append(_evaluated_for(expression, column, engine))
     return pa.table(arrays, names=names)
 
 
-def _computed(expression: Expression, column: Column, engine: Engine) -> pa.ChunkedArray:
-    """One value; StatementError names the column whose value cannot be had."""
+def _evaluated_for(expression: Expression, column: Column, engine: Engine) -> pa.ChunkedArray:
+    """Evaluate one value; if this fails, StatementError names its column."""
     try:
-        return _as(_evaluated(expression, engine), column)
+        return _cast(_evaluated(expression, engine), column)
     except (duckdb.Error, pa.ArrowInvalid) as error:
-        why = reason(error) if isinstance(error, duckdb.Error) else "It does not fit the type."
+        detail = reason(error) if isinstance(error, duckdb.Error) else "It does not fit the type."
         if isinstance(expression, Cast) and expression.implicit:
-            shown = _shown(expression.operand, engine)
+            shown = _value_text(expression.operand, engine)
             if shown is not None:
-                raise _unfit(expression.operand, column, shown, why) from error
-        raise wordings.VALUE_FAILED(column=column.name, type=column.type, detail=why) from error
+                raise _type_error(expression.operand, column, shown, detail) from error
+        raise wordings.VALUE_FAILED(column=column.name, type=column.type, detail=detail) from error
 
 
 def _evaluated(expression: Expression, engine: Engine) -> pa.ChunkedArray:
@@ -78,11 +78,11 @@ def _evaluated(expression: Expression, engine: Engine) -> pa.ChunkedArray:
         cursor.close()
 
 
-def _shown(expression: Expression, engine: Engine) -> str | None:
-    """The value of an expression as text; None where it cannot be computed."""
-    texted = expression if expression.type == BYTES else Cast(expression, STRING)
+def _value_text(expression: Expression, engine: Engine) -> str | None:
+    """The value of an expression as text; None if it cannot be evaluated."""
+    as_text = expression if expression.type == BYTES else Cast(expression, STRING)
     try:
-        value = _evaluated(texted, engine)[0].as_py()
+        value = _evaluated(as_text, engine)[0].as_py()
     except duckdb.Error:
         return None
     if value is None:
@@ -91,21 +91,23 @@ def _shown(expression: Expression, engine: Engine) -> str | None:
 
 
 def _literal(expression: Expression, column: Column) -> pa.Array | None:
-    """One value that needs no computing."""
+    """The value of a literal of the column's type; None for any other expression."""
     if isinstance(expression, Literal) and expression.type == column.type:
         return pa.array([expression.value], arrow_type(column.type))
     return None
 
 
-def _as(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    """Values in the column's Arrow type; times as ms where the column is a number (ROWTIME)."""
+def _cast(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Cast values to the column's Arrow type; timestamps to ms if the column is BIGINT
+    (ROWTIME)."""
     if column.type == BIGINT and pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("ms"))
     return values.cast(arrow_type(column.type))
 
 
-def _fitting(expression: Expression, column: Column, engine: Engine) -> Expression:
-    """The expression as the column's type; literals are converted more freely than the rest."""
+def _converted(expression: Expression, column: Column, engine: Engine) -> Expression:
+    """Convert the expression to the column's type. Literals and constructors convert more freely
+    than other expressions."""
     target = column.type
     if assignable(expression.type, target):
         return coerce(expression, target)
@@ -113,27 +115,29 @@ def _fitting(expression: Expression, column: Column, engine: Engine) -> Expressi
         return expression if expression.type == TIMESTAMP else Cast(expression, TIMESTAMP)
     if isinstance(expression, Literal) and expression.type == STRING and target == BOOLEAN:
         with contextlib.suppress(StatementError):
-            # A CAST makes false of any other text.
+            # A CAST would convert any other text to false.
             return text_as_boolean(str(expression.value))
     elif isinstance(expression, _CONSTRUCTORS) and constant_assignable(expression.type, target):
         return Cast(expression, target, implicit=True)
-    shown = _shown(expression, engine)
+    shown = _value_text(expression, engine)
     if shown is None:
         raise wordings.VALUE_FAILED(column=column.name, type=expression.type)
-    raise _unfit(expression, column, shown)
+    raise _type_error(expression, column, shown)
 
 
-def _unfit(expression: Expression, column: Column, shown: str, why: str = "") -> StatementError:
-    """The refusal of a value that its column does not take."""
+def _type_error(
+    expression: Expression, column: Column, shown: str, detail: str = ""
+) -> StatementError:
+    """The error for a value that does not fit the type of its column."""
     return wordings.VALUE_TYPE(
         target=column.type,
         column=column.name,
         type=re.split("[(<]", str(expression.type))[0],
         value=shown,
-        detail=why,
+        detail=detail,
         hint="Use CAST to convert the value.",
     )
 
 
 def _no_columns(name: str) -> str:
-    raise TypeError(f"no column is in sight where {name} was typed")
+    raise TypeError(f"{name} is no column: constant expressions have none")

@@ -1,4 +1,4 @@
-"""The door for Python programs: `millstream.connect(...)` and what it returns."""
+"""The Python API: `millstream.connect(...)` and the `Database` that it returns."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from millstream_parser import Values
 
 
 class Database:
-    """An engine in this process with one session. Use it in a `with`, or `close()` it; what
-    `connect` gave is closed at the end of the program at the latest."""
+    """An engine in this process with one session. Use it in a `with` statement, or `close()` it. A
+    database from `connect` is closed at the end of the program at the latest."""
 
     def __init__(self, engine: Engine, session: Session) -> None:
         self.engine = engine
         self.session = session
 
     def execute(self, sql: str, parameters: Values = ()) -> Result:
-        """Execute one or more statements; returns what the last one gave.
+        """Execute one or more statements; returns the result of the last one.
 
         `parameters` are the values of `?`, or of `$1`, `$2`, …, in the text; or, as a mapping, of
         `:name`. Each stands for a literal: None, a bool, int, float (DOUBLE), Decimal, str, date,
@@ -45,7 +45,7 @@ class Database:
         return results[-1]
 
     def each(self, sql: str, parameters: Values = ()) -> Iterator[Result]:
-        """Execute statements one after another, giving each one's result."""
+        """Execute statements one after another, and yield the result of each."""
         return execute_script(self.engine, sql, self.session, parameters)
 
     def sql(self, sql: str, parameters: Values = ()) -> Result:
@@ -53,35 +53,35 @@ class Database:
         return self.execute(sql, parameters)
 
     def register(self, *functions: UserFunction) -> None:
-        """Make functions in Python (`millstream.udf`, `udaf`, `udtf`) known to later statements.
+        """Register Python functions (`millstream.udf`, `udaf`, `udtf`) for later statements.
 
-        They are not kept in the file: give those that its queries call to `connect`. Raises
-        ConflictError for a name that is taken.
+        The file does not store them: pass those that its queries call to `connect`. Raises
+        ConflictError if a name is taken.
         """
         self.engine.register(functions)
 
     def wait(self) -> None:
-        """Wait until every running query has processed all there is, and committed it."""
+        """Wait until every running query has processed and committed all available records."""
         self.engine.drain()
 
     def metrics(self) -> EngineMetrics:
-        """What the queries have done since the database was opened, how far and how fast they
-        are, and what the process costs; docs/metrics.md explains each figure.
+        """The metrics of the queries since the database was opened, their positions and rates, and
+        the resources of the process. docs/metrics.md explains each metric.
 
-        Plain data, taken now; `arrow()` makes a table of it, `millstream.exposition` text for
-        Prometheus.
+        The result is a snapshot of plain data; `arrow()` converts it to a table, and
+        `millstream.exposition` to the text format of Prometheus.
         """
         return metrics(self.engine)
 
     def seal(self) -> str:
-        """Have `spark.read.format("millstream")` read the streams and tables as they are now:
-        writes them down as Parquet beside the file, each record once, and returns the folder. On
-        Kafka only what streams and tables there are is written, to a topic, whose name it
-        returns."""
+        """Publish the current streams and tables for `spark.read.format("millstream")`. Writes
+        their new records to Parquet files beside the database, each record once, and returns the
+        folder. On Kafka it writes only the definitions of streams and tables, to a topic, and
+        returns the name of the topic."""
         return seal_streams(self.engine)
 
     def processing_log(self) -> pa.Table:
-        """The rows that queries could not use, newest last."""
+        """The records that queries could not process, newest last."""
         return self.engine.processing_log.table()
 
     def close(self) -> None:
@@ -108,19 +108,19 @@ def connect(
     functions: Sequence[UserFunction] = (),
     queries_file: str | None = None,
 ) -> Database:
-    """Open a database: a file, which is made when missing, or ":memory:".
+    """Open a database: a file, which is created if it is missing, or ":memory:".
 
-    With `kafka` (host:port of brokers, comma separated) the records lie in a Kafka cluster and
-    `path` holds the state only, which ":memory:" makes anew from the changelogs at each start;
-    services of different `service_id` live side by side in one cluster. `kafka_settings` go to
-    each of its clients as they are, e.g. {"security.protocol": "ssl"}; `sharing` says how this
-    instance goes along with the others of its service.
-    `properties` are session properties as SET gives them, e.g. {"auto.offset.reset": "earliest"};
-    `functions` are functions in Python that statements may call, see `millstream.udf`. With a
-    `queries_file` its statements make the streams, tables and queries, and no others can.
+    With `kafka` (host:port of brokers, comma separated), the records are in a Kafka cluster, and
+    `path` holds only the state. With ":memory:", each start restores the state from the changelogs.
+    One cluster can hold several services with different `service_id`. `kafka_settings` are passed
+    to all Kafka clients unchanged, e.g. {"security.protocol": "ssl"}; `sharing` configures how this
+    instance works with the other instances of its service.
+    `properties` are session properties as in SET, e.g. {"auto.offset.reset": "earliest"};
+    `functions` are Python functions that statements may call, see `millstream.udf`. With a
+    `queries_file`, only its statements define streams, tables and queries.
     Raises UnavailableError (code E-LOG-LOCKED) while another process has the file open,
-    ConflictError (E-LOG-OPEN) when this one has, CorruptionError for a file that is no database,
-    StatementError for a property that is unknown or a setting that the Kafka client refuses.
+    ConflictError (E-LOG-OPEN) if this process has it open, CorruptionError if the file is not a
+    database, and StatementError for an unknown property or an invalid Kafka client setting.
     """
     session = Session()
     for name, value in (properties or {}).items():
@@ -144,7 +144,7 @@ def connect(
 
 
 def _with_threads(settings: EngineSettings, session: Session) -> EngineSettings:
-    """The property that tells the engine its number of threads, where it is given."""
+    """The settings with the number of threads that the session's properties give, if any."""
     given = session.properties.get("num.stream.threads")
     if given is None:
         return settings
@@ -162,8 +162,8 @@ def open_log_engine(
     settings: EngineSettings,
     functions: Sequence[UserFunction],
 ) -> Engine:
-    """An engine that is not started, over a log in a file or on Kafka; for the rest see
-    `connect`."""
+    """An engine over a log in a file or on Kafka, which is not started yet. See `connect` for the
+    parameters."""
     if kafka is None:
         return open_engine(path, settings, now_ms, functions)
     try:

@@ -1,9 +1,9 @@
-"""A script tried before its first statement is executed: its changes are folded over the catalog
-and the list of topics, so that a statement which is wrong further down changes nothing.
+"""Checks a script before its first statement is executed, so that an invalid statement further down
+changes nothing. The changes are applied to copies of the catalog and the list of topics.
 
-What is found is what can be known beforehand: names, types, properties, topics and their
-partitions, values to insert. ASSERT waits for what others do, and lists change nothing: both are
-only executed.
+The check covers what can be determined beforehand: names, types, properties, topics and their
+partitions, and inserted values. ASSERT depends on other clients, and SHOW changes nothing: neither
+is checked here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream_parser import statements as s
 
 
 class DryRun:
-    """The statements of one script, one after another; `session` is the one to execute them in."""
+    """Checks the statements of one script in order. `session`: where they will be executed."""
 
     def __init__(self, engine: Engine, session: Session) -> None:
         self._engine = engine
@@ -35,8 +35,8 @@ class DryRun:
             session, properties=dict(session.properties), variables=dict(session.variables)
         )
         self._number = engine.commands.next_offset
-        self._begun = False
-        """Whether the script starts queries. Their ids are not known yet where other instances give
+        self._starts_queries = False
+        """Whether the script starts queries. Their ids are not known yet if other instances issue
         statements, too."""
 
     @property
@@ -44,44 +44,46 @@ class DryRun:
         """The catalog after the statements so far."""
         return self._definitions.catalog
 
-    def check(self, piece: ParsedStatement) -> None:
-        """The next statement; MillstreamError where it could not be executed."""
+    def check(self, parsed: ParsedStatement) -> None:
+        """Check the next statement; raises MillstreamError if it could not be executed."""
         try:
-            self._check(piece)
+            self._check(parsed)
         except MillstreamError as error:
-            locate(error, piece.script)
+            locate(error, parsed.script)
             raise
 
-    def _check(self, piece: ParsedStatement) -> None:
-        statement, engine = piece.statement, self._engine
+    def _check(self, parsed: ParsedStatement) -> None:
+        statement, engine = parsed.statement, self._engine
         match statement:
             case s.SetProperty() | s.DefineVariable():
                 control.set_property(statement, self._session)
             case s.InsertValues():
-                inserting.row_of(statement, piece.script, self.catalog, engine, self._session)
-            case s.ControlQuery() if self._of_no_query(statement):
+                inserting.row_of(statement, parsed.script, self.catalog, engine, self._session)
+            case s.ControlQuery() if self._not_in_catalog(statement):
                 pass
             case s.Explain(inner) if inner is not None:
                 plan_of(inner, self.catalog, engine.functions, self._session.properties)
             case s.CreateConnector() | s.DropConnector() | s.RunScript() | s.Spool():
-                execute_piece(engine, piece, self._session)
+                execute_piece(engine, parsed, self._session)
             case _ if isinstance(statement, Definition):
-                self._define(piece)
+                self._define(parsed)
 
-    def _of_no_query(self, statement: s.ControlQuery) -> bool:
-        """Whether a statement is about a push query, or about one whose id is not known yet."""
+    def _not_in_catalog(self, statement: s.ControlQuery) -> bool:
+        """Whether a statement names a push query, or a query whose id is not known yet."""
         if statement.query_id is None or statement.query_id in self.catalog.queries:
             return False
-        unknown = self._engine.shared and self._begun
+        unknown = self._engine.shared and self._starts_queries
         return unknown or control.pushed(statement, self._engine) is not None
 
-    def _define(self, piece: ParsedStatement) -> None:
-        given = ConfiguredStatement(
-            piece.statement, piece.text, piece.script, self._session.properties, self._number
+    def _define(self, parsed: ParsedStatement) -> None:
+        configured = ConfiguredStatement(
+            parsed.statement, parsed.text, parsed.script, self._session.properties, self._number
         )
         environment = replace(self._engine.environment, topics=self._topics)
-        change = plan_change(given, self._definitions, environment)
-        self._begun |= bool(change.after.catalog.queries.keys() - self.catalog.queries.keys())
+        change = plan_change(configured, self._definitions, environment)
+        self._starts_queries |= bool(
+            change.after.catalog.queries.keys() - self.catalog.queries.keys()
+        )
         self._definitions = change.after
         self._topics.apply(change.effects)
         self._number += change.changed

@@ -1,4 +1,4 @@
-"""One open database: everything that statements and queries share."""
+"""One open database: the resources that its statements and queries share."""
 
 from __future__ import annotations
 
@@ -39,25 +39,29 @@ from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"
-PATIENCE_SECONDS = 0.2
+POLL_SECONDS = 0.2
+"""The wait for the driver's lock in `statuses`, and the interval at which `drain` checks
+queries."""
 CLOSE_SECONDS = 20
-RETRY_SECONDS = 60
+"""The time that queries have to stop in `close`."""
+DRAIN_SECONDS = 60
+"""The time that `drain` waits for queries that retry."""
 
 
 class Follower(Protocol):
-    """Keeps an engine up with what the other instances of its service do."""
+    """Applies the statements that other instances of the service issue."""
 
     def start(self) -> None:
-        """Begin, in a thread where one is needed."""
+        """Start, in a thread if the engine needs one."""
 
     def stop(self) -> None:
-        """End; idempotent."""
+        """Stop; idempotent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a query that has ended leaves to delete: the ids of its `topics`, and how often that
-    may be tried yet while others still run it."""
+    """An ended query whose topics and positions are still to be deleted: the ids of its `topics`,
+    and the attempts that are left while other instances still run it."""
 
     topics: frozenset[str]
     tries: int
@@ -65,8 +69,9 @@ class Ended:
 
 @dataclass(slots=True)
 class PersistentQuery:
-    """What this process has of a query. `stopped`: only its state. `error`: why it could not be
-    started, and whether to `retry`, as the log did not answer."""
+    """A persistent query in this process. `stopped`: it does not run, and only its state is here.
+    `error`: why it could not be started. `retry`: whether to start it again, because the log did
+    not answer."""
 
     planned: Planned
     paused: bool = False
@@ -76,10 +81,10 @@ class PersistentQuery:
 
 
 class Engine:
-    """One database: its log, its state, its catalog and its running queries.
+    """One database: its log, state, catalog and running queries.
 
-    Statements may come from any thread; the catalog and the set of queries change under the
-    driver's lock, records are inserted without it.
+    Statements may run in any thread. The catalog and the set of queries change under the driver's
+    lock; inserts do not take it.
     """
 
     def __init__(
@@ -93,9 +98,9 @@ class Engine:
         incarnation: str = "",
         ticks: Callable[[], int] = ticks_ns,
     ) -> None:
-        """`incarnation`: what tells this process from the other instances of its service, where
-        these work on the log at the same time.
-        `clock` tells the time of day in ms, `ticks` how many ns have gone by."""
+        """`incarnation`: identifies this process among the instances of its service if they share
+        the log; empty otherwise. `clock`: the time of day in ms. `ticks`: a monotonic clock in
+        ns."""
         self.log = log
         self.shared = bool(incarnation)
         self.incarnation = incarnation
@@ -103,7 +108,7 @@ class Engine:
         self.settings = settings
         self.clock = clock
         self.definitions = CatalogSnapshot()
-        """The catalog and the plans of its queries; replaced as a whole under the driver's lock."""
+        """The catalog and the plans of its queries, replaced as a whole under the driver's lock."""
         self.functions = functions
         self.processing_log = ProcessingLog()
         runtime = _runtime_settings(settings, ticks)
@@ -123,59 +128,62 @@ class Engine:
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
         self.pushing: dict[str, Stream] = {}
+        """The streams of push queries and of PRINT, by id."""
         self.tails: dict[str, SharedPushQuery] = {}
+        """The running push queries, by id. Several streams may share one."""
         self.pushes = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
         self.queries_file = ""
-        """The file that the catalog comes from, where statements must not change it."""
+        """The file that defines the catalog, if statements must not change it; empty otherwise."""
         self.queries: dict[str, PersistentQuery] = {}
-        """What this process has of queries; `reconcile` makes it match the catalog."""
+        """The persistent queries in this process; `reconcile` makes them match the catalog."""
         self.ended: dict[str, Ended] = {}
         """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
-        """Where state is that other instances hold; None where all of it is here."""
+        """Finds the state that other instances hold; None if all state is here."""
         self.host_info = HostInfo()
         self.on_start: list[Callable[[], None]] = []
         """Called by `start`."""
         self.on_close: list[Callable[[], None]] = []
-        """Called by `close` when the queries have ended, and the log and the state have not."""
+        """Called by `close` after the queries have ended, before the log and the state are
+        closed."""
         self.driver.on_failure = self._fail_pushes
         self.history = Historical(settings)
         self.files: Mapping[str, str] = {}
-        """Where the log and the state lie, as far as these are files."""
+        """The paths of the log and the state, if they are files."""
         self.opened_at = ticks()
         self.ticks = ticks
         self.sampler = Sampler(lambda: self._status({}), ticks)
 
     def named(self, identity: str) -> str:
-        """The name of a writer, or of a query, that is this process's alone."""
+        """The name of a writer or a query, made unique among the instances of the service."""
         return f"{identity}.{self.incarnation}" if self.incarnation else identity
 
     def _writer_for_clients(self) -> ReopeningWriter[pa.Table]:
         name = self.named(CLIENT_IDENTITY)
-        made = ReopeningWriter(lambda: self.log.writer(name), own=self.shared)
-        made.open()
-        return made
+        writer = ReopeningWriter(lambda: self.log.writer(name), own=self.shared)
+        writer.open()
+        return writer
 
     def _restored(self) -> None:
-        """Tasks that came from other instances can be processed now."""
+        """Called when the state of tasks is restored, so that they can be processed."""
         self.driver.wake()
 
     def register(self, functions: Sequence[UserFunction]) -> None:
-        """Make users' functions known to statements that come after."""
+        """Register users' functions for later statements."""
         self.functions = with_functions(self.functions, functions)
 
     def start(self) -> None:
-        """Let the queries run in threads of their own."""
+        """Start the threads that run the queries."""
         if self.restoring is not None:
             self.restoring.start()
         if self.follower is not None:
             self.follower.start()
         self.driver.start()
         self.sampler.start()
-        for begin in self.on_start:
-            begin()
+        for callback in self.on_start:
+            callback()
 
     @property
     def catalog(self) -> Catalog:
@@ -194,37 +202,38 @@ class Engine:
 
     @property
     def topics(self) -> Mapping[str, tuple[Topic, ...]]:
-        """The topics of the persistent queries, as they were when these were created."""
+        """The topics of the persistent queries, as they were when the queries were created."""
         return self.definitions.topics
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Why queries of the catalog could not be started."""
+        """The errors of the queries of the catalog that could not be started, by id."""
         return {query_id: run.error for query_id, run in tuple(self.queries.items()) if run.error}
 
     @property
     def environment(self) -> Environment:
-        """What one statement is planned with that is given now."""
+        """The environment for planning a new statement."""
         return Environment(self.functions, self.settings, PlannedTopics(self.log), self.shared)
 
     @property
     def replay_environment(self) -> Environment:
-        """What statements of the command topic are planned with."""
+        """The environment for planning statements of the command topic."""
         return Environment(self.functions, self.settings)
 
     def states(self) -> dict[str, str]:
-        """What each query of the catalog does here, by the names of `QueryState`."""
+        """The state of each query of the catalog in this process, by the names of `QueryState`."""
         states = dict.fromkeys(self.failed, QueryState.ERROR) | self.runtime.states()
         known = self.catalog.queries
         return {name: state.value for name, state in states.items() if name in known}
 
     def statuses(self) -> tuple[QueryStatus, ...]:
-        """What every running query is doing, told within a second. Where a log does not answer,
-        what the queries lack is unknown; where that has them wait, they are looked at beside it."""
-        with self.driver.lock.tried(PATIENCE_SECONDS):
+        """The status of every running query, within a second. If the log does not answer, the lag
+        is unknown. If another thread holds the driver's lock for long, the status is read without
+        it."""
+        with self.driver.lock.tried(POLL_SECONDS):
             inputs = self.runtime.inputs()
         ends = self.log.end_offsets(inputs)
-        with self.driver.lock.tried(PATIENCE_SECONDS):
+        with self.driver.lock.tried(POLL_SECONDS):
             return self._status(ends)
 
     def _status(self, ends: Mapping[TopicPartition, int]) -> tuple[QueryStatus, ...]:
@@ -232,17 +241,17 @@ class Engine:
         return statuses if self.restoring is None else self.restoring.completed(statuses)
 
     def _fail_pushes(self, failure: BaseException) -> None:
-        """A processing thread has died: nobody will ever feed the push queries again."""
+        """Fail all push queries after a processing thread has died, as they get no more rows."""
         for stream in list(self.pushing.values()):
             stream.fail(FencedError("the engine has stopped", detail=str(failure)))
 
     def drain(self) -> None:
-        """Return when all queries have processed and committed what there is.
+        """Return when all queries have processed and committed all available records.
 
-        Where brokers may be away for a while, queries that wait for them are waited for;
-        UnavailableError when that takes longer than a minute.
+        If instances share the log, it also waits for queries that retry because brokers are not
+        available. Raises UnavailableError if that takes longer than a minute.
         """
-        until = time.monotonic() + RETRY_SECONDS
+        until = time.monotonic() + DRAIN_SECONDS
         while True:
             while self.driver.run_until_idle():
                 pass
@@ -250,15 +259,15 @@ class Engine:
             if not waiting:
                 return
             if time.monotonic() > until:
-                query_id, why = next(iter(waiting.items()))
-                raise UnavailableError(f"Query {query_id} cannot go on: {why}")
-            time.sleep(PATIENCE_SECONDS)
+                query_id, reason = next(iter(waiting.items()))
+                raise UnavailableError(f"Query {query_id} cannot continue: {reason}")
+            time.sleep(POLL_SECONDS)
 
     def close(self) -> None:
         """Stop, commit and release everything; idempotent.
 
-        Raises UnavailableError when queries do not stop in time, because a user's function hangs:
-        all others are committed then, and the rest is released when they do stop.
+        Raises UnavailableError if queries do not stop in time, because a user's function hangs. All
+        other queries are committed then, and resources are released when the last query stops.
         """
         if self.closed:
             return
@@ -277,31 +286,31 @@ class Engine:
             return
         self._release_after(left)
         raise UnavailableError(
-            f"The database is not quite closed: {', '.join(left)} did not stop within"
+            f"The database is not fully closed: {', '.join(left)} did not stop within"
             f" {CLOSE_SECONDS} seconds",
-            hint="Does a function in Python hang? The files are released when it returns, or with"
-            " the end of the process; what was committed stays.",
+            hint="Check for a Python function that hangs. The files are released when it returns or"
+            " the process ends; committed data is kept.",
             code="E-QUERY-BUSY",
         )
 
     def _release_after(self, left: Sequence[str]) -> None:
-        """Release everything when the last of these queries has come back."""
-        away, guard = set(left), threading.Lock()
+        """Release everything when the last of these queries has stopped."""
+        running, lock = set(left), threading.Lock()
 
-        def back(query_id: str) -> None:
-            with guard:
-                away.discard(query_id)
-                last = not away
+        def stopped(query_id: str) -> None:
+            with lock:
+                running.discard(query_id)
+                last = not running
             if last:
                 self._release()
 
         for query_id in left:
-            if not self.driver.after_release(query_id, partial(back, query_id)):
-                back(query_id)
+            if not self.driver.after_release(query_id, partial(stopped, query_id)):
+                stopped(query_id)
 
     def _release(self) -> None:
-        for leave in self.on_close:
-            leave()
+        for callback in self.on_close:
+            callback()
         self.history.close()
         if self.restoring is not None:
             self.restoring.close()
@@ -321,10 +330,10 @@ def _runtime_settings(settings: EngineSettings, ticks: Callable[[], int]) -> Run
 
 
 def with_functions(catalogue: Catalogue, functions: Sequence[UserFunction]) -> Catalogue:
-    """The catalogue with users' functions; ConflictError when a name is taken."""
+    """The catalogue with users' functions added; raises ConflictError if a name is taken."""
     try:
         return catalogue.with_functions(functions)
     except ValueError as error:
         raise ConflictError(
-            f"The functions cannot be registered: {error}.", hint="Give it another name."
+            f"The functions cannot be registered: {error}.", hint="Choose another name."
         ) from error
