@@ -12,7 +12,7 @@ from starlette.responses import Response
 from millstream.model.errors import MillstreamError
 from millstream.service.cluster.host_info import PeerHost
 from millstream.service.cluster.joining import held_here
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.metrics.figures import QueryMetrics
 from millstream.service.session import Session
 from millstream.service.text import parse_text
@@ -187,11 +187,11 @@ def _pattern(text: object) -> re.Pattern[str]:
 def _destroy(server: Server, patterns: Iterable[re.Pattern[str]]) -> None:
     """End all queries, drop all sources, and delete the topics of the named sinks."""
     engine, session = server.engine, Session(local=False)
-    for stream in list(engine.pushing.values()):
+    for stream in list(engine.push_streams.values()):
         stream.close()
     sinks = [source.topic for source in engine.catalog.sources.values() if source.query_id]
     for piece in parse_text("TERMINATE ALL;"):
-        execute_piece(engine, piece, session)
+        execute_statement(engine, piece, session)
     while engine.catalog.sources:
         _drop_one(server, session)
     for topic in sinks:
@@ -205,4 +205,4 @@ def _drop_one(server: Server, session: Session) -> None:
     name = next(name for name in catalog.sources if not catalog.made_from(name))
     kind, quoted = catalog.sources[name].kind.value, name.replace("`", "``")
     for piece in parse_text(f"DROP {kind} `{quoted}`;"):
-        execute_piece(server.engine, piece, session)
+        execute_statement(server.engine, piece, session)

@@ -182,7 +182,7 @@ async def progress(request: Request, server: Server) -> Response:
 async def close_query(request: Request, server: Server) -> Response:
     """POST /close-query."""
     query_id = parsed_body(await body_of(request, server)).get("queryId")
-    stream = server.engine.pushing.get(query_id) if isinstance(query_id, str) else None
+    stream = server.engine.push_streams.get(query_id) if isinstance(query_id, str) else None
     if stream is None or not server.may_end(principal_of(request), stream.query_id):
         raise RefusedError(BAD_STATEMENT, f"No query with id {query_id}")
     await server.run(stream.close)

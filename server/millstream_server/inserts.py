@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
-from millstream.service.statements.row_inserts import Inserted, RowInserts, open_inserts
+from millstream.service.statements.row_inserts import InsertResult, RowInserts, open_inserts
 from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed
@@ -71,13 +71,13 @@ class _Opened:
     inserts: RowInserts
     ongoing: Ongoing
 
-    def insert(self, rows: list[bytes]) -> Inserted:
+    def insert(self, rows: list[bytes]) -> InsertResult:
         """See `RowInserts`; nothing is inserted after it is revoked."""
         try:
             self.ongoing.check()
             return self.inserts.insert(rows)
         except MillstreamError as error:
-            return Inserted(0, error)
+            return InsertResult(0, error)
 
 
 def _opened(server: Server, line: bytes, principal: Principal) -> _Opened:
@@ -180,7 +180,7 @@ async def _acknowledged(
         yield b"]" if sequence else b"[]"
 
 
-def _acknowledgements(done: Inserted, sequence: int) -> list[dict[str, Any]]:
+def _acknowledgements(done: InsertResult, sequence: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"status": "ok", "seq": sequence + number} for number in range(done.count)
     ]

@@ -132,7 +132,9 @@ class Server:
     def view(self, principal: Principal) -> View:
         """A snapshot of the engine, as far as the principal may see it."""
         sight = self.guard.sight(principal, self.engine.catalog)
-        pushing = [name for name in sorted(self.engine.pushing) if self.may_end(principal, name)]
+        pushing = [
+            name for name in sorted(self.engine.push_streams) if self.may_end(principal, name)
+        ]
         return View(
             self.engine,
             metrics(self.engine),
@@ -215,5 +217,5 @@ class Server:
         self.lookups.close()
         self._statements.shutdown(wait=False, cancel_futures=True)
         self._printing.shutdown(wait=False, cancel_futures=True)
-        for stream in list(self.engine.pushing.values()):
+        for stream in list(self.engine.push_streams.values()):
             stream.close()

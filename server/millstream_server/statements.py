@@ -9,13 +9,13 @@ from typing import Any
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.show import show_plan
 from millstream.service.dry_run import DryRun
-from millstream.service.execution import execute_piece, parse_script
+from millstream.service.execution import execute_statement, parse_script
 from millstream.service.results import Done
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import explained_query, explained_statement, plan_of
 from millstream.service.statements.explained_pull import POSITIONS, pull_stages
-from millstream.service.statements.inspect import found_source
+from millstream.service.statements.inspect import existing_source
 from millstream.service.text import ParsedStatement
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
@@ -104,7 +104,7 @@ def _dry_run(
     for piece in pieces:
         try:
             if isinstance(piece.statement, s.Describe) and piece.statement.what == "SOURCE":
-                found_source(piece.statement.name, dry_run.catalog)
+                existing_source(piece.statement.name, dry_run.catalog)
             else:
                 dry_run.check(piece)
         except MillstreamError as error:
@@ -119,7 +119,7 @@ def _executed(
         return shown
     statement, known = piece.statement, server.engine.catalog.queries
     pushed = isinstance(statement, s.ControlQuery) and statement.query_id not in (None, *known)
-    done = execute_piece(server.engine, piece, session)
+    done = execute_statement(server.engine, piece, session)
     if not isinstance(done, Done):
         raise StatementError(f"{type(statement).__name__} cannot be executed here")
     if not done.changed and not isinstance(statement, s.DropSource | s.DropType):
@@ -176,7 +176,7 @@ def _explained(
         query = explained_statement(inner, engine, session)
         plan, topology = show_plan(query.node), show_topology(query.topology)
         return planned_description(query.statement, columns, plan, topology)
-    ids = (*engine.catalog.queries, *engine.pushing)
+    ids = (*engine.catalog.queries, *engine.push_streams)
     found = next((name for name in ids if name.upper() == (wanted or "").upper()), None)
     if found is None:
         raise StatementError(

@@ -17,7 +17,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece, open_engine
+from millstream.service.execution import execute_statement, open_engine
 from millstream.service.session import Session
 from millstream.service.text import ParsedStatement, parse_text
 from millstream_parser import statements as s
@@ -125,7 +125,7 @@ def make_topics(case: Case, engine: Engine, partitions: int) -> None:
 def execute(piece: ParsedStatement, session: Session, engine: Engine) -> None:
     """Execute one statement."""
     try:
-        execute_piece(engine, piece, session)
+        execute_statement(engine, piece, session)
     except MillstreamError as error:
         raise StopError("statement", error) from error
 

@@ -15,7 +15,7 @@ from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece, open_engine
+from millstream.service.execution import execute_statement, open_engine
 from millstream.service.session import Session
 from millstream.service.text import parse_text
 from tests.differential.data import key_bytes, place, value_bytes
@@ -99,7 +99,7 @@ class _Running:
             texts.append((text, properties(statement, self.case)))
         for text, set_ in texts:
             for piece in parse_text(text):
-                execute_piece(self.engine, piece, Session(set_ | self.own))
+                execute_statement(self.engine, piece, Session(set_ | self.own))
 
     def run(self) -> None:
         """Append the records chunk by chunk, coming to rest after each."""

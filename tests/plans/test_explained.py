@@ -158,7 +158,7 @@ def test_a_push_query_that_several_share_is_explained_to_each(db: Database) -> N
     given = explained(db, sql)
     first, second = db.execute(sql), db.execute(sql)
     assert isinstance(first, Stream) and isinstance(second, Stream)
-    (tail,) = db.engine.tails.values()
+    (tail,) = db.engine.push_queries.values()
     programs = held(db, tail.query_id)
     assert given == programs
     for stream in (first, second):

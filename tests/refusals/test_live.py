@@ -10,7 +10,7 @@ import pytest
 from millstream.log.log import Topic
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.service.text import parse_text
@@ -54,7 +54,7 @@ def _wrong(engine: Engine, session: Session) -> Iterator[str]:
     for name, text, may in wrong_statements(engine.catalog):
         try:
             for piece in parse_text(text):
-                result = execute_piece(engine, piece, session)
+                result = execute_statement(engine, piece, session)
                 if isinstance(result, Rows):
                     list(result)
         except (StatementError, ConflictError) as error:
@@ -72,7 +72,7 @@ def test_wrong_statements_about_our_own_sources() -> None:
         for topic in TOPICS:
             engine.log.create_topic(Topic(topic, 1))
         for piece in parse_text(OWN):
-            execute_piece(engine, piece, session)
+            execute_statement(engine, piece, session)
         assert list(_wrong(engine, session)) == []
     finally:
         engine.close()

@@ -8,7 +8,7 @@ import pytest
 
 from millstream import Database
 from millstream.model.errors import ConflictError, StatementError
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.session import Session
 from millstream.service.text import parse_text
 from tests.refusals.sources import opened
@@ -62,7 +62,7 @@ def test_a_refusal_points_at_the_part_that_is_wrong(
 ) -> None:
     with pytest.raises((StatementError, ConflictError)) as caught:
         for piece in parse_text(text):
-            execute_piece(database.engine, piece, Session())
+            execute_statement(database.engine, piece, Session())
     span = caught.value.span
     assert span is not None and text[span.start : span.end] == part
 
@@ -70,5 +70,5 @@ def test_a_refusal_points_at_the_part_that_is_wrong(
 def test_a_refusal_of_what_is_missing_points_at_nothing(database: Database) -> None:
     (piece,) = parse_text("CREATE STREAM x (a INT) WITH (VALUE_FORMAT='JSON');")
     with pytest.raises(StatementError) as caught:
-        execute_piece(database.engine, piece, Session())
+        execute_statement(database.engine, piece, Session())
     assert caught.value.span is None

@@ -21,10 +21,10 @@ from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import QueryState
 from millstream.service.changes import Row, changed_rows
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece, open_engine, parse_script
+from millstream.service.execution import execute_statement, open_engine, parse_script
 from millstream.service.results import Done, Stream
 from millstream.service.session import Bounds, Session
-from millstream.service.statements.inserting import row_of
+from millstream.service.statements.inserting import row_to_insert
 from millstream.service.text import ParsedStatement
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
@@ -202,7 +202,7 @@ class CaseRun:
         if isinstance(statement, s.InsertValues):
             time = self.clock()
             if "ROWTIME" in statement.columns:
-                time = row_of(
+                time = row_to_insert(
                     statement,
                     parsed_statement.script,
                     self.engine.catalog,
@@ -218,7 +218,7 @@ class CaseRun:
     def execute(self, parsed_statement: ParsedStatement) -> Outcome:
         """Execute one statement without processing pending records."""
         self._make_topic(parsed_statement.statement)
-        result = execute_piece(self.engine, parsed_statement, self.session)
+        result = execute_statement(self.engine, parsed_statement, self.session)
         match result:
             case Done(message):
                 return Message(message)

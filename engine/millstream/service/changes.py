@@ -53,7 +53,7 @@ def key_names(schema: Schema) -> tuple[str, ...]:
     return tuple(c.name for c in schema.columns if c.role is Role.KEY or c.name in _BOUNDS)
 
 
-def key_alone(table: pa.Table, change: pa.ChunkedArray, schema: Schema) -> pa.Table:
+def null_deleted_values(table: pa.Table, change: pa.ChunkedArray, schema: Schema) -> pa.Table:
     """The rows in the columns of a schema; deletions (`change` less than 1) have NULL in all
     columns but the key. In the output of the operators, they have the values of the deleted
     result."""

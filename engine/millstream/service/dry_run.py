@@ -16,7 +16,7 @@ from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import MillstreamError
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.session import Session
 from millstream.service.statements import control, inserting
 from millstream.service.statements.explain import plan_of
@@ -58,13 +58,15 @@ class DryRun:
             case s.SetProperty() | s.DefineVariable():
                 control.set_property(statement, self._session)
             case s.InsertValues():
-                inserting.row_of(statement, parsed.script, self.catalog, engine, self._session)
+                inserting.row_to_insert(
+                    statement, parsed.script, self.catalog, engine, self._session
+                )
             case s.ControlQuery() if self._not_in_catalog(statement):
                 pass
             case s.Explain(inner) if inner is not None:
                 plan_of(inner, self.catalog, engine.functions, self._session.properties)
             case s.CreateConnector() | s.DropConnector() | s.RunScript() | s.Spool():
-                execute_piece(engine, parsed, self._session)
+                execute_statement(engine, parsed, self._session)
             case _ if isinstance(statement, Definition):
                 self._define(parsed)
 
@@ -73,7 +75,7 @@ class DryRun:
         if statement.query_id is None or statement.query_id in self.catalog.queries:
             return False
         unknown = self._engine.shared and self._starts_queries
-        return unknown or control.pushed(statement, self._engine) is not None
+        return unknown or control.push_query_id(statement, self._engine) is not None
 
     def _define(self, parsed: ParsedStatement) -> None:
         configured = ConfiguredStatement(

@@ -59,12 +59,12 @@ class Follower(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedQuery:
     """An ended query whose topics and positions are still to be deleted: the ids of its `topics`,
     and the attempts that are left while other instances still run it."""
 
     topics: frozenset[str]
-    tries: int
+    attempts: int
 
 
 @dataclass(slots=True)
@@ -127,18 +127,18 @@ class Engine:
         self.ledger = ReplayState()
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
-        self.pushing: dict[str, Stream] = {}
+        self.push_streams: dict[str, Stream] = {}
         """The streams of push queries and of PRINT, by id."""
-        self.tails: dict[str, SharedPushQuery] = {}
+        self.push_queries: dict[str, SharedPushQuery] = {}
         """The running push queries, by id. Several streams may share one."""
-        self.pushes = 0
+        self.push_count = 0
         self._cancel_wake = log.on_append(self.driver.wake)
         self.closed = False
         self.queries_file = ""
         """The file that defines the catalog, if statements must not change it; empty otherwise."""
         self.queries: dict[str, PersistentQuery] = {}
         """The persistent queries in this process; `reconcile` makes them match the catalog."""
-        self.ended: dict[str, Ended] = {}
+        self.ended_queries: dict[str, EndedQuery] = {}
         """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
         """Finds the state that other instances hold; None if all state is here."""
@@ -242,7 +242,7 @@ class Engine:
 
     def _fail_pushes(self, failure: BaseException) -> None:
         """Fail all push queries after a processing thread has died, as they get no more rows."""
-        for stream in list(self.pushing.values()):
+        for stream in list(self.push_streams.values()):
             stream.fail(FencedError("the engine has stopped", detail=str(failure)))
 
     def drain(self) -> None:
@@ -276,7 +276,7 @@ class Engine:
             self.follower.stop()
         self.driver.end(CLOSE_SECONDS)
         self.history.cancel()
-        for stream in list(self.pushing.values()):
+        for stream in list(self.push_streams.values()):
             stream.close()
         self.sampler.stop()
         self.closed = True

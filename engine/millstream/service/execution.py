@@ -109,7 +109,7 @@ def execute_script(
 ) -> Iterator[Result]:
     """Parse a script, then execute its statements one by one, and yield the result of each."""
     for parsed in parse_script(text, session, parameters):
-        yield execute_piece(engine, parsed, session)
+        yield execute_statement(engine, parsed, session)
 
 
 def parse_script(
@@ -130,7 +130,7 @@ def parse_script(
         )
 
 
-def execute_piece(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:
+def execute_statement(engine: Engine, parsed: ParsedStatement, session: Session) -> Result:
     """Execute one statement."""
     check_running(engine)
     try:

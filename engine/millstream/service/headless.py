@@ -10,7 +10,7 @@ from millstream.model.errors import ConflictError
 from millstream.service import wordings
 from millstream.service.command_topic.entries import Command
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream.service.text import ParsedStatement, locate, parse_text, read_text
@@ -31,7 +31,7 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
         if isinstance(parsed.statement, s.SetProperty):
             set_property(parsed.statement, session)
         else:
-            execute_piece(engine, parsed, session)
+            execute_statement(engine, parsed, session)
     engine.queries_file = path
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from millstream.log.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.service.engine import Ended, Engine
+from millstream.service.engine import EndedQuery, Engine
 from millstream.service.statements import teardown
 from millstream.topology.topology import owner_of
 
@@ -29,25 +29,25 @@ def sweep(engine: Engine, *, below: int | None = None) -> None:
     for query_id in sorted(_with_topics(engine) | engine.store.query_ids()):
         if query_id in engine.catalog.queries:
             continue
-        teardown.drop_here(engine, query_id, commit=False)
-        number = teardown.number_of(query_id)
+        teardown.drop_local(engine, query_id, commit=False)
+        number = teardown.generated_number(query_id)
         if below is None:
             teardown.erase(engine, query_id)
         elif number is not None and number < below:
-            engine.ended[query_id] = Ended(frozenset(), teardown.TRIES)
+            engine.ended_queries[query_id] = EndedQuery(frozenset(), teardown.DELETE_ATTEMPTS)
     erase_ended(engine)
 
 
 def erase_ended(engine: Engine) -> None:
     """Try to delete the topics and positions of ended queries. This fails while other instances
     still run them. What remains after the last try is deleted at the next start."""
-    for query_id, ended in tuple(engine.ended.items()):
-        del engine.ended[query_id]
+    for query_id, ended in tuple(engine.ended_queries.items()):
+        del engine.ended_queries[query_id]
         try:
             teardown.erase(engine, query_id, ended.topics)
         except MillstreamError:
-            if ended.tries > 1:
-                engine.ended[query_id] = replace(ended, tries=ended.tries - 1)
+            if ended.attempts > 1:
+                engine.ended_queries[query_id] = replace(ended, attempts=ended.attempts - 1)
 
 
 def finish_last(engine: Engine) -> None:

@@ -99,7 +99,10 @@ class _Recorder:
 
     def _reads(self, query_id: str) -> bool:
         """Whether a query reads the stream. Its problems are not appended, which would loop."""
-        planned, shared_push = self.engine.plans.get(query_id), self.engine.tails.get(query_id)
+        planned, shared_push = (
+            self.engine.plans.get(query_id),
+            self.engine.push_queries.get(query_id),
+        )
         if planned is not None:
             return any(source.topic == self.topic for source in planned.sources)
         subs = shared_push.topology.subtopologies if shared_push is not None else ()

@@ -67,7 +67,7 @@ def persistent(query_id: str, engine: Engine) -> Explained | None:
 def pushed(query_id: str, engine: Engine) -> Explained | None:
     """A push query of a client; None if there is none of this id, and for PRINT, which has no
     program."""
-    for shared_push in tuple(engine.tails.values()):
+    for shared_push in tuple(engine.push_queries.values()):
         for stream in shared_push.streams:
             if stream.query_id == query_id:
                 programs = active_programs(engine, shared_push.topology, shared_push.properties)

@@ -50,7 +50,7 @@ def prepare(engine: Engine, change: Change, backfill: BackfillResult | None) -> 
                     engine.definitions = before
                     # A kill, which is no Exception, leaves orphans for the next start to delete.
                     if isinstance(failure, Exception):
-                        teardown.take_back(engine, query_id)
+                        teardown.undo_start(engine, query_id)
                         _delete(engine, created)
                     raise
             case ReplaceQuery() | EndQuery() | PauseQuery() | ResumeQuery() | DeleteTopic():
@@ -65,9 +65,9 @@ def take_back(engine: Engine, before: CatalogSnapshot, *, written: bool) -> None
     written nevertheless; then the topics and positions stay."""
     for query_id in engine.catalog.queries.keys() - before.catalog.queries.keys():
         if written:
-            teardown.drop_here(engine, query_id, commit=False)
+            teardown.drop_local(engine, query_id, commit=False)
         else:
-            teardown.take_back(engine, query_id)
+            teardown.undo_start(engine, query_id)
     engine.definitions = before
 
 
@@ -139,7 +139,7 @@ def reconcile(engine: Engine, *, retry: bool = False) -> None:
     for query_id in dict.fromkeys((*engine.queries, *engine.catalog.queries)):
         try:
             if query_id not in engine.catalog.queries:
-                teardown.drop_here(engine, query_id, commit=False)
+                teardown.drop_local(engine, query_id, commit=False)
             elif query_id != held:
                 _reconcile(engine, query_id, retry=retry)
             elif query_id not in engine.queries:

@@ -15,7 +15,7 @@ from millstream.model.batch import DIFF, HEADERS, PART, ROWTIME, SEQ
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.nodes import Deliver
-from millstream.service.changes import key_alone
+from millstream.service.changes import null_deleted_values
 from millstream.service.rendered_rows import RenderedRows
 from millstream.service.results import Change, Stream
 from millstream.topology.topology import Topology
@@ -129,4 +129,4 @@ def _for_clients(rows: pa.Table, schema: Schema, kind: SourceKind) -> pa.Table:
         return kept
     if kind is SourceKind.STREAM:
         return kept.filter(pc.equal(change, 1))
-    return key_alone(kept, change, schema).append_column(DIFF, change)
+    return null_deleted_values(kept, change, schema).append_column(DIFF, change)

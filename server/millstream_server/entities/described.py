@@ -8,7 +8,7 @@ from typing import Any
 from millstream.catalog.source import Source
 from millstream.model.schema import Column, SourceKind
 from millstream.service.metrics.figures import QueryMetrics
-from millstream.service.statements.inspect import found_source
+from millstream.service.statements.inspect import existing_source
 from millstream_server.entities.shapes import field_object, fields_of
 from millstream_server.entities.view import View
 
@@ -46,7 +46,7 @@ def source_description(source: Source, view: View, *, extended: bool) -> Entity:
 
 def described_source(name: str, text: str, view: View, *, extended: bool) -> Entity:
     """The entity of DESCRIBE; raises StatementError if there is no such source."""
-    source = found_source(name, view.engine.catalog)
+    source = existing_source(name, view.engine.catalog)
     return {
         "@type": "sourceDescription",
         "statementText": text,
@@ -69,7 +69,7 @@ def described_sources(kind: str, text: str, view: View, *, extended: bool) -> En
 def query_description(query_id: str, view: View, plan: str = "", topology: str = "") -> Entity:
     """A running query. `plan` and `topology` as EXPLAIN shows them."""
     catalog = view.engine.catalog
-    record, stream = catalog.queries.get(query_id), view.engine.pushing.get(query_id)
+    record, stream = catalog.queries.get(query_id), view.engine.push_streams.get(query_id)
     columns: Sequence[Column] = ()
     window, text = None, record.statement if record else ""
     sink = catalog.sources.get(record.sink or "") if record else None

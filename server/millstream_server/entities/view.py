@@ -73,7 +73,7 @@ class View:
 
     def pushed(self, query_id: str) -> dict[str, Any]:
         """A push query in a list."""
-        stream = self.engine.pushing.get(query_id)
+        stream = self.engine.push_streams.get(query_id)
         text = "" if stream is None else stream.statement
         return self._query(query_id, text, "PUSH", [], [])
 

@@ -54,7 +54,7 @@ class Shape:
     pull: asyncio.Future[KeyedPull | None]
     heads: dict[str, bytes] = field(default_factory=dict)
 
-    def holds(self, engine: Engine) -> bool:
+    def is_current(self, engine: Engine) -> bool:
         """Whether this is still valid."""
         if engine.catalog is not self.catalog:
             return False
@@ -63,7 +63,7 @@ class Shape:
         if self.pull.cancelled() or self.pull.exception() is not None:
             return False
         pull = self.pull.result()
-        return pull is None or pull.holds(engine)
+        return pull is None or pull.is_current(engine)
 
 
 Batch: TypeAlias = Sequence[str] | pa.Table
@@ -137,7 +137,7 @@ class Lookups:
 
     def _shape(self, begins: str, asked: Asked) -> Shape:
         known = self._known.get(begins)
-        if known is not None and known.holds(self._engine):
+        if known is not None and known.is_current(self._engine):
             return known
         if len(self._known) >= SHAPES_MAX:
             self._known.clear()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.results import Change, History, Rows, Stream
 from millstream.service.text import ParsedStatement
 from millstream_parser import statements as s
@@ -108,7 +108,7 @@ def _started(server: Server, ongoing: Ongoing) -> QueryResponse:
     server.guard.authorise(principal, piece, session)
     server.guard.record(principal, piece)
     statement = piece.statement
-    if len(server.engine.pushing) >= server.settings.push_queries_max:
+    if len(server.engine.push_streams) >= server.settings.push_queries_max:
         raise RefusedError(
             TOO_MANY_QUERIES,
             "Not executing statement(s) as doing so would cause the number of active push queries"
@@ -116,7 +116,7 @@ def _started(server: Server, ongoing: Ongoing) -> QueryResponse:
             piece.text,
         )
     try:
-        result = execute_piece(server.engine, piece, session)
+        result = execute_statement(server.engine, piece, session)
     except MillstreamError as error:
         sight = server.guard.sight(principal, server.engine.catalog)
         raise refusal(error, piece.text, seen=sight.suggested) from error

@@ -235,7 +235,7 @@ def test_equal_push_queries_share_one_run(scalable: Database) -> None:
     assert len(queries(scalable)) == 4
     for stream in (*streams, other):
         stream.close()
-    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.tails
+    assert running(scalable) == 0 and queries(scalable) == [] and not scalable.engine.push_queries
 
 
 def test_shared_rows_are_the_same_object(scalable: Database) -> None:
@@ -256,7 +256,7 @@ def test_texts_of_shared_rows_are_kept(scalable: Database) -> None:
     scalable.execute("INSERT INTO orders VALUES ('x', 'egg', 60);")
     change = alone.next_change()
     assert change is not None and change.rendered is not None
-    (tail,) = scalable.engine.tails.values()
+    (tail,) = scalable.engine.push_queries.values()
     assert change.rendered is tail.rendered and tail.rendered.bytes_max == tail.bytes_max
     alone.close()
     other.close()

@@ -116,7 +116,7 @@ def _drop_namesakes(engine: Engine, before: CatalogSnapshot) -> None:
     """A user may have given the id of an ended query to a new one while this process was away:
     what it has of the earlier one must not pass for the other's."""
     for query_id in before.catalog.queries.keys() - engine.catalog.queries.keys():
-        if teardown.number_of(query_id) is None:
+        if teardown.generated_number(query_id) is None:
             engine.store.drop_query(query_id)
 
 
@@ -142,7 +142,7 @@ def follow(engine: Engine) -> None:
         engine.driver.wake()
     if quiesced.overdue(engine):
         _take_turn(engine)
-    if engine.ended or any(query.retry for query in tuple(engine.queries.values())):
+    if engine.ended_queries or any(query.retry for query in tuple(engine.queries.values())):
         with engine.driver.lock:
             orphans.erase_ended(engine)
             reconcile(engine, retry=True)

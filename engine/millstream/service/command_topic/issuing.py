@@ -112,7 +112,7 @@ class Attempt:
     def _done(self) -> Done:
         engine, piece = self.engine, self.piece
         if isinstance(piece.statement, s.ControlQuery):
-            ended = control.terminate_pushed(piece.statement, engine)
+            ended = control.terminate_push_query(piece.statement, engine)
             if ended is not None:
                 return ended
         given = ConfiguredStatement(

@@ -53,7 +53,7 @@ def metrics(engine: Engine) -> EngineMetrics:
 def _per_client(query: QueryMetrics, engine: Engine) -> list[QueryMetrics]:
     """The metrics of a running query. For a shared push query, they are repeated for each
     client."""
-    shared_push = engine.tails.get(query.query_id)
+    shared_push = engine.push_queries.get(query.query_id)
     if shared_push is None:
         return [query]
     return [replace(query, query_id=stream.query_id) for stream in shared_push.streams]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from millstream.model.errors import MillstreamError
 from millstream.plan.types import sql_type
 from millstream.service.engine import Engine
-from millstream.service.execution import execute_piece
+from millstream.service.execution import execute_statement
 from millstream.service.headless import read_queries
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
@@ -39,7 +39,7 @@ def apply_script(engine: Engine, path: str, session: Session) -> Script:
         if isinstance(statement, s.SetProperty):
             set_property(statement, session)
         elif not (print_statement(statement) in existing or _same_type(engine, statement)):
-            execute_piece(engine, parsed, session)
+            execute_statement(engine, parsed, session)
     return script
 
 

@@ -32,18 +32,18 @@ def set_property(statement: SetProperty | DefineVariable, session: Session) -> D
     raise AssertionError(statement)
 
 
-def pushed(statement: ControlQuery, engine: Engine) -> str | None:
+def push_query_id(statement: ControlQuery, engine: Engine) -> str | None:
     """The id of the push query that a TERMINATE names; None for any other statement or query."""
     query_id = statement.query_id or ""
     if statement.action != "TERMINATE" or query_id in engine.catalog.queries:
         return None
-    return next((id for id in engine.pushing if id.upper() == query_id.upper()), None)
+    return next((id for id in engine.push_streams if id.upper() == query_id.upper()), None)
 
 
-def terminate_pushed(statement: ControlQuery, engine: Engine) -> Done | None:
+def terminate_push_query(statement: ControlQuery, engine: Engine) -> Done | None:
     """Execute TERMINATE of a push query; returns None if the statement does not name one."""
-    query_id = pushed(statement, engine)
+    query_id = push_query_id(statement, engine)
     if query_id is None:
         return None
-    engine.pushing[query_id].close()
+    engine.push_streams[query_id].close()
     return Done(f"Query terminated: {statement.query_id}")

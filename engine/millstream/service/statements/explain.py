@@ -87,7 +87,7 @@ def _existing_query(requested_id: str, stage: str | None, engine: Engine) -> Row
 def _push_query(query_id: str, engine: Engine) -> tuple[str, str]:
     """The id of a push query, found regardless of case, and its facts as text."""
     for query in metrics(engine).queries:
-        stream = engine.pushing.get(query.query_id)
+        stream = engine.push_streams.get(query.query_id)
         if stream is not None and query.query_id.upper() == query_id.upper():
             return query.query_id, _facts_text(push_facts(query, stream.schema))
     raise wordings.EXPLAINED_QUERY_MISSING(query_id=query_id)

@@ -41,7 +41,7 @@ _OPTIONS = ("FORMAT", "NULLSTR", "ROWTIME")
 
 def insert_values(statement: InsertValues, script: str, engine: Engine, session: Session) -> Done:
     """Execute INSERT INTO … VALUES. The record is durable when this returns."""
-    row = row_of(statement, script, engine.catalog, engine, session)
+    row = row_to_insert(statement, script, engine.catalog, engine, session)
     append(row.source, row.values, pa.array([row.time], pa.int64()), engine)
     session.inserted = True
     return Done("1 row inserted")
@@ -56,7 +56,7 @@ class InsertRow:
     time: int
 
 
-def row_of(
+def row_to_insert(
     statement: InsertValues, script: str, catalog: Catalog, engine: Engine, session: Session
 ) -> InsertRow:
     """The record that INSERT INTO … VALUES appends to a stream or table of a catalog. Raises

@@ -63,7 +63,7 @@ def show(statement: Show, engine: Engine, session: Session) -> Rows:
             raise wordings.CONNECT_MISSING()
 
 
-def found_source(name: str, catalog: Catalog) -> Source:
+def existing_source(name: str, catalog: Catalog) -> Source:
     """The source that DESCRIBE names; raises StatementError if it does not exist."""
     source = catalog.find(name)
     if source is None:
@@ -75,7 +75,7 @@ def describe(statement: Describe, engine: Engine) -> Rows:
     """Execute DESCRIBE of a source, of all sources of a kind, or of a function."""
     match statement.what:
         case "SOURCE":
-            source = found_source(statement.name, engine.catalog)
+            source = existing_source(statement.name, engine.catalog)
             title = f"Name: {source.name}"
             if statement.extended:
                 return rows(
@@ -186,8 +186,8 @@ def _extended_queries(engine: Engine) -> Rows:
     facts += [
         (query.query_id, *fact)
         for query in engine_metrics.queries
-        if query.query_id in engine.pushing
-        for fact in push_facts(query, engine.pushing[query.query_id].schema)
+        if query.query_id in engine.push_streams
+        for fact in push_facts(query, engine.push_streams[query.query_id].schema)
     ]
     return rows(("Query ID", "Property", "Value"), facts)
 

@@ -41,7 +41,7 @@ class KeyedPull:
     catalog: Catalog
     maintained_by: tuple[str, Planned]
 
-    def holds(self, engine: Engine) -> bool:
+    def is_current(self, engine: Engine) -> bool:
         """Whether the catalog and the plan that it was prepared on are still current."""
         query_id, planned = self.maintained_by
         return engine.catalog is self.catalog and engine.plans.get(query_id) is planned

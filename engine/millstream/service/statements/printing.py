@@ -47,17 +47,17 @@ def print_topic(statement: PrintTopic, engine: Engine) -> Stream:
     arrived = threading.Event()
     unsubscribe = engine.log.on_append(arrived.set)
     with engine.driver.lock:
-        engine.pushes += 1
-        name = f"print_{topic.name}_{engine.pushes}"
+        engine.push_count += 1
+        name = f"print_{topic.name}_{engine.push_count}"
 
     def close() -> None:
         unsubscribe()
-        engine.pushing.pop(name, None)
+        engine.push_streams.pop(name, None)
         arrived.set()
 
     stream = Stream(name, Schema(()), ["record"], close)
     stream.idle = lambda: _read_more(stream, printer, arrived, engine)
-    engine.pushing[name] = stream
+    engine.push_streams[name] = stream
     return stream
 
 

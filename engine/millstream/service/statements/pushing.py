@@ -78,8 +78,8 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
     plan = planned_push(query, text, engine, session.properties)
     planned = plan.planned
     with engine.driver.lock:
-        engine.pushes += 1
-        number = f"{engine.clock()}{engine.pushes}"
+        engine.push_count += 1
+        number = f"{engine.clock()}{engine.push_count}"
         prefix = "SCALABLE_PUSH_QUERY" if plan.scalable else "transient"
         query_id = engine.named(f"{prefix}_{planned.sources[0].name}_{number}")
         schema = planned.node.schema
@@ -104,8 +104,8 @@ def _attach(engine: Engine, stream: Stream, plan: PlannedPush, session: Session)
     """Attach a client's stream to a running query if it can be shared; otherwise start a query for
     it."""
     properties = dict(session.properties)
-    engine.pushing[stream.query_id] = stream
-    running = engine.tails.values() if plan.shared else ()
+    engine.push_streams[stream.query_id] = stream
+    running = engine.push_queries.values() if plan.shared else ()
     push_query = next(
         (t for t in running if t.runs(plan.root, properties) and t.join(stream)), None
     )
@@ -124,7 +124,7 @@ def _attach(engine: Engine, stream: Stream, plan: PlannedPush, session: Session)
         (stream,),
     )
     stream.on_close = partial(_detach, engine, stream, push_query)
-    engine.tails[query_id] = push_query
+    engine.push_queries[query_id] = push_query
     try:
         _start(engine, push_query, session, plan.root.kind)
     except MillstreamError:
@@ -169,10 +169,10 @@ def _detach(engine: Engine, stream: Stream, push_query: SharedPushQuery) -> None
     """Detach a client's stream, and end the query with its last one. The stream calls this when it
     closes, in any thread."""
     with engine.driver.lock:
-        engine.pushing.pop(stream.query_id, None)
+        engine.push_streams.pop(stream.query_id, None)
         if not push_query.leave(stream):
             return
-        engine.tails.pop(push_query.query_id, None)
+        engine.push_queries.pop(push_query.query_id, None)
         if engine.closed:
             return
         try:

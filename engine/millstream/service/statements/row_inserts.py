@@ -38,7 +38,7 @@ _QUOTED_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Inserted:
+class InsertResult:
     """The number of rows that were appended, and the error of the row after them, if any."""
 
     count: int
@@ -60,7 +60,7 @@ class RowInserts:
         )
         self._layout = Layout(json_columns, tuple(range(len(json_columns))))
 
-    def insert(self, rows: Sequence[bytes]) -> Inserted:
+    def insert(self, rows: Sequence[bytes]) -> InsertResult:
         """Append rows up to the first invalid one. They are durable when this returns."""
         cursor = self._engine.store.cursor()
         try:
@@ -82,7 +82,7 @@ class RowInserts:
                 columns[column.name] = _cast(values.slice(0, first), column)
             except pa.ArrowInvalid as failure:
                 if len(rows) == 1:
-                    return Inserted(0, _type_error(column, self._source, failure))
+                    return InsertResult(0, _type_error(column, self._source, failure))
                 return self._one_by_one(rows[:first], error)
         times = self._times(columns.pop("ROWTIME"))
         invalid = pc.index(pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, LATEST)), False)
@@ -92,14 +92,14 @@ class RowInserts:
             columns = {name: values.slice(0, first) for name, values in columns.items()}
         if first:
             append(self._source, columns, times.slice(0, first), self._engine)
-        return Inserted(first, error)
+        return InsertResult(first, error)
 
-    def _one_by_one(self, rows: Sequence[bytes], error: MillstreamError | None) -> Inserted:
+    def _one_by_one(self, rows: Sequence[bytes], error: MillstreamError | None) -> InsertResult:
         for number, row in enumerate(rows):
             done = self.insert([row])
             if done.error is not None:
-                return Inserted(number, done.error)
-        return Inserted(len(rows), error)
+                return InsertResult(number, done.error)
+        return InsertResult(len(rows), error)
 
     def _times(self, rowtimes: pa.Array) -> pa.Array:
         return pc.fill_null(rowtimes, pa.scalar(self._engine.clock(), pa.int64()))

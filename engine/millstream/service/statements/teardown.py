@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from millstream.log.log import Topic
 from millstream.model.errors import UnavailableError
-from millstream.service.engine import Ended, Engine
+from millstream.service.engine import EndedQuery, Engine
 from millstream.topology.topology import owner_of
 
-TRIES = 150
+DELETE_ATTEMPTS = 150
 """The number of attempts to delete the topics and positions of an ended query while other instances
 may still run it. The next start deletes what remains then."""
 
@@ -19,24 +19,26 @@ def end(engine: Engine, query_id: str, topics: Iterable[Topic]) -> None:
     """End a persistent query permanently, and delete its state, positions and internal topics.
     `topics`: as they were when it was created. If the service has several instances, the topics and
     positions are deleted later."""
-    drop_here(engine, query_id, commit=True)
+    drop_local(engine, query_id, commit=True)
     if engine.shared:
-        engine.ended[query_id] = Ended(frozenset(topic.id for topic in topics), TRIES)
+        engine.ended_queries[query_id] = EndedQuery(
+            frozenset(topic.id for topic in topics), DELETE_ATTEMPTS
+        )
     else:
         erase(engine, query_id)
 
 
-def take_back(engine: Engine, query_id: str) -> None:
+def undo_start(engine: Engine, query_id: str) -> None:
     """Undo the start of a query whose statement failed. If another instance may be starting a query
     with the same id, the topics and positions of that id stay."""
-    drop_here(engine, query_id, commit=True)
+    drop_local(engine, query_id, commit=True)
     try:
         erase(engine, query_id)
     except UnavailableError:
-        engine.ended[query_id] = Ended(frozenset(), TRIES)
+        engine.ended_queries[query_id] = EndedQuery(frozenset(), DELETE_ATTEMPTS)
 
 
-def drop_here(engine: Engine, query_id: str, *, commit: bool) -> None:
+def drop_local(engine: Engine, query_id: str, *, commit: bool) -> None:
     """Remove a query and its state from this process; its topics and positions stay. `commit`:
     whether it commits its last work."""
     try:
@@ -62,7 +64,7 @@ def erase(engine: Engine, query_id: str, topic_ids: frozenset[str] = frozenset()
     given by a user. In this case only the topics with an id in `topic_ids` are deleted, and the
     positions stay: the new query writes its own.
     """
-    unique = not engine.shared or number_of(query_id) is not None
+    unique = not engine.shared or generated_number(query_id) is not None
     if unique:
         engine.log.forget_group(query_id)
     prefix = engine.settings.internal_prefix
@@ -71,7 +73,7 @@ def erase(engine: Engine, query_id: str, topic_ids: frozenset[str] = frozenset()
             engine.log.delete_topic(topic.name)
 
 
-def number_of(query_id: str) -> int | None:
+def generated_number(query_id: str) -> int | None:
     """The number in a generated query id, which no other attempt to start a query has. None for an
     id that was given by a user."""
     found = re.fullmatch(r"(?:C[ST]AS_.+|CST_.+|INSERTQUERY)_(\d+)", query_id)
