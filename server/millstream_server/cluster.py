@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
 from millstream.service.cluster.host_info import PeerHost
-from millstream.service.cluster.joining import held_here
+from millstream.service.cluster.joining import hosted_partitions
 from millstream.service.execution import execute_statement
 from millstream.service.metrics.figures import QueryMetrics
 from millstream.service.session import Session
@@ -33,7 +33,7 @@ async def cluster_status(request: Request, server: Server) -> Response:
     """GET /clusterStatus."""
     kind = media_type(request)
     view = await server.run(server.view, principal_of(request))
-    hosts = {other.host: _other(other, view) for other in view.neighbours}
+    hosts = {other.host: _other(other, view) for other in view.peers}
     return objects({"clusterStatus": {**hosts, view.host: _this(view)}}, kind)
 
 
@@ -41,7 +41,7 @@ def _this(view: View) -> Entity:
     per_query, lags = {}, {}
     for query in _persistent(view):
         places = query.places
-        standby = held_here(view.engine, query.query_id).standby
+        standby = hosted_partitions(view.engine, query.query_id).standby
         active = [{"topic": p.topic, "partition": p.partition} for p in places]
         per_query[query.query_id] = _shares(active, _sources(query, standby, view), query)
         lags[_store(query, view)] = _lags(
@@ -61,14 +61,14 @@ def _other(other: PeerHost, view: View) -> Entity:
     """Another instance, from its own metadata."""
     per_query, lags = {}, {}
     for query in _persistent(view):
-        held = other.presence.held(query.query_id)
+        held = other.metadata.hosted(query.query_id)
         active, standby = (_sources(query, held_, view) for held_ in (held.active, held.standby))
         per_query[query.query_id] = _shares(active, standby, query)
         behind = {**dict.fromkeys(held.active, 0), **held.standby}
         lags[_store(query, view)] = _lags(
             {str(number): {"offsetLag": lag} for number, lag in sorted(behind.items())}
         )
-    return _host(other.alive, other.heard_at, per_query, lags)
+    return _host(other.alive, other.last_seen, per_query, lags)
 
 
 def _persistent(view: View) -> list[QueryMetrics]:

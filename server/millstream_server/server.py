@@ -141,7 +141,7 @@ class Server:
             self.settings.host,
             sight,
             pushing,
-            self.engine.host_info.neighbours(),
+            self.engine.host_info.peers(),
         )
 
     def may_end(self, principal: Principal, query_id: str) -> bool:

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Topic
-from millstream.service.cluster.membership import PeerMembership, identity_of, topic_name
-from millstream.service.cluster.metadata import Held, InstanceMetadata
+from millstream.service.cluster.membership import PeerMembership, topic_name, writer_identity
+from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata
 from tests.patience import PATIENCE_S, until
 
 NAMESPACE = "_millstream.peers."
@@ -28,8 +28,10 @@ def logs(servers: str) -> Iterator[tuple[KafkaLog, KafkaLog]]:
         log.close()
 
 
-def presence(name: str, *writers: str) -> InstanceMetadata:
-    return InstanceMetadata(name, f"{name}1", "h:1", {"Q": Held(frozenset({0}))}, writers)
+def metadata(name: str, *writers: str) -> InstanceMetadata:
+    return InstanceMetadata(
+        name, f"{name}1", "h:1", {"Q": HostedPartitions(frozenset({0}))}, writers
+    )
 
 
 def hear(peers: PeerMembership, now: int, expected: set[str]) -> None:
@@ -60,7 +62,7 @@ def test_they_detect_each_other_and_their_end(logs: tuple[KafkaLog, KafkaLog]) -
     )
     for now in (0, 1_000, 2_000):
         for peers in (north, south):
-            assert peers.publish(presence(peers.instance), now)
+            assert peers.publish(metadata(peers.instance), now)
     for peers in (north, south):
         hear(peers, 2_000, {"north", "south"})
     south.close()
@@ -80,13 +82,13 @@ def test_what_a_killed_instance_left_open_is_settled(
         PeerMembership(log, NAMESPACE, "north", "north1"),
         PeerMembership(logs[1], NAMESPACE, "south", "south1"),
     )
-    south.publish(presence("south", "w.south"), 0)
+    south.publish(metadata("south", "w.south"), 0)
     hear(north, 0, {"north", "south"})
     open_ = left_open(servers, "w.south", DATA)
     assert log.end_offset(DATA, 0) == 0
-    north.publish(presence("north"), 10_000)
+    north.publish(metadata("north"), 10_000)
     hear(north, 10_000, {"north"})
-    while north.settle(10_000):
+    while north.fence_dead(10_000):
         pass
     assert north.dead() == ()
     until(lambda: log.end_offset(DATA, 0) >= 2)
@@ -101,12 +103,12 @@ def test_a_transaction_left_open_on_the_topic_itself_does_not_hold_it_up(
         PeerMembership(logs[0], NAMESPACE, "north", "north1"),
         PeerMembership(logs[1], NAMESPACE, "south", "south1"),
     )
-    south.publish(presence("south"), 0)
+    south.publish(metadata("south"), 0)
     hear(north, 0, {"north", "south"})
-    open_ = left_open(servers, identity_of("south1"), TOPIC)
-    north.publish(presence("north"), 1)
+    open_ = left_open(servers, writer_identity("south1"), TOPIC)
+    north.publish(metadata("north"), 1)
     north.refresh(9_000)
-    assert north.stuck(10_001) and not north.settle(10_001)
+    assert north.stuck(10_001) and not north.fence_dead(10_001)
 
     def going_on() -> bool:
         north.refresh(12_000)

@@ -19,7 +19,7 @@ from millstream.history.task import Produced
 from millstream.log.kafka import member as member_module
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.service.cluster.joining import held_here
+from millstream.service.cluster.joining import hosted_partitions
 from millstream.service.database import Database
 from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
 from millstream.service.session import Session
@@ -115,7 +115,7 @@ def thirds(db: Database) -> Mapping[int, int]:
 
 def all_held(db: Database) -> bool:
     queries = db.engine.catalog.queries
-    return all(len(held_here(db.engine, query).active) == PARTITIONS for query in queries)
+    return all(len(hosted_partitions(db.engine, query).active) == PARTITIONS for query in queries)
 
 
 @pytest.mark.timeout(300)
@@ -242,7 +242,7 @@ def _sums(db: Database) -> list[str]:
 
 
 def _some_held(db: Database, query: str) -> bool:
-    return len(held_here(db.engine, query).active) >= PARTITIONS // 2
+    return len(hosted_partitions(db.engine, query).active) >= PARTITIONS // 2
 
 
 def test_an_error_stops_the_query(service: Service) -> None:

@@ -13,7 +13,7 @@ import pytest
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.cluster.host_info import PeerHost
-from millstream.service.cluster.metadata import Held, InstanceMetadata
+from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata
 from millstream.service.command_topic.entries import Command
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
@@ -309,7 +309,7 @@ def test_a_command_that_fails_here_has_a_status(shop: RunningServer) -> None:
 
 
 def neighbour(name: str, state: str, *, alive: bool = True) -> PeerHost:
-    held = Held(frozenset({0}), {1: 7})
+    held = HostedPartitions(frozenset({0}), {1: 7})
     query = "CTAS_SPENDING_1"
     said = InstanceMetadata(
         name, f"{name}1", "h:1", {query: held}, host=name, states={query: state}
@@ -323,7 +323,7 @@ def test_queries_are_counted_over_the_instances(shop: RunningServer) -> None:
         neighbour("c:8088", "ERROR"),
         neighbour("d:8088", "ERROR", alive=False),
     )
-    shop.engine.host_info.neighbours = lambda: others
+    shop.engine.host_info.peers = lambda: others
     ((query,),) = (entity["queries"] for entity in shop.ksql("SHOW QUERIES;"))
     assert query["statusCount"] == {"RUNNING": 2, "ERROR": 1}
     assert query["state"] == "ERROR"
@@ -343,7 +343,7 @@ def test_explain_of_a_pull_query_shows_the_offsets(shop: RunningServer) -> None:
 
 def test_the_status_of_the_cluster(shop: RunningServer) -> None:
     others = (neighbour("b:8088", "RUNNING"), neighbour("d:8088", "RUNNING", alive=False))
-    shop.engine.host_info.neighbours = lambda: others
+    shop.engine.host_info.peers = lambda: others
     found = shop.http.get("/clusterStatus").json()["clusterStatus"]
     assert {host: status["hostAlive"] for host, status in found.items()} == {
         "localhost:8088": True,

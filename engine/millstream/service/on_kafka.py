@@ -20,7 +20,7 @@ from millstream.model.errors import (
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
 from millstream.service.cluster.joining import join_service
-from millstream.service.cluster.sharing import Sharing
+from millstream.service.cluster.sharing import MembershipThread
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
 from millstream.service.opening import MEMORY
@@ -50,7 +50,7 @@ def open_kafka_engine(
     settings = replace(settings, command_topic=f"{namespace}commands", internal_prefix=namespace)
     catalogue = with_functions(builtin_catalogue(), functions)
     sharing = sharing or InstanceSettings()
-    joined: list[Sharing] = []
+    joined: list[MembershipThread] = []
     membership = Membership(
         sharing.instance_id,
         sharing.group_protocol,

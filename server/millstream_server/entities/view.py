@@ -21,14 +21,14 @@ _STATES = {"PAUSED": "PAUSED", "ERROR": "ERROR", "FENCED": "ERROR"}
 @dataclass(frozen=True, slots=True)
 class View:
     """`host`: the advertised "name:port" of this server; `sight`: what may be shown; `pushing`: the
-    visible push queries; `neighbours`: the other instances of the service."""
+    visible push queries; `peers`: the other instances of the service."""
 
     engine: Engine
     figures: EngineMetrics
     host: str
     sight: VisibleCatalog
     pushing: Sequence[str]
-    neighbours: Sequence[PeerHost] = ()
+    peers: Sequence[PeerHost] = ()
 
     def figures_of(self, query_id: str) -> QueryMetrics | None:
         """The metrics of a query; None if it does not run here."""
@@ -43,9 +43,9 @@ class View:
     def states_of(self, query_id: str) -> dict[str, str]:
         """The same by host, including the other instances of the service."""
         found = {
-            other.host: _STATES.get(other.presence.states[query_id], "RUNNING")
-            for other in self.neighbours
-            if other.alive and query_id in other.presence.states
+            other.host: _STATES.get(other.metadata.states[query_id], "RUNNING")
+            for other in self.peers
+            if other.alive and query_id in other.metadata.states
         }
         return {self.host: self.state_of(query_id), **found}
 

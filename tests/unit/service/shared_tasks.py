@@ -14,13 +14,13 @@ import pyarrow as pa
 from millstream import Database
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
-from millstream.service.cluster.joining import held_here
-from millstream.service.cluster.metadata import InstanceMetadata, PeerView, sighted
+from millstream.service.cluster.joining import hosted_partitions
+from millstream.service.cluster.metadata import InstanceMetadata, PeerView, updated_view
 from millstream.service.cluster.participant import Participations
 from millstream.service.cluster.partition_read import PartitionRead
 from millstream.service.cluster.routing import Router
-from millstream.service.cluster.scatter_gather import answer
-from millstream.service.cluster.steps import ProgressByQuery, Step
+from millstream.service.cluster.scatter_gather import serve_read
+from millstream.service.cluster.steps import ProgressByQuery, SnapshotStep
 from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from millstream.service.session import Session
@@ -68,7 +68,7 @@ class Sharing:
     groups: Groups
     engines: list[Engine] = field(default_factory=list)
     participations: list[Participations] = field(default_factory=list)
-    steps: list[tuple[int, Step]] = field(default_factory=list)
+    steps: list[tuple[int, SnapshotStep]] = field(default_factory=list)
     """The instance of each step, and the step."""
 
     def start(self) -> Engine:
@@ -77,7 +77,7 @@ class Sharing:
         self.engines.append(engine)
         self.participations.append(Participations(engine))
         engine.routing = Router(
-            lambda query_id: held_here(engine, query_id),
+            lambda query_id: hosted_partitions(engine, query_id),
             lambda: [self.seen(n) for n in range(len(self.engines)) if n != number],
             self.fetch,
             self.send,
@@ -87,18 +87,22 @@ class Sharing:
 
     def seen(self, number: int) -> PeerView:
         engine = self.engines[number]
-        queries = {query_id: held_here(engine, query_id) for query_id in engine.catalog.queries}
-        return sighted(
+        queries = {
+            query_id: hosted_partitions(engine, query_id) for query_id in engine.catalog.queries
+        }
+        return updated_view(
             None, InstanceMetadata(f"i{number}", f"i{number}", str(number), queries), 0, 0
         )
 
-    def send(self, address: str, snapshot_id: str, step: Step, seconds: float) -> ProgressByQuery:
+    def send(
+        self, address: str, snapshot_id: str, step: SnapshotStep, seconds: float
+    ) -> ProgressByQuery:
         self.steps.append((int(address), step))
-        return self.participations[int(address)].do(snapshot_id, step)
+        return self.participations[int(address)].execute(snapshot_id, step)
 
-    def fetch(self, address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
+    def fetch(self, address: str, request: PartitionRead, timeout_ms: int) -> pa.Table:
         number = int(address)
-        schema, batches = answer(self.engines[number], ask, self.participations[number])
+        schema, batches = serve_read(self.engines[number], request, self.participations[number])
         return pa.Table.from_batches(batches, schema)
 
     def settle(self) -> None:
@@ -140,7 +144,9 @@ class Sharing:
         """The tasks that each instance has of every query; empty where these differ."""
         found = []
         for engine in self.engines:
-            tasks = {frozenset(held_here(engine, name).active) for name in engine.catalog.queries}
+            tasks = {
+                frozenset(hosted_partitions(engine, name).active) for name in engine.catalog.queries
+            }
             found.append(tasks.pop() if len(tasks) == 1 else frozenset())
         return found
 

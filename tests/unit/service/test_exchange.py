@@ -19,12 +19,12 @@ from millstream.query.conditions import Condition
 from millstream.runtime.alignment import Reached
 from millstream.runtime.spec import QueryState
 from millstream.service.cluster import exchange as rooms
-from millstream.service.cluster.exchange import Do, Exchange, Rows
-from millstream.service.cluster.partition_read import PartitionRead, ask_bytes, read_ask
-from millstream.service.cluster.steps import Bring, ProgressByQuery, Step
+from millstream.service.cluster.exchange import Exchange, ExecuteStep, ReadRows
+from millstream.service.cluster.partition_read import PartitionRead, decode_request, encode_request
+from millstream.service.cluster.steps import AdvanceQuery, ProgressByQuery, SnapshotStep
 from tests.patience import PATIENCE_MS, PATIENCE_S
 
-ASK = PartitionRead(
+REQUEST = PartitionRead(
     "T", "CTAS_T_1", frozenset({0, 3}), (("K", "VARCHAR"),), (Condition("K", "=", ("a", 1)),)
 )
 SCHEMA = pa.schema([("K", pa.string()), ("N", pa.int64())])
@@ -32,11 +32,11 @@ BATCH = pa.record_batch([["a", "b"], [1, 2]], schema=SCHEMA)
 Open = Callable[..., Exchange]
 
 
-def plainly(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def plainly(request: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return SCHEMA, iter([BATCH, BATCH])
 
 
-def refuse(snapshot_id: str, step: Step) -> ProgressByQuery:
+def refuse(snapshot_id: str, step: SnapshotStep) -> ProgressByQuery:
     raise UnavailableError("no part is taken", code="E-NOT-READY")
 
 
@@ -44,8 +44,10 @@ def refuse(snapshot_id: str, step: Step) -> ProgressByQuery:
 def opened() -> Iterator[Open]:
     made: list[Exchange] = []
 
-    def make(rows: Rows, door: InternalListener | None = None, do: Do = refuse) -> Exchange:
-        made.append(Exchange(door or InternalListener(token="secret"), rows, do))
+    def make(
+        rows: ReadRows, door: InternalListener | None = None, execute: ExecuteStep = refuse
+    ) -> Exchange:
+        made.append(Exchange(door or InternalListener(token="secret"), rows, execute))
         return made[-1]
 
     yield make
@@ -57,13 +59,13 @@ def opened() -> Iterator[Open]:
 def test_rows_come_as_they_are_sent(opened: Open) -> None:
     heard = []
 
-    def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        heard.append(ask)
-        return plainly(ask)
+    def answer(request: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        heard.append(request)
+        return plainly(request)
 
     here = opened(answer)
-    found = here.fetch(here.address, ASK, PATIENCE_MS)
-    assert heard == [ASK]
+    found = here.fetch(here.address, REQUEST, PATIENCE_MS)
+    assert heard == [REQUEST]
     assert found == pa.Table.from_batches([BATCH, BATCH])
 
 
@@ -71,12 +73,12 @@ def test_steps_of_a_snapshot_travel_with_their_answers(opened: Open) -> None:
     heard = []
     reached = Reached(QueryState.RUNNING, "", frozenset({1}), {("t", 1): 7}, True)
 
-    def do(snapshot_id: str, step: Step) -> ProgressByQuery:
+    def execute(snapshot_id: str, step: SnapshotStep) -> ProgressByQuery:
         heard.append((snapshot_id, step))
         return {"Q": reached}
 
-    here = opened(plainly, do=do)
-    bring = Bring("Q", {("t", 1): 7}, 0.5)
+    here = opened(plainly, execute=execute)
+    bring = AdvanceQuery("Q", {("t", 1): 7}, 0.5)
     assert here.send(here.address, "id", bring, PATIENCE_S) == {"Q": reached}
     assert heard == [("id", bring)]
     refusing = opened(plainly)
@@ -86,8 +88,8 @@ def test_steps_of_a_snapshot_travel_with_their_answers(opened: Open) -> None:
 
 
 def test_no_rows_have_a_schema_too(opened: Open) -> None:
-    here = opened(lambda ask: (SCHEMA, iter([])))
-    found = here.fetch(here.address, ASK, PATIENCE_MS)
+    here = opened(lambda request: (SCHEMA, iter([])))
+    found = here.fetch(here.address, REQUEST, PATIENCE_MS)
     assert found.schema == SCHEMA and found.num_rows == 0
 
 
@@ -95,7 +97,7 @@ def test_no_rows_have_a_schema_too(opened: Open) -> None:
 def test_a_client_without_the_token_is_refused(opened: Open, token: str) -> None:
     here, stranger = opened(plainly), Exchange(InternalListener(token=token), plainly, refuse)
     with pytest.raises(UnavailableError, match="token"):
-        stranger.fetch(here.address, ASK, PATIENCE_MS)
+        stranger.fetch(here.address, REQUEST, PATIENCE_MS)
     stranger.close()
 
 
@@ -127,20 +129,20 @@ def test_errors_are_sent_without_internal_details(opened: Open, late: bool) -> N
         "C": ValueError("/home/secret"),
     }
 
-    def failing(ask: PartitionRead) -> Iterator[pa.RecordBatch]:
+    def failing(request: PartitionRead) -> Iterator[pa.RecordBatch]:
         yield BATCH
-        raise errors[ask.table]
+        raise errors[request.table]
 
-    def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def answer(request: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if late:
-            return SCHEMA, failing(ask)
-        raise errors[ask.table]
+            return SCHEMA, failing(request)
+        raise errors[request.table]
 
     here = opened(answer)
     told = []
     for table in errors:
         with pytest.raises((UnavailableError, StatementError)) as caught:
-            here.fetch(here.address, replace(ASK, table=table), PATIENCE_MS)
+            here.fetch(here.address, replace(REQUEST, table=table), PATIENCE_MS)
         told.append((type(caught.value), caught.value.code))
         assert "secret" not in str(caught.value)
     assert told[0] == (UnavailableError, "E-NOT-READY")
@@ -151,24 +153,24 @@ def test_errors_are_sent_without_internal_details(opened: Open, late: bool) -> N
 def test_an_instance_that_does_not_respond_in_time_is_not_waited_for(opened: Open) -> None:
     going_on = threading.Event()
 
-    def answer(ask: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def answer(request: PartitionRead) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         going_on.wait(PATIENCE_S)
-        return plainly(ask)
+        return plainly(request)
 
     here = opened(answer)
     with pytest.raises(UnavailableError, match="did not give the rows of T"):
-        here.fetch(here.address, ASK, 50)
+        here.fetch(here.address, REQUEST, 50)
     going_on.set()
 
 
 def test_an_instance_that_is_gone_is_unavailable_and_may_come_back(opened: Open) -> None:
     here, there = opened(plainly), Exchange(InternalListener(token="secret"), plainly, refuse)
-    assert here.fetch(there.address, ASK, PATIENCE_MS).num_rows == 4
+    assert here.fetch(there.address, REQUEST, PATIENCE_MS).num_rows == 4
     there.close()
     with pytest.raises(UnavailableError):
-        here.fetch(there.address, ASK, PATIENCE_MS)
+        here.fetch(there.address, REQUEST, PATIENCE_MS)
     again = Exchange(InternalListener(there.address, token="secret"), plainly, refuse)
-    assert here.fetch(again.address, ASK, PATIENCE_MS).num_rows == 4
+    assert here.fetch(again.address, REQUEST, PATIENCE_MS).num_rows == 4
     again.close()
 
 
@@ -178,9 +180,9 @@ def test_rows_without_end_are_refused(opened: Open, monkeypatch: pytest.MonkeyPa
             yield BATCH
 
     monkeypatch.setattr(rooms, "BYTES_MAX", 10_000)
-    here = opened(lambda ask: (SCHEMA, endless()))
+    here = opened(lambda request: (SCHEMA, endless()))
     with pytest.raises(StatementError, match="take more than") as caught:
-        here.fetch(here.address, ASK, PATIENCE_MS)
+        here.fetch(here.address, REQUEST, PATIENCE_MS)
     assert caught.value.code == "E-RESULT-LIMIT"
 
 
@@ -223,10 +225,10 @@ def test_it_is_encrypted_where_there_is_a_certificate(tmp_path: Path) -> None:
     ours, theirs = door("ours"), door("theirs")
     here, unsigned = Exchange(ours, plainly, refuse), Exchange(theirs, plainly, refuse)
     unsure = Exchange(replace(theirs, authorities=ours.authorities), plainly, refuse)
-    assert here.fetch(here.address, ASK, PATIENCE_MS).num_rows == 4
+    assert here.fetch(here.address, REQUEST, PATIENCE_MS).num_rows == 4
     for stranger in (unsigned, unsure):
         with pytest.raises(UnavailableError):
-            stranger.fetch(here.address, ASK, PATIENCE_MS)
+            stranger.fetch(here.address, REQUEST, PATIENCE_MS)
     for each in (here, unsigned, unsure):
         each.close()
 
@@ -238,7 +240,7 @@ def test_the_advertised_address_is_published(opened: Open) -> None:
 
 
 def test_an_ask_is_read_back_as_it_was_sent() -> None:
-    assert read_ask(ask_bytes(ASK)) == ASK
+    assert decode_request(encode_request(REQUEST)) == REQUEST
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def test_an_ask_is_read_back_as_it_was_sent() -> None:
     ],
 )
 def test_what_is_no_ask_is_refused(before: bytes, after: bytes) -> None:
-    content = ask_bytes(ASK)
+    content = encode_request(REQUEST)
     assert before in content
     with pytest.raises(StatementError, match="not what an instance asks"):
-        read_ask(content.replace(before, after, 1))
+        decode_request(content.replace(before, after, 1))

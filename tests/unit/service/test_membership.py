@@ -15,15 +15,15 @@ from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError
 from millstream.service.cluster.membership import PeerMembership, topic_name
 from millstream.service.cluster.metadata import (
-    Held,
+    HostedPartitions,
     InstanceMetadata,
     PeerView,
-    decoded,
-    encoded,
-    followers,
+    assigned_standbys,
+    decode_metadata,
+    encode_metadata,
     owner,
-    sighted,
-    standby_of,
+    standbys,
+    updated_view,
 )
 
 PREFIX = "shop."
@@ -45,31 +45,31 @@ def peers(log: Log[pa.Table], name: str, incarnation: str = "") -> PeerMembershi
     return PeerMembership(log, PREFIX, name, incarnation or f"{name}1")
 
 
-def holding(name: str, held: Held, writers: tuple[str, ...] = ()) -> InstanceMetadata:
+def holding(name: str, held: HostedPartitions, writers: tuple[str, ...] = ()) -> InstanceMetadata:
     return InstanceMetadata(name, f"{name}1", f"{name}:1", {"CTAS_T_1": held}, writers)
 
 
 def settled(instance: PeerMembership, now: int) -> list[str]:
     """Which incarnations are forgotten when it has settled all that it has to."""
-    before = {presence.incarnation for presence in instance.dead()}
-    while instance.settle(now):
+    before = {metadata.incarnation for metadata in instance.dead()}
+    while instance.fence_dead(now):
         pass
-    return sorted(before - {presence.incarnation for presence in instance.dead()})
+    return sorted(before - {metadata.incarnation for metadata in instance.dead()})
 
 
 def view(*active: int) -> InstanceMetadata:
-    return holding("a", Held(frozenset(active)))
+    return holding("a", HostedPartitions(frozenset(active)))
 
 
-def test_a_presence_is_read_back_as_it_was_written() -> None:
-    held = Held(frozenset({0, 2}), {1: 17}, {3: 84})
-    presence = holding("north", held, ("w1", "w2"))
-    assert decoded(encoded(presence)) == presence
+def test_metadata_is_read_back_as_it_was_written() -> None:
+    held = HostedPartitions(frozenset({0, 2}), {1: 17}, {3: 84})
+    metadata = holding("north", held, ("w1", "w2"))
+    assert decode_metadata(encode_metadata(metadata)) == metadata
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"instance": "a"}', b"\xff"])
-def test_what_is_no_presence_is_passed_over(value: bytes) -> None:
-    assert decoded(value) is None
+def test_what_is_no_metadata_is_passed_over(value: bytes) -> None:
+    assert decode_metadata(value) is None
 
 
 def test_it_is_published_when_something_changes_and_each_second(log: Log[pa.Table]) -> None:
@@ -88,7 +88,7 @@ def test_others_are_live_until_they_are_silent_for_the_session_timeout(log: Log[
         north.publish(view(), now)
         north.refresh(now)
         alive = now < 10_000
-        assert [s.presence.instance for s in north.live()] == ["south"] * alive
+        assert [s.metadata.instance for s in north.live()] == ["south"] * alive
         assert [p.instance for p in north.dead()] == ["south"] * (not alive)
     south.publish(view(), 10_500)
     north.refresh(10_500)
@@ -132,32 +132,33 @@ def test_the_newest_assignment_of_a_partition_counts(log: Log[pa.Table]) -> None
 def test_followers_come_with_the_least_behind_first() -> None:
     lags = {"a": 30, "b": 2, "c": 9}
     live = [
-        PeerView(holding(name, Held(frozenset(), {4: lag})), 0, 0) for name, lag in lags.items()
+        PeerView(holding(name, HostedPartitions(frozenset(), {4: lag})), 0, 0)
+        for name, lag in lags.items()
     ]
-    assert [p.instance for p in followers(live, "CTAS_T_1", 4)] == ["b", "c", "a"]
-    assert followers(live, "CTAS_T_1", 5) == ()
+    assert [p.instance for p in standbys(live, "CTAS_T_1", 4)] == ["b", "c", "a"]
+    assert standbys(live, "CTAS_T_1", 5) == ()
 
 
 def test_a_restoring_owner_is_an_owner() -> None:
-    live = [sighted(None, holding("a", Held(restoring={2: 40})), 0, 5)]
+    live = [updated_view(None, holding("a", HostedPartitions(restoring={2: 40})), 0, 5)]
     found = owner(live, "CTAS_T_1", 2)
     assert found is not None and found.held("CTAS_T_1").restoring[2] == 40
 
 
 def test_standbys_are_spread_and_move_little() -> None:
     names = [f"host{i}" for i in range(5)]
-    before = {p: standby_of("Q", p, 1, names, "host0") for p in range(200)}
+    before = {p: assigned_standbys("Q", p, 1, names, "host0") for p in range(200)}
     assert {name for (name,) in before.values()} == set(names[1:])
-    without = {p: standby_of("Q", p, 1, names[:-1], "host0") for p in range(200)}
+    without = {p: assigned_standbys("Q", p, 1, names[:-1], "host0") for p in range(200)}
     assert all(without[p] == found for p, found in before.items() if found != ("host4",))
-    assert standby_of("Q", 0, 3, ["host0"], "host0") == ()
+    assert assigned_standbys("Q", 0, 3, ["host0"], "host0") == ()
 
 
 def test_what_a_dead_instance_left_open_is_settled_by_one_of_the_living(log: Log[pa.Table]) -> None:
     log.create_topic(Topic("t", 1))
     north, east, south = (peers(log, name) for name in ("north", "east", "south"))
     left = log.writer("w.south")
-    south.publish(holding("south", Held(), ("w.south",)), 0)
+    south.publish(holding("south", HostedPartitions(), ("w.south",)), 0)
     for now in (0, 10_000):
         for living in (north, east):
             living.publish(view(), now)
@@ -173,18 +174,18 @@ def test_what_a_dead_instance_left_open_is_settled_by_one_of_the_living(log: Log
 
 def test_settling_goes_on_step_by_step_and_ends_when_the_dead_speaks(log: Log[pa.Table]) -> None:
     north, south = peers(log, "north"), peers(log, "south")
-    south.publish(holding("south", Held(), ("w1", "w2")), 0)
+    south.publish(holding("south", HostedPartitions(), ("w1", "w2")), 0)
     for now in (0, 10_000):
         north.publish(view(), now)
         north.refresh(now)
-    # Three writers, that of its presence included, and its leave.
-    assert [north.settle(10_000) for _ in range(2)] == [True, True]
+    # Three writers, that of its metadata included, and its leave.
+    assert [north.fence_dead(10_000) for _ in range(2)] == [True, True]
     south.publish(view(), 10_001)
     north.refresh(10_001)
-    assert not north.settle(10_001)
+    assert not north.fence_dead(10_001)
     north.publish(view(), 20_001)
     north.refresh(20_001)
-    assert [north.settle(20_001) for _ in range(3)] == [True, True, False]
+    assert [north.fence_dead(20_001) for _ in range(3)] == [True, True, False]
 
 
 def test_one_that_was_taken_for_dead_presents_itself_again(log: Log[pa.Table]) -> None:
@@ -234,7 +235,7 @@ def test_no_instance_is_dead_while_our_own_records_are_not_read_back(log: Log[pa
     north.publish(view(), 1)
     # North does not read for long, as when a transaction left open keeps the topic from readers.
     assert north.stuck(10_001) and north.dead() == ()
-    assert not north.settle(10_001)
+    assert not north.fence_dead(10_001)
     # South's writer was fenced on suspicion: it opens another and continues.
     assert south.publish(view(1), 10_002)
     north.refresh(10_002)
@@ -247,7 +248,7 @@ def test_records_that_cannot_be_read_are_passed_over(log: Log[pa.Table]) -> None
     odd: list[tuple[bytes | None, bytes | None, int]] = [
         (None, b"x", 0),
         (b"\xff", b"{}", 0),
-        (b"other", encoded(view()), 0),
+        (b"other", encode_metadata(view()), 0),
     ]
     batch: pa.Table = raw_batch(odd)
     log.writer("odd").append([Appended(TOPIC, 0, batch, 3)])

@@ -214,7 +214,7 @@ def test_a_query_that_has_failed_is_an_error_that_says_why(plain: Stepped) -> No
 def test_a_query_that_is_far_behind_blocks_no_other_one(
     plain: Stepped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alignment, "NEAR", 10)
+    monkeypatch.setattr(alignment, "LAG_RECORDS_MAX", 10)
     writer = plain.engine.log.writer("many")
     writer.append(appended("transfers", transfers(Random(0), 50), 0))
     plain.settle(plain.query_of("RECEIVED"))
@@ -282,12 +282,12 @@ def test_a_snapshot_before_the_last_query_has_committed_is_found(
     plain: Stepped, late: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These invariants can fail: with one query left behind, one of them does."""
-    right = Alignment.bring
+    right = Alignment.advance
 
     def leaving_behind(own: Alignment, query: QueryTopics, bounds: Positions) -> Positions:
         return {} if query.query_id == plain.query_of(late) else right(own, query, bounds)
 
-    monkeypatch.setattr(Alignment, "bring", leaving_behind)
+    monkeypatch.setattr(Alignment, "advance", leaving_behind)
     for number in range(12):
         plain.writing.execute(transfer(number))
     found = [next(iter(plain.reading.execute(each.text))) for each in INVARIANTS]

@@ -184,10 +184,10 @@ def test_after_long_enough_the_others_end_it(stuck: Engine) -> None:
 
 def test_when_it_is_seen_to_die_they_end_it_at_once(stuck: Engine) -> None:
     assert stuck.ledger.standing is not None
-    presence = InstanceMetadata("one", stuck.ledger.standing.hold.by)
-    stuck.host_info.neighbours = lambda: (PeerHost(presence, alive=True, heard_at=0),)
+    metadata = InstanceMetadata("one", stuck.ledger.standing.hold.by)
+    stuck.host_info.peers = lambda: (PeerHost(metadata, alive=True, last_seen=0),)
     following.follow(stuck)
     assert not running(stuck)
-    stuck.host_info.neighbours = lambda: (PeerHost(presence, alive=False, heard_at=0),)
+    stuck.host_info.peers = lambda: (PeerHost(metadata, alive=False, last_seen=0),)
     following.follow(stuck)
     assert running(stuck) == list(stuck.catalog.queries)

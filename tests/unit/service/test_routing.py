@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import Condition
-from millstream.service.cluster.metadata import Held, InstanceMetadata, PeerView, sighted
+from millstream.service.cluster.metadata import (
+    HostedPartitions,
+    InstanceMetadata,
+    PeerView,
+    updated_view,
+)
 from millstream.service.cluster.partition_read import PartitionRead
 from millstream.service.cluster.routing import assign_reads
-from millstream.service.cluster.scatter_gather import columns_of
+from millstream.service.cluster.scatter_gather import wire_columns
 from tests.patience import PATIENCE_MS
 from tests.unit.service.two_instances import KEYS, PARTITIONS, Node, database, part_of
 
@@ -36,10 +41,10 @@ def databases() -> Iterator[tuple[Database, Database, Database]]:
 @pytest.fixture
 def nodes(databases: tuple[Database, Database, Database]) -> Iterator[tuple[Node, Node]]:
     north, south = (
-        Node("north", databases[0], Held(NORTH)),
-        Node("south", databases[1], Held(SOUTH)),
+        Node("north", databases[0], HostedPartitions(NORTH)),
+        Node("south", databases[1], HostedPartitions(SOUTH)),
     )
-    north.sightings, south.sightings = [south.seen()], [north.seen()]
+    north.views, south.views = [south.seen()], [north.seen()]
     yield north, south
     for node in (north, south):
         node.leave()
@@ -116,7 +121,7 @@ def test_a_partition_of_a_dead_instance_is_an_error_and_no_empty_answer(
     nodes: tuple[Node, Node],
 ) -> None:
     north, _ = nodes
-    north.sightings = []
+    north.views = []
     for sql in ("SELECT * FROM totals;", "SELECT n, count(*) AS c FROM totals GROUP BY n;"):
         with pytest.raises(
             UnavailableError, match=r"E-NOT-READY partition 2 .*no instance"
@@ -129,8 +134,8 @@ def test_a_partition_of_a_dead_instance_is_an_error_and_no_empty_answer(
 
 def test_a_restoring_partition_is_an_error(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
-    south.held = Held(frozenset({2}), {}, {3: 84})
-    north.sightings = [south.seen()]
+    south.held = HostedPartitions(frozenset({2}), {}, {3: 84})
+    north.views = [south.seen()]
     for node in nodes:
         with pytest.raises(UnavailableError, match=r"E-NOT-READY partition 3 .*restoring 84 %"):
             node.rows("SELECT * FROM totals;")
@@ -138,7 +143,7 @@ def test_a_restoring_partition_is_an_error(nodes: tuple[Node, Node]) -> None:
 
 def test_one_that_has_lost_a_partition_does_not_answer_for_it(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
-    south.held = Held(frozenset({2}))
+    south.held = HostedPartitions(frozenset({2}))
     with pytest.raises(UnavailableError, match=r"E-NOT-READY partition 2 .*does not ans") as told:
         north.rows("SELECT * FROM totals;")
     assert "E-NOT-READY partition 3 of CTAS_TOTALS_1 is held by no instance" in told.value.detail
@@ -147,9 +152,9 @@ def test_one_that_has_lost_a_partition_does_not_answer_for_it(nodes: tuple[Node,
 def test_what_is_lost_while_it_is_read_is_not_answered(nodes: tuple[Node, Node]) -> None:
     north, _ = nodes
 
-    def losing(address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
-        north.held = Held(frozenset({0}))
-        return north.fetched(address, ask, timeout_ms)
+    def losing(address: str, request: PartitionRead, timeout_ms: int) -> pa.Table:
+        north.held = HostedPartitions(frozenset({0}))
+        return north.fetched(address, request, timeout_ms)
 
     north.fetch = losing
     with pytest.raises(UnavailableError, match="E-NOT-READY partition 1 "):
@@ -159,8 +164,8 @@ def test_what_is_lost_while_it_is_read_is_not_answered(nodes: tuple[Node, Node])
 def test_a_copy_is_read_where_that_is_allowed(nodes: tuple[Node, Node], whole: Database) -> None:
     north, south = nodes
     sql = "SELECT * FROM totals ORDER BY item;"
-    south.held = Held(frozenset(), {2: 5, 3: 0})
-    north.sightings = [south.seen()]
+    south.held = HostedPartitions(frozenset(), {2: 5, 3: 0})
+    north.views = [south.seen()]
     with pytest.raises(UnavailableError, match="partition 2 "):
         north.rows(sql)
     north.db.execute(STANDBY)
@@ -175,10 +180,10 @@ def test_a_copy_stands_in_for_an_owner_that_does_not_answer(
 ) -> None:
     north, south = nodes
     gone = south.exchange.address
-    copy = Node("copy", south.db, Held(frozenset(), {2: 1, 3: 1}))
+    copy = Node("copy", south.db, HostedPartitions(frozenset(), {2: 1, 3: 1}))
     south.exchange.close()
-    south.held = Held(SOUTH)
-    north.sightings = [south.seen(address=gone), copy.seen()]
+    south.held = HostedPartitions(SOUTH)
+    north.views = [south.seen(address=gone), copy.seen()]
     north.db.execute(STANDBY)
     sql = "SELECT * FROM totals ORDER BY item;"
     try:
@@ -192,8 +197,10 @@ def test_a_table_that_the_other_lacks_is_an_error(nodes: tuple[Node, Node]) -> N
     north.db.execute("CREATE TABLE fresh AS SELECT item, COUNT(*) AS n FROM sales GROUP BY item;")
     query_id = north.db.engine.catalog.source("FRESH").query_id
     assert query_id is not None
-    presence = InstanceMetadata("south", "south1", south.exchange.address, {query_id: Held(SOUTH)})
-    north.sightings = [sighted(None, presence, 0, 0)]
+    metadata = InstanceMetadata(
+        "south", "south1", south.exchange.address, {query_id: HostedPartitions(SOUTH)}
+    )
+    north.views = [updated_view(None, metadata, 0, 0)]
     with pytest.raises(UnavailableError, match="E-NOT-READY"):
         north.rows("SELECT * FROM fresh;")
     north.db.execute("DROP TABLE fresh;")
@@ -210,7 +217,7 @@ def test_a_table_of_another_shape_is_refused_over_there(nodes: tuple[Node, Node]
 def test_what_is_asked_is_never_run_as_text(nodes: tuple[Node, Node]) -> None:
     north, south = nodes
     source = north.db.engine.catalog.source("TOTALS")
-    good = PartitionRead("TOTALS", str(source.query_id), SOUTH, columns_of(source))
+    good = PartitionRead("TOTALS", str(source.query_id), SOUTH, wire_columns(source))
     assert north.fetch(south.exchange.address, good, PATIENCE_MS).num_rows > 0
     value = replace(good, conditions=(Condition("ITEM", "=", ("' OR 1 = 1 --",)),))
     assert north.fetch(south.exchange.address, value, PATIENCE_MS).num_rows == 0
@@ -223,7 +230,7 @@ def test_the_query_waits_for_a_partition_that_moves(
     nodes: tuple[Node, Node], whole: Database
 ) -> None:
     north, south = nodes
-    found, north.sightings = north.sightings, []
+    found, north.views = north.views, []
 
     def late() -> list[PeerView]:
         """The heartbeat of South is read at the third poll."""
@@ -242,40 +249,49 @@ def ask(lag_max: int = -1) -> PartitionRead:
     return PartitionRead("T", "Q", frozenset(range(PARTITIONS)), (), lag_max=lag_max)
 
 
-def of(name: str, held: Held, address: str = "h:1") -> PeerView:
-    return sighted(None, InstanceMetadata(name, name, address, {"Q": held}), 0, 0)
+def of(name: str, held: HostedPartitions, address: str = "h:1") -> PeerView:
+    return updated_view(None, InstanceMetadata(name, name, address, {"Q": held}), 0, 0)
 
 
 def test_a_standby_here_is_read_only_where_no_owner_answers() -> None:
-    own = Held(frozenset({0}), {1: 3, 2: 3, 3: 3})
-    live = [of("a", Held(frozenset({1, 2})))]
-    shares = assign_reads(ask(10), own, [*live, of("b", Held(frozenset({3})))])
-    assert (shares.here, shares.elsewhere) == ({0}, {"a": {1, 2}, "b": {3}})
-    shares = assign_reads(ask(10), own, live, frozenset({"a"}))
-    assert (shares.here, shares.elsewhere) == ({0, 1, 2, 3}, {})
+    own = HostedPartitions(frozenset({0}), {1: 3, 2: 3, 3: 3})
+    live = [of("a", HostedPartitions(frozenset({1, 2})))]
+    assignment = assign_reads(ask(10), own, [*live, of("b", HostedPartitions(frozenset({3})))])
+    assert (assignment.local, assignment.remote) == ({0}, {"a": {1, 2}, "b": {3}})
+    assignment = assign_reads(ask(10), own, live, frozenset({"a"}))
+    assert (assignment.local, assignment.remote) == ({0, 1, 2, 3}, {})
     with pytest.raises(UnavailableError, match="partition 3 "):
         assign_reads(ask(2), own, live)
 
 
 def test_the_copy_that_lags_least_is_read() -> None:
-    own = Held(frozenset({0, 2, 3}), {1: 3})
-    live = [of("a", Held(frozenset(), {1: 2})), of("b", Held(frozenset(), {1: 1}))]
-    assert assign_reads(ask(9), own, live).elsewhere == {"b": {1}}
-    assert assign_reads(ask(9), own, live, frozenset({"b"})).elsewhere == {"a": {1}}
-    assert assign_reads(ask(9), own, live, frozenset({"a", "b"})).here == {0, 1, 2, 3}
+    own = HostedPartitions(frozenset({0, 2, 3}), {1: 3})
+    live = [
+        of("a", HostedPartitions(frozenset(), {1: 2})),
+        of("b", HostedPartitions(frozenset(), {1: 1})),
+    ]
+    assert assign_reads(ask(9), own, live).remote == {"b": {1}}
+    assert assign_reads(ask(9), own, live, frozenset({"b"})).remote == {"a": {1}}
+    assert assign_reads(ask(9), own, live, frozenset({"a", "b"})).local == {0, 1, 2, 3}
 
 
 def test_a_restoring_partition_is_read_from_a_copy_only() -> None:
-    own = Held(frozenset({0, 2, 3}), {}, {1: 20})
-    stale = [of("a", Held(frozenset({1})))]
+    own = HostedPartitions(frozenset({0, 2, 3}), {}, {1: 20})
+    stale = [of("a", HostedPartitions(frozenset({1})))]
     with pytest.raises(UnavailableError, match="partition 1 of Q restoring 20 %"):
         assign_reads(ask(), own, stale)
-    assert assign_reads(ask(0), own, [of("b", Held(frozenset(), {1: 0}))]).elsewhere == {"b": {1}}
+    assert assign_reads(ask(0), own, [of("b", HostedPartitions(frozenset(), {1: 0}))]).remote == {
+        "b": {1}
+    }
 
 
 def test_an_instance_without_an_address_cannot_be_asked() -> None:
     with pytest.raises(UnavailableError, match="does not answer"):
-        assign_reads(ask(), Held(frozenset({1, 2, 3})), [of("a", Held(frozenset({0})), "")])
+        assign_reads(
+            ask(),
+            HostedPartitions(frozenset({1, 2, 3})),
+            [of("a", HostedPartitions(frozenset({0})), "")],
+        )
 
 
 def test_a_statement_that_is_wrong_is_no_reason_to_ask(nodes: tuple[Node, Node]) -> None:
@@ -287,12 +303,12 @@ def test_a_statement_that_is_wrong_is_no_reason_to_ask(nodes: tuple[Node, Node])
 NAMES = ("a", "b", "c")
 PARTS = st.frozensets(st.integers(0, PARTITIONS - 1))
 LAGS = st.dictionaries(st.integers(0, PARTITIONS - 1), st.integers(0, 9))
-HELD = st.builds(Held, PARTS, LAGS, LAGS)
+HELD = st.builds(HostedPartitions, PARTS, LAGS, LAGS)
 
 
 @given(HELD, st.lists(HELD, max_size=3), st.integers(-1, 9), st.frozensets(st.sampled_from(NAMES)))
 def test_each_partition_is_read_once_from_its_owner_or_there_is_an_error(
-    own: Held, others: list[Held], lag_max: int, failed: frozenset[str]
+    own: HostedPartitions, others: list[HostedPartitions], lag_max: int, failed: frozenset[str]
 ) -> None:
     live = [of(name, held) for name, held in zip(NAMES, others, strict=False)]
     readers = [
@@ -300,18 +316,18 @@ def test_each_partition_is_read_once_from_its_owner_or_there_is_an_error(
         *(held for name, held in zip(NAMES, others, strict=False) if name not in failed),
     ]
 
-    def readable(held: Held, partition: int) -> bool:
+    def readable(held: HostedPartitions, partition: int) -> bool:
         return partition in held.active or held.standby.get(partition, 10) <= lag_max
 
     try:
-        shares = assign_reads(ask(lag_max), own, live, failed)
+        assignment = assign_reads(ask(lag_max), own, live, failed)
     except UnavailableError as error:
         partition = int(error.message.split()[2])
         assert all(held.standby.get(partition, 10) > lag_max for held in readers)
         return
-    asked = [shares.here, *shares.elsewhere.values()]
+    asked = [assignment.local, *assignment.remote.values()]
     assert sorted(p for parts in asked for p in parts) == list(range(PARTITIONS))
-    assert not shares.elsewhere.keys() & failed
-    assert all(readable(own, p) for p in shares.here)
+    assert not assignment.remote.keys() & failed
+    assert all(readable(own, p) for p in assignment.local)
     held_by = dict(zip(NAMES, others, strict=False))
-    assert all(readable(held_by[n], p) for n, parts in shares.elsewhere.items() for p in parts)
+    assert all(readable(held_by[n], p) for n, parts in assignment.remote.items() for p in parts)

@@ -26,15 +26,15 @@ from millstream.service.cluster import alignment
 from millstream.service.cluster.participant import Participations
 from millstream.service.cluster.scatter_gather import READY_MS
 from millstream.service.cluster.steps import (
-    Bring,
-    End,
-    Hold,
-    Step,
-    Take,
-    answer_bytes,
-    read_answer,
-    read_step,
-    step_bytes,
+    AdvanceQuery,
+    HoldQueries,
+    ReleaseSnapshot,
+    SnapshotStep,
+    TakeSnapshot,
+    decode_progress,
+    decode_step,
+    encode_progress,
+    encode_step,
 )
 from tests.patience import until
 from tests.snapshots.workload import INVARIANTS, SCRIPT, Number, appended, transfers
@@ -128,8 +128,8 @@ def test_an_instance_that_is_left_behind_would_be_found(
     query_id = str(databases[0].engine.catalog.source(late).query_id)
     right = both.send
 
-    def lying(address: str, snapshot_id: str, step: Step, seconds: float) -> object:
-        if not isinstance(step, Bring) or step.query_id != query_id:
+    def lying(address: str, snapshot_id: str, step: SnapshotStep, seconds: float) -> object:
+        if not isinstance(step, AdvanceQuery) or step.query_id != query_id:
             return right(address, snapshot_id, step, seconds)
         answer = right(address, snapshot_id, replace(step, bounds={}), seconds)
         reached = answer[query_id]
@@ -173,8 +173,13 @@ def test_the_queries_go_on_behind_the_snapshot(plain: tuple[Sharing, list[Databa
         assert FIRST.holds(*figures(databases[number % 2], FIRST.text))
         both.settle()
     kinds = [type(step).__name__ for _, step in both.steps]
-    assert kinds[0] == "Hold" and kinds[-1] == "End"
-    assert kinds.count("Hold") == kinds.count("Take") == kinds.count("End") == 6
+    assert kinds[0] == "HoldQueries" and kinds[-1] == "ReleaseSnapshot"
+    assert (
+        kinds.count("HoldQueries")
+        == kinds.count("TakeSnapshot")
+        == kinds.count("ReleaseSnapshot")
+        == 6
+    )
 
 
 def test_tasks_that_have_moved_are_asked_where_they_are(
@@ -244,9 +249,11 @@ def test_what_an_instance_outside_of_the_snapshot_wrote_is_not_read(
         figures(databases[0], FIRST.text)
 
 
-@pytest.mark.parametrize("failing", [Hold, Bring, Take])
+@pytest.mark.parametrize("failing", [HoldQueries, AdvanceQuery, TakeSnapshot])
 def test_a_failing_instance_blocks_no_other_one(
-    plain: tuple[Sharing, list[Database]], failing: type[Step], monkeypatch: pytest.MonkeyPatch
+    plain: tuple[Sharing, list[Database]],
+    failing: type[SnapshotStep],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both, databases = plain
     write(both, 1)
@@ -254,7 +261,7 @@ def test_a_failing_instance_blocks_no_other_one(
     assert routing is not None
     right = both.send
 
-    def dying(address: str, snapshot_id: str, step: Step, seconds: float) -> object:
+    def dying(address: str, snapshot_id: str, step: SnapshotStep, seconds: float) -> object:
         if isinstance(step, failing):
             raise UnavailableError("the connection was closed")
         return right(address, snapshot_id, step, seconds)
@@ -275,24 +282,24 @@ def test_a_requesting_instance_that_dies_blocks_no_other_one(
     both, databases = plain
     engine = both.engines[1]
     query_ids = tuple(sorted(engine.runtime.lineage(engine.catalog.queries).query_ids))
-    part = Participations(engine, kept_s=0.0)
-    part.do("a", Hold(query_ids, 0.0))
-    until(lambda: refuses(part, "a", Take()))
-    part.do("b", Hold(query_ids, 600.0))
-    part.do("b", Take())
-    until(lambda: refuses(part, "b", Take()))
+    part = Participations(engine, retention_s=0.0)
+    part.execute("a", HoldQueries(query_ids, 0.0))
+    until(lambda: refuses(part, "a", TakeSnapshot()))
+    part.execute("b", HoldQueries(query_ids, 600.0))
+    part.execute("b", TakeSnapshot())
+    until(lambda: refuses(part, "b", TakeSnapshot()))
     with pytest.raises(UnavailableError, match="not kept any more"), part.reading("b"):
         pass
-    assert part.do("b", End()) == {}
+    assert part.execute("b", ReleaseSnapshot()) == {}
     part.close()
     write(both, 1)
     both.settle()
     assert FIRST.holds(*figures(databases[1], FIRST.text))
 
 
-def refuses(part: Participations, snapshot_id: str, step: Step) -> bool:
+def refuses(part: Participations, snapshot_id: str, step: SnapshotStep) -> bool:
     try:
-        part.do(snapshot_id, step)
+        part.execute(snapshot_id, step)
     except UnavailableError as error:
         return "not held any more" in error.message
     return False
@@ -302,10 +309,10 @@ def test_queries_of_another_catalog_are_not_held(plain: tuple[Sharing, list[Data
     both, _ = plain
     part = Participations(both.engines[1])
     with pytest.raises(UnavailableError, match="query UNKNOWN is not running on all instances"):
-        part.do("a", Hold(("UNKNOWN",), 600.0))
+        part.execute("a", HoldQueries(("UNKNOWN",), 600.0))
     (query_id, *_) = both.engines[1].catalog.queries
     with pytest.raises(UnavailableError, match="snapshot is not held"):
-        part.do("a", Bring(query_id, {}, 1.0))
+        part.execute("a", AdvanceQuery(query_id, {}, 1.0))
     part.close()
 
 
@@ -316,8 +323,8 @@ def test_an_unreachable_instance_is_reported(
     seen = both.seen
 
     def unreachable(number: int) -> object:
-        sighting = seen(number)
-        return replace(sighting, presence=replace(sighting.presence, address=""))
+        view = seen(number)
+        return replace(view, metadata=replace(view.metadata, address=""))
 
     monkeypatch.setattr(both, "seen", unreachable)
     with pytest.raises(UnavailableError, match="instance i1 cannot be asked"):
@@ -353,10 +360,10 @@ PARTITIONS = st.tuples(st.text(), st.integers(0, 1 << 31))
 OFFSETS = st.dictionaries(PARTITIONS, st.integers(0, 1 << 62), max_size=5)
 SECONDS = st.floats(0, 1e6)
 STEPS = st.one_of(
-    st.builds(Hold, st.lists(st.text(), max_size=3).map(tuple), SECONDS),
-    st.builds(Bring, st.text(), OFFSETS, SECONDS),
-    st.builds(Take),
-    st.builds(End),
+    st.builds(HoldQueries, st.lists(st.text(), max_size=3).map(tuple), SECONDS),
+    st.builds(AdvanceQuery, st.text(), OFFSETS, SECONDS),
+    st.builds(TakeSnapshot),
+    st.builds(ReleaseSnapshot),
 )
 REACHED = st.builds(
     Reached,
@@ -370,10 +377,10 @@ REACHED = st.builds(
 
 @given(st.text(), STEPS, st.dictionaries(st.text(), REACHED, max_size=3))
 def test_steps_and_answers_travel_as_they_are(
-    snapshot_id: str, step: Step, answer: dict[str, Reached]
+    snapshot_id: str, step: SnapshotStep, answer: dict[str, Reached]
 ) -> None:
-    assert read_step(step_bytes(snapshot_id, step)) == (snapshot_id, step)
-    assert read_answer(answer_bytes(answer)) == answer
+    assert decode_step(encode_step(snapshot_id, step)) == (snapshot_id, step)
+    assert decode_progress(encode_progress(answer)) == answer
 
 
 @pytest.mark.parametrize(
@@ -393,7 +400,7 @@ def test_steps_and_answers_travel_as_they_are(
 )
 def test_what_is_no_step_is_refused(content: bytes) -> None:
     with pytest.raises(StatementError, match="no step of a snapshot"):
-        read_step(content)
+        decode_step(content)
 
 
 def stage(inputs: str, outputs: str, partitions: int = 2) -> SubTopologyTopics:

@@ -11,9 +11,9 @@ from millstream import Database
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.listener import InternalListener
 from millstream.service.cluster.membership import PeerMembership
-from millstream.service.cluster.metadata import Held
+from millstream.service.cluster.metadata import HostedPartitions
 from millstream.service.cluster.scatter_gather import READY_MS
-from millstream.service.cluster.sharing import Sharing, share
+from millstream.service.cluster.sharing import MembershipThread, join_peers
 from tests.unit.service.two_instances import database
 
 
@@ -21,42 +21,42 @@ def no_writers() -> tuple[str, ...]:
     return ()
 
 
-def holding(*partitions: int) -> Callable[[str], Held]:
-    return lambda _: Held(frozenset(partitions))
+def holding(*partitions: int) -> Callable[[str], HostedPartitions]:
+    return lambda _: HostedPartitions(frozenset(partitions))
 
 
 def test_an_instance_that_has_everything_sends_no_request() -> None:
     with database(frozenset(range(4))) as db:
         before = list(db.execute("SELECT * FROM totals ORDER BY item;"))
-        sharing = share(
-            db.engine, "one", InternalListener(), held=holding(0, 1, 2, 3), writers=no_writers
+        sharing = join_peers(
+            db.engine, "one", InternalListener(), hosted=holding(0, 1, 2, 3), writers=no_writers
         )
-        sharing.beat()
+        sharing.heartbeat()
         assert list(db.execute("SELECT * FROM totals ORDER BY item;")) == before
         assert sharing.instances() == {"one"}
 
 
 def test_a_partition_without_an_owner_is_an_error_until_it_has_one() -> None:
     with database(frozenset(range(4))) as db, database(frozenset({3})) as other:
-        sharing = share(
-            db.engine, "one", InternalListener(), held=holding(0, 1, 2), writers=no_writers
+        sharing = join_peers(
+            db.engine, "one", InternalListener(), hosted=holding(0, 1, 2), writers=no_writers
         )
-        sharing.beat()
+        sharing.heartbeat()
         with pytest.raises(UnavailableError, match="partition 3 "):
             db.execute("SELECT * FROM totals;")
-        there = share(
-            other.engine, "two", InternalListener(token="x"), held=holding(3), writers=no_writers
+        there = join_peers(
+            other.engine, "two", InternalListener(token="x"), hosted=holding(3), writers=no_writers
         )
         meet(db, other, there)
-        sharing.beat()
+        sharing.heartbeat()
         with pytest.raises(UnavailableError, match="does not answer"):
             db.execute("SELECT * FROM totals;")
         assert sharing.instances() == {"one", "two"}
 
 
-def meet(db: Database, other: Database, there: Sharing) -> None:
+def meet(db: Database, other: Database, there: MembershipThread) -> None:
     """Let the other instance present itself on the log of `db`, too."""
-    said = there.presence()
+    said = there.metadata()
     prefix = db.engine.settings.internal_prefix
     PeerMembership(db.engine.log, prefix, said.instance, said.incarnation).publish(said, 0)
 
@@ -64,10 +64,10 @@ def meet(db: Database, other: Database, there: Sharing) -> None:
 def test_with_the_same_token_they_answer_each_other() -> None:
     with database(frozenset({0, 1, 2})) as db, database(frozenset({3})) as other:
         door = InternalListener(token="shared")
-        here = share(db.engine, "one", door, held=holding(0, 1, 2), writers=no_writers)
-        there = share(other.engine, "two", door, held=holding(3), writers=no_writers)
+        here = join_peers(db.engine, "one", door, hosted=holding(0, 1, 2), writers=no_writers)
+        there = join_peers(other.engine, "two", door, hosted=holding(3), writers=no_writers)
         meet(db, other, there)
-        here.beat()
+        here.heartbeat()
         with database(frozenset(range(4))) as whole:
             expected = list(whole.execute("SELECT * FROM totals ORDER BY item;"))
         assert list(db.execute("SELECT * FROM totals ORDER BY item;")) == expected
@@ -76,25 +76,29 @@ def test_with_the_same_token_they_answer_each_other() -> None:
 def test_the_others_are_known_as_they_present_themselves() -> None:
     with database(frozenset(range(4))) as db, database(frozenset({3})) as other:
         other.engine.host_info.host = "two:8088"
-        here = share(db.engine, "one", InternalListener(), held=holding(0), writers=no_writers)
-        there = share(
-            other.engine, "two", InternalListener(token="x"), held=holding(3), writers=no_writers
+        here = join_peers(
+            db.engine, "one", InternalListener(), hosted=holding(0), writers=no_writers
+        )
+        there = join_peers(
+            other.engine, "two", InternalListener(token="x"), hosted=holding(3), writers=no_writers
         )
         meet(db, other, there)
-        here.beat()
-        (found,) = db.engine.host_info.neighbours()
+        here.heartbeat()
+        (found,) = db.engine.host_info.peers()
         assert (found.host, found.alive) == ("two:8088", True)
-        assert found.heard_at <= db.engine.clock()
-        assert set(found.presence.states.values()) == {"RUNNING"}
-        assert found.presence.states.keys() == other.engine.catalog.queries.keys()
+        assert found.last_seen <= db.engine.clock()
+        assert set(found.metadata.states.values()) == {"RUNNING"}
+        assert found.metadata.states.keys() == other.engine.catalog.queries.keys()
 
 
 def test_closing_the_engine_takes_leave() -> None:
     with millstream.connect(properties={READY_MS: "0"}) as db:
-        sharing = share(db.engine, "one", InternalListener(), held=holding(), writers=no_writers)
+        sharing = join_peers(
+            db.engine, "one", InternalListener(), hosted=holding(), writers=no_writers
+        )
         sharing.start()
         ears = PeerMembership(db.engine.log, db.engine.settings.internal_prefix, "two", "two1")
-        sharing.changed()
+        sharing.publish_soon()
         for leave in db.engine.on_close:
             leave()
         ears.refresh(0)
@@ -107,10 +111,10 @@ def test_the_default_token_is_for_one_machine_only() -> None:
         millstream.connect() as db,
         pytest.raises(StatementError, match="need a token"),
     ):
-        share(
+        join_peers(
             db.engine,
             "one",
             InternalListener("0.0.0.0:0", plain=True),
-            held=holding(),
+            hosted=holding(),
             writers=no_writers,
         )

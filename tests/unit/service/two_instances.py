@@ -13,11 +13,16 @@ from millstream import Database
 from millstream.formats.partition import partition_of
 from millstream.model.listener import InternalListener
 from millstream.service.cluster.exchange import Exchange
-from millstream.service.cluster.metadata import Held, InstanceMetadata, PeerView, sighted
+from millstream.service.cluster.metadata import (
+    HostedPartitions,
+    InstanceMetadata,
+    PeerView,
+    updated_view,
+)
 from millstream.service.cluster.participant import Participations
 from millstream.service.cluster.partition_read import PartitionRead
 from millstream.service.cluster.routing import Fetch, Router
-from millstream.service.cluster.scatter_gather import READY_MS, SNAPSHOT, answer
+from millstream.service.cluster.scatter_gather import READY_MS, SNAPSHOT, serve_read
 from millstream.service.session import Session
 
 PARTITIONS = 4
@@ -62,8 +67,8 @@ class Node:
 
     name: str
     db: Database
-    held: Held
-    sightings: list[PeerView] = field(default_factory=list)
+    held: HostedPartitions
+    views: list[PeerView] = field(default_factory=list)
     asked: list[PartitionRead] = field(default_factory=list)
     exchange: Exchange = None  # type: ignore[assignment]
     live: Callable[[], Sequence[PeerView]] = None  # type: ignore[assignment]
@@ -73,7 +78,9 @@ class Node:
         engine = self.db.engine
         snapshots = Participations(engine)
         self.exchange = Exchange(
-            InternalListener(token="t"), lambda ask: answer(engine, ask, snapshots), snapshots.do
+            InternalListener(token="t"),
+            lambda request: serve_read(engine, request, snapshots),
+            snapshots.execute,
         )
         engine.routing = Router(
             lambda _: self.held,
@@ -82,18 +89,20 @@ class Node:
             self.exchange.send,
             f"{self.name}1",
         )
-        self.live = lambda: self.sightings
+        self.live = lambda: self.views
         self.fetch = self.fetched
 
-    def fetched(self, address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
-        self.asked.append(ask)
-        return self.exchange.fetch(address, ask, timeout_ms)
+    def fetched(self, address: str, request: PartitionRead, timeout_ms: int) -> pa.Table:
+        self.asked.append(request)
+        return self.exchange.fetch(address, request, timeout_ms)
 
     def seen(self, **changed: str) -> PeerView:
         """How others see this node."""
         queries = dict.fromkeys(self.db.engine.catalog.queries, self.held)
         address = changed.get("address", self.exchange.address)
-        return sighted(None, InstanceMetadata(self.name, f"{self.name}1", address, queries), 0, 0)
+        return updated_view(
+            None, InstanceMetadata(self.name, f"{self.name}1", address, queries), 0, 0
+        )
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
         return list(self.db.execute(sql))

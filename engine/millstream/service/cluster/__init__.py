@@ -1,1 +1,1 @@
-"""How the instances of one service know, ask and relieve each other."""
+"""The instances of one service: membership, reads of remote state, and aligned snapshots."""

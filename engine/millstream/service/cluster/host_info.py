@@ -1,4 +1,4 @@
-"""What an engine is among others: where it is, and who works on the queries of its service."""
+"""The host of this engine, and the hosts of the other instances of its service."""
 
 from __future__ import annotations
 
@@ -10,39 +10,44 @@ from millstream.service.cluster.metadata import InstanceMetadata, PeerView
 
 @dataclass(frozen=True, slots=True)
 class PeerHost:
-    """Another instance of the service. `heard_at`: when it last spoke, in ms since 1970."""
+    """Another instance of the service. `last_seen`: the time of its last heartbeat (ms since
+    1970)."""
 
-    presence: InstanceMetadata
+    metadata: InstanceMetadata
     alive: bool
-    heard_at: int
+    last_seen: int
 
     @property
     def host(self) -> str:
-        """The "name:port" it goes by: of its server, else of its exchange."""
-        return self.presence.host or self.presence.address or self.presence.instance
+        """The instance's "name:port": of its HTTP server, else of its exchange."""
+        return self.metadata.host or self.metadata.address or self.metadata.instance
 
 
-def _nobody() -> Sequence[PeerHost]:
+def _no_peers() -> Sequence[PeerHost]:
     return ()
 
 
 @dataclass(slots=True)
 class HostInfo:
-    """`cluster_id`: of the log, the same for all who share it. `host`: "name:port" of the server
-    that this engine answers through, "" where there is none."""
+    """The place of this engine in its service.
+
+    `cluster_id`: the id of the log, the same for all its clients. `host`: "name:port" of this
+    engine's HTTP server, "" if it has none. `peers`: returns the other instances.
+    """
 
     cluster_id: str = ""
     host: str = ""
-    neighbours: Callable[[], Sequence[PeerHost]] = _nobody
+    peers: Callable[[], Sequence[PeerHost]] = _no_peers
 
 
-def neighbours(
-    live: Iterable[PeerView], silent: Iterable[PeerView], age: Callable[[PeerView], int], now: int
+def peer_hosts(
+    live: Iterable[PeerView], expired: Iterable[PeerView], age: Callable[[PeerView], int], now: int
 ) -> tuple[PeerHost, ...]:
-    """The others, once each: one that lives again is not dead. `age`: ms since a sighting."""
-    found = {}
-    for alive, sightings in ((False, silent), (True, live)):
-        for sighting in sightings:
-            name = sighting.presence.instance
-            found[name] = PeerHost(sighting.presence, alive, now - age(sighting))
-    return tuple(found[name] for name in sorted(found))
+    """The other instances, once each: a restarted one counts as alive. `age`: ms since its last
+    heartbeat; `now`: ms since 1970."""
+    hosts = {}
+    for alive, views in ((False, expired), (True, live)):
+        for view in views:
+            name = view.metadata.instance
+            hosts[name] = PeerHost(view.metadata, alive, now - age(view))
+    return tuple(hosts[name] for name in sorted(hosts))

@@ -1,78 +1,80 @@
-"""An engine on a log that it shares becomes one of the instances of its service."""
+"""Makes an engine on a shared log an instance of its service."""
 
 from __future__ import annotations
 
 from millstream.model.settings import InstanceSettings
 from millstream.runtime.following import Role
 from millstream.runtime.tasks import TaskState
-from millstream.service.cluster.metadata import Held, owner, standby_of
-from millstream.service.cluster.sharing import Sharing, share
+from millstream.service.cluster.metadata import HostedPartitions, assigned_standbys, owner
+from millstream.service.cluster.sharing import MembershipThread, join_peers
 from millstream.service.engine import CLIENT_IDENTITY, Engine
 
 
-def join_service(engine: Engine, settings: InstanceSettings) -> Sharing:
-    """Have the others see this instance, ask it, and settle what it leaves when it dies."""
+def join_service(engine: Engine, settings: InstanceSettings) -> MembershipThread:
+    """Publish this instance to its peers and accept their reads. If it dies, they abort its open
+    transactions."""
     name = settings.instance_id or engine.incarnation
-    sharing = share(
+    membership = join_peers(
         engine,
         name,
         settings.door,
-        held=lambda query_id: held_here(engine, query_id),
-        writers=lambda: writers_of(engine),
+        hosted=lambda query_id: hosted_partitions(engine, query_id),
+        writers=lambda: writer_identities(engine),
         incarnation=engine.incarnation,
         session_ms=settings.session_timeout_ms,
     )
     if settings.standby_replicas:
-        sharing.on_beat = lambda: follow_for_others(
-            engine, sharing, name, settings.standby_replicas
+        membership.on_heartbeat = lambda: update_standbys(
+            engine, membership, name, settings.standby_replicas
         )
-    engine.on_start.append(sharing.start)
-    return sharing
+    engine.on_start.append(membership.start)
+    return membership
 
 
-def held_here(engine: Engine, query_id: str) -> Held:
-    """What this instance has of a query's state."""
+def hosted_partitions(engine: Engine, query_id: str) -> HostedPartitions:
+    """The partitions of a query whose state is on this instance."""
     tasks = engine.runtime.tasks(query_id)
     opening = {task.id.partition: 0 for task in tasks if task.state is TaskState.RESTORING}
     active = frozenset(task.id.partition for task in tasks) - opening.keys()
-    standby, starting = _followed(engine, query_id)
-    others = {part: lag for part, lag in standby.items() if part not in active}
-    return Held(active, others, {**starting, **opening})
+    standby, restoring_percent = _restore_progress(engine, query_id)
+    inactive = {partition: lag for partition, lag in standby.items() if partition not in active}
+    return HostedPartitions(active, inactive, {**restoring_percent, **opening})
 
 
-def _followed(engine: Engine, query_id: str) -> tuple[dict[int, int], dict[int, int]]:
-    """The lag of each copy, and the percentage that is there of each task that is restored."""
+def _restore_progress(engine: Engine, query_id: str) -> tuple[dict[int, int], dict[int, int]]:
+    """The lag of each standby task, and the restored percentage of each task in restoration."""
     standby: dict[int, int] = {}
-    starting: dict[int, int] = {}
-    for one in engine.restoring.progress() if engine.restoring else ():
-        if one.query_id != query_id:
+    restoring_percent: dict[int, int] = {}
+    for progress in engine.restoring.progress() if engine.restoring else ():
+        if progress.query_id != query_id:
             continue
-        part = one.task.partition
-        if one.role is Role.STANDBY:
-            standby[part] = max(one.lag, standby.get(part, 0))
+        partition = progress.task.partition
+        if progress.role is Role.STANDBY:
+            standby[partition] = max(progress.lag, standby.get(partition, 0))
         else:
-            there = 100 * one.position // max(1, one.target)
-            starting[part] = min(there, 99, starting.get(part, 99))
-    return standby, starting
+            percent = 100 * progress.position // max(1, progress.target)
+            restoring_percent[partition] = min(percent, 99, restoring_percent.get(partition, 99))
+    return standby, restoring_percent
 
 
-def follow_for_others(engine: Engine, sharing: Sharing, name: str, replicas: int) -> None:
-    """Keep the copies that are this instance's to keep, by who lives and who owns what."""
+def update_standbys(engine: Engine, membership: MembershipThread, name: str, replicas: int) -> None:
+    """Maintain the standby tasks that are assigned to this instance, given the live instances and
+    the owners of partitions."""
     restoring = engine.restoring
     if restoring is None:
         return
-    live, presence = sharing.instances(), sharing.presence()
-    for query_id, own in presence.queries.items():
+    live, metadata = membership.instances(), membership.metadata()
+    for query_id, own in metadata.queries.items():
         wanted = set()
         for partition in range(restoring.partitions(query_id)):
-            owning = owner(sharing.live, query_id, partition)
-            mine = partition in own.active or partition in own.restoring
-            holder = name if mine else None if owning is None else owning.instance
-            if name in standby_of(query_id, partition, replicas, live, holder):
+            peer = owner(membership.live, query_id, partition)
+            local = partition in own.active or partition in own.restoring
+            owner_name = name if local else None if peer is None else peer.instance
+            if name in assigned_standbys(query_id, partition, replicas, live, owner_name):
                 wanted.add(partition)
         restoring.standby(query_id, frozenset(wanted))
 
 
-def writers_of(engine: Engine) -> tuple[str, ...]:
-    """The identities by which this process writes transactions."""
+def writer_identities(engine: Engine) -> tuple[str, ...]:
+    """The identities (transactional ids) of this process's writers."""
     return tuple(engine.named(name) for name in (CLIENT_IDENTITY, *engine.runtime.query_ids()))

@@ -1,4 +1,4 @@
-"""Which partitions the rows of known keys lie in."""
+"""Finds the partitions that contain the rows of given keys."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def partitions_of_keys(
     columns: Sequence[str],
     keys: Sequence[Key],
     con: duckdb.DuckDBPyConnection,
-    own: Callable[[Source], bool],
+    is_written: Callable[[Source], bool],
 ) -> frozenset[int] | None:
-    """The partitions of `sub` that its result's rows with these `keys` lie in; `columns` are the
-    names of the key columns. None where it is not known.
+    """The partitions of `sub` that contain the rows of its result with these `keys`; None if
+    unknown. `columns` are the names of the key columns.
 
-    Only what this engine has put into partitions is in the one of its key for certain: other
-    programs may write to theirs as they like. `own` tells which sources are written by a query.
+    Only rows that this engine has partitioned are certain to be in the partition of their key:
+    other programs may partition differently. `is_written` returns whether a query writes a source.
     """
-    found = _partitioning(sub.root, {name: name for name in columns}, own)
-    if found is None:
+    partitioning = _partitioning(sub.root, {name: name for name in columns}, is_written)
+    if partitioning is None:
         return None
-    format_, schema, names = found
+    format_, schema, names = partitioning
     arrays = [
         pa.array([key[columns.index(names[column.name])] for key in keys], arrow_type(column.type))
         for column in schema.columns
@@ -58,23 +58,23 @@ def partitions_of_keys(
 
 
 def _partitioning(
-    node: Node, names: Mapping[str, str], own: Callable[[Source], bool]
+    node: Node, names: Mapping[str, str], is_written: Callable[[Source], bool]
 ) -> tuple[Format, Schema, Mapping[str, str]] | None:
-    """By which key and format the rows below were put into partitions. `names` gives the result's
-    name of each column of `node` that holds a key column of the result."""
+    """The key and the format by which the input of `node` is partitioned; None if unknown. `names`
+    maps each column of `node` that holds a key column of the result to that column's name."""
     match node:
         case Write() | Deliver() | Filter() | Aggregate():
-            return _partitioning(node.input, names, own)
+            return _partitioning(node.input, names, is_written)
         case Project():
             below = {
                 expression.name: names[column.name]
                 for column, expression in zip(node.schema.columns, node.expressions, strict=True)
                 if column.name in names and isinstance(expression, ColumnRef)
             }
-            return _partitioning(node.input, below, own)
+            return _partitioning(node.input, below, is_written)
         case Repartition(key_format=Format() as format_):
             return _complete(format_, node.schema.key, names)
-        case Read() if own(node.source) and node.source.window is None:
+        case Read() if is_written(node.source) and node.source.window is None:
             back = dict(zip(node.schema.names, node.columns, strict=True))
             below = {back[name]: given for name, given in names.items() if name in back}
             return _complete(node.source.key_format, node.source.schema.key, below)

@@ -1,9 +1,9 @@
-"""The instances of a service, as each hears of the others on a topic of theirs.
+"""Membership of a service: instances publish heartbeats on one topic, and read their peers' ones.
 
-Whoever is silent for the session timeout is dead: there is nothing of it between what was last
-heard and a word of our own that came back, said so much later. So a topic that stands still, or a
-listener who does, kills nobody. What the dead left open on the log would hold its readers back: the
-living settle it.
+A peer is dead if this instance has read back a heartbeat of its own that was published a session
+timeout after it had read the peer's last heartbeat. So a stalled topic, or a suspended reader,
+marks no instance as dead. Open transactions of a dead instance would block the readers of the log:
+a live instance aborts them (docs/adr/0010-rows-between-instances.md).
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ from millstream.service.clock import now_ms
 from millstream.service.cluster.metadata import (
     InstanceMetadata,
     PeerView,
-    decoded,
-    encoded,
+    decode_metadata,
+    encode_metadata,
     rendezvous,
-    sighted,
+    updated_view,
 )
 
 PUBLISH_MS = 1_000
 SESSION_MS = 10_000
 SUPERSEDED_MS = 3 * PUBLISH_MS
-"""An instance that has started anew is silent under its former incarnation for so long at most."""
+"""The session timeout of an incarnation whose instance has been restarted."""
 READ_MAX = 10_000
 _CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 
 
 def topic_name(prefix: str) -> str:
-    """The topic on which the instances of a service present themselves."""
+    """The topic of the heartbeats of a service's instances."""
     return f"{prefix}instances"
 
 
-def identity_of(incarnation: str) -> str:
-    """The writer by which an incarnation presents itself."""
+def writer_identity(incarnation: str) -> str:
+    """The identity of the writer of an incarnation's heartbeats."""
     return f"peer.{incarnation}"
 
 
 class PeerMembership:
-    """This instance among its peers. Not for several threads; times are ms of one steady clock.
+    """The membership of this instance, and its view of its peers. Not thread-safe.
 
-    All methods that talk to the log may wait for it and raise UnavailableError: try again then.
+    Times are ms of one monotonic clock. All methods that use the log may block and raise
+    UnavailableError; the caller retries then.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class PeerMembership:
         *,
         session_ms: int = SESSION_MS,
     ) -> None:
-        """`instance`: a name that is kept through restarts; `incarnation`: unique for each."""
+        """`instance`: a name that survives restarts; `incarnation`: a unique id of this start."""
         self._log = log
         self._topic = topic_name(prefix)
         self.instance = instance
@@ -73,120 +74,130 @@ class PeerMembership:
             with suppress(ConflictError):
                 log.create_topic(Topic(self._topic, 1, AS_THE_CLUSTER, _CONFIG))
         self._reader: Reader[pa.Table] = log.reader()
-        self._writer = ReopeningWriter(lambda: log.writer(identity_of(incarnation)), own=True)
+        self._writer = ReopeningWriter(lambda: log.writer(writer_identity(incarnation)), own=True)
         self._offset = log.start_offset(self._topic, 0)
-        self._sightings: dict[str, PeerView] = {}
-        self._first: int | None = None
-        """The offset of our first word."""
-        self._settled: dict[str, set[str]] = {}
-        """The writers of the dead that have been fenced, by incarnation."""
+        self._views: dict[str, PeerView] = {}
+        self._first_offset: int | None = None
+        """The offset of the first record of this incarnation."""
+        self._fenced: dict[str, set[str]] = {}
+        """The writers of dead incarnations that have been fenced already, by incarnation."""
         self._published: tuple[InstanceMetadata, int] | None = None
-        self._echo = 0
-        """When the last word of ours was said that has come back."""
-        self._waiting_since: int | None = None
-        """Since when a word of ours is awaited."""
+        self._acknowledged_at = 0
+        """The publication time of this instance's newest record that was read back."""
+        self._unacknowledged_since: int | None = None
+        """The time since which a published record has not been read back; None if all have been."""
 
-    def publish(self, presence: InstanceMetadata, now: int) -> bool:
-        """Present this instance if that is due: something has changed, or a second is over."""
+    def publish(self, metadata: InstanceMetadata, now: int) -> bool:
+        """Publish a heartbeat if it is due: the metadata has changed, or PUBLISH_MS have passed.
+        Returns whether it was."""
         if self._published is not None:
             before, at = self._published
-            if presence == before and now - at < PUBLISH_MS:
+            if metadata == before and now - at < PUBLISH_MS:
                 return False
-        own = identity_of(self.incarnation)
-        said = replace(
-            presence,
+        own = writer_identity(self.incarnation)
+        published = replace(
+            metadata,
             instance=self.instance,
             incarnation=self.incarnation,
-            writers=tuple(sorted({*presence.writers, own})),
-            at=now,
+            writers=tuple(sorted({*metadata.writers, own})),
+            published_at=now,
         )
-        if self._waiting_since is None:
-            self._waiting_since = now
-        self._append(self.incarnation, encoded(said))
-        self._published = (presence, now)
+        if self._unacknowledged_since is None:
+            self._unacknowledged_since = now
+        self._append(self.incarnation, encode_metadata(published))
+        self._published = (metadata, now)
         return True
 
     def refresh(self, now: int) -> None:
-        """Hear what the others have said."""
+        """Read the new heartbeats of all instances."""
         try:
             for row in self._unread():
-                self._hear(row, now)
+                self._apply(row, now)
         except CorruptionError:
-            # The broker has removed what we have not read; what is left says all that is valid.
+            # The broker has deleted unread records. The topic is compacted: the retained records
+            # are all that is valid.
             self._offset = self._log.start_offset(self._topic, 0)
 
     def live(self) -> tuple[PeerView, ...]:
-        """The others, without the dead."""
-        dead = {presence.incarnation for presence in self.dead()}
-        return tuple(s for name, s in self._others() if name not in dead)
+        """The live peers."""
+        dead = {metadata.incarnation for metadata in self.dead()}
+        return tuple(view for name, view in self._peer_views() if name not in dead)
 
     def superseded(self) -> bool:
-        """Whether an instance of our name that lives has begun to speak after us."""
-        first = self._first
+        """Whether a live incarnation of the same instance name has started after this one."""
+        first = self._first_offset
         return first is not None and any(
-            s.presence.instance == self.instance and s.offset > first for s in self.live()
+            view.metadata.instance == self.instance and view.first_offset > first
+            for view in self.live()
         )
 
     def instances(self) -> frozenset[str]:
-        """The names of all instances that live, this one included."""
-        return frozenset({self.instance, *(s.presence.instance for s in self.live())})
+        """The names of all live instances, including this one."""
+        return frozenset({self.instance, *(view.metadata.instance for view in self.live())})
 
     def dead(self) -> tuple[InstanceMetadata, ...]:
-        """The others that have been silent for too long, and are to be settled."""
-        return tuple(sighting.presence for sighting in self.silent())
+        """The metadata of the dead peers, whose writers are to be fenced."""
+        return tuple(view.metadata for view in self.expired())
 
-    def silent(self) -> tuple[PeerView, ...]:
-        """The last words of the dead."""
+    def expired(self) -> tuple[PeerView, ...]:
+        """The views of the dead peers: those whose session has expired."""
         newest = {self.instance: self.incarnation}
-        for name, sighting in sorted(self._others(), key=lambda item: item[1].offset):
-            if sighting.presence.instance != self.instance:
-                newest[sighting.presence.instance] = name
-        found = []
-        for name, sighting in self._others():
-            superseded = newest[sighting.presence.instance] != name
-            allowed = min(SUPERSEDED_MS, self._session_ms) if superseded else self._session_ms
-            if self._echo - sighting.at >= allowed:
-                found.append(sighting)
-        return tuple(found)
+        for name, view in sorted(self._peer_views(), key=lambda item: item[1].first_offset):
+            if view.metadata.instance != self.instance:
+                newest[view.metadata.instance] = name
+        expired = []
+        for name, view in self._peer_views():
+            superseded = newest[view.metadata.instance] != name
+            timeout = min(SUPERSEDED_MS, self._session_ms) if superseded else self._session_ms
+            if self._acknowledged_at - view.seen_at >= timeout:
+                expired.append(view)
+        return tuple(expired)
 
     def stuck(self, now: int) -> bool:
-        """Whether nothing comes through: a word of ours has not come back for long."""
-        return self._waiting_since is not None and now - self._waiting_since >= self._session_ms
+        """Whether the topic is blocked: a record of this instance has not been read back for a
+        session timeout."""
+        return (
+            self._unacknowledged_since is not None
+            and now - self._unacknowledged_since >= self._session_ms
+        )
 
-    def settle(self, now: int) -> bool:
-        """One step of settling what the dead left open, where that is up to this instance: of the
-        living one does it. Whether there may be more to do; a step takes a second at most, as a
-        rule, and others must hear of this instance in between."""
+    def fence_dead(self, now: int) -> bool:
+        """Take one step to abort the open transactions of dead peers: fence one writer, or remove
+        one peer from the topic. Rendezvous hashing assigns each dead peer to one live instance.
+
+        Returns whether more steps may follow. A step usually takes a second at most; the caller
+        publishes heartbeats in between. If the topic is blocked, fences all peers on it instead.
+        """
         if self.stuck(now):
             self._unblock(now)
             return False
-        living = {self.incarnation, *(s.presence.incarnation for s in self.live())}
-        for presence in self.dead():
-            if rendezvous(presence.incarnation, living)[0] == self.incarnation:
-                self._settle(presence)
+        live = {self.incarnation, *(view.metadata.incarnation for view in self.live())}
+        for metadata in self.dead():
+            if rendezvous(metadata.incarnation, live)[0] == self.incarnation:
+                self._fence(metadata)
                 return True
         return False
 
-    def _settle(self, presence: InstanceMetadata) -> None:
-        """Opening a writer fences the one who had it, and aborts what it left open."""
-        done = self._settled.setdefault(presence.incarnation, set())
-        left = [identity for identity in presence.writers if identity not in done]
+    def _fence(self, metadata: InstanceMetadata) -> None:
+        """Opening a writer fences the former process and aborts its open transaction."""
+        done = self._fenced.setdefault(metadata.incarnation, set())
+        left = [identity for identity in metadata.writers if identity not in done]
         if left:
             self._log.writer(left[0]).close()
             done.add(left[0])
             return
-        self._append(presence.incarnation, None)
-        self._forget(presence.incarnation)
+        self._append(metadata.incarnation, None)
+        self._forget(metadata.incarnation)
         logging.getLogger("millstream").warning(
-            f"settled what instance {presence.instance} ({presence.incarnation}) left open"
+            f"fenced the writers of dead instance {metadata.instance} ({metadata.incarnation})"
         )
 
     def _forget(self, incarnation: str) -> None:
-        self._sightings.pop(incarnation, None)
-        self._settled.pop(incarnation, None)
+        self._views.pop(incarnation, None)
+        self._fenced.pop(incarnation, None)
 
     def close(self) -> None:
-        """Take leave of the others; idempotent."""
+        """Remove this instance from the topic; idempotent."""
         if self._published is not None:
             with suppress(MillstreamError):
                 self._append(self.incarnation, None)
@@ -194,8 +205,8 @@ class PeerMembership:
         self._writer.close()
         self._reader.close()
 
-    def _others(self) -> Iterator[tuple[str, PeerView]]:
-        return ((n, s) for n, s in self._sightings.items() if n != self.incarnation)
+    def _peer_views(self) -> Iterator[tuple[str, PeerView]]:
+        return (item for item in self._views.items() if item[0] != self.incarnation)
 
     def _unread(self) -> Iterator[dict[str, Any]]:
         self._reader.begin([(self._topic, 0)])
@@ -206,34 +217,36 @@ class PeerMembership:
             if fetched.end or not fetched.count:
                 return
 
-    def _hear(self, row: dict[str, Any], now: int) -> None:
+    def _apply(self, row: dict[str, Any], now: int) -> None:
         incarnation = (row["key"] or b"").decode(errors="replace")
-        presence = None if row["value"] is None else decoded(row["value"])
+        metadata = None if row["value"] is None else decode_metadata(row["value"])
         if incarnation == self.incarnation:
-            self._first = self._first or row["offset"]
-            self._hear_own(presence)
+            self._first_offset = self._first_offset or row["offset"]
+            self._apply_own(metadata)
         elif row["value"] is None:
             self._forget(incarnation)
-        elif presence is not None and presence.incarnation == incarnation:
-            self._settled.pop(incarnation, None)
-            before = self._sightings.get(incarnation)
-            self._sightings[incarnation] = sighted(before, presence, now, row["offset"])
+        elif metadata is not None and metadata.incarnation == incarnation:
+            self._fenced.pop(incarnation, None)
+            before = self._views.get(incarnation)
+            self._views[incarnation] = updated_view(before, metadata, now, row["offset"])
 
-    def _hear_own(self, presence: InstanceMetadata | None) -> None:
-        if self._published is None or presence is None:
-            # Somebody took us for dead: it is said again that we are not.
+    def _apply_own(self, metadata: InstanceMetadata | None) -> None:
+        if self._published is None or metadata is None:
+            # A peer has marked this instance as dead: the next heartbeat is due at once.
             self._published = None
             return
-        self._echo = presence.at
-        self._waiting_since = None if self._echo >= self._published[1] else self._echo
+        self._acknowledged_at = metadata.published_at
+        self._unacknowledged_since = (
+            None if self._acknowledged_at >= self._published[1] else self._acknowledged_at
+        )
 
     def _append(self, key: str, value: bytes | None) -> None:
         batch = raw_batch([(key.encode(), value, now_ms())])
         self._writer.append([Appended(self._topic, 0, batch, 1, len(value or b""))])
 
     def _unblock(self, now: int) -> None:
-        """Abort what anybody has open on the topic itself: nothing behind it can be read. The
-        living open their writers again."""
-        for incarnation, _ in list(self._others()):
-            self._log.writer(identity_of(incarnation)).close()
-        self._waiting_since = now
+        """Fence the heartbeat writers of all peers: an open transaction on the topic hides all
+        records behind it. Live peers reopen their writers."""
+        for incarnation, _ in list(self._peer_views()):
+            self._log.writer(writer_identity(incarnation)).close()
+        self._unacknowledged_since = now

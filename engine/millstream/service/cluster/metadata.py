@@ -1,4 +1,5 @@
-"""What an instance says of itself to the others of its service, and what follows from it."""
+"""The metadata that an instance publishes to its peers, and the owners and standbys of partitions
+that follow from it."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HostedPartitions:
     """The partitions of one query whose state is on an instance.
 
-    `active`: owned and ready to be read. `standby`: followed, with the records by which they lag.
-    `restoring`: owned but not ready, with the percentage that is there.
+    `active`: partitions of open tasks, ready to be read. `standby`: the lag in records of each
+    standby task. `restoring`: the restored percentage of each partition that is not ready yet.
     """
 
     active: frozenset[int] = frozenset()
@@ -24,79 +25,87 @@ class Held:
     restoring: Mapping[int, int] = field(default_factory=dict)
 
 
-NOTHING = Held()
+NO_PARTITIONS = HostedPartitions()
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceMetadata:
-    """An instance as it last described itself.
+    """The metadata of an instance, as last published.
 
-    `instance` is the name that it keeps through restarts, `incarnation` that of one start.
-    `address` is host:port of its exchange, "" where it has none. `writers`: the identities that
-    its transactions are written by. `host`: "name:port" of its HTTP server, "" where it has none.
-    `states`: what it does of each query, by the names of `QueryState`. `at`: when it said so, by
-    its own steady clock (ms), which tells it how far it has heard of what was said since.
+    `instance`: its name, which survives restarts. `incarnation`: the id of one start. `address`:
+    host:port of its exchange, "" if it has none. `queries`: the partitions that it hosts, by query
+    id. `writers`: the identities of its transactional writers. `host`: "name:port" of its HTTP
+    server, "" if it has none. `states`: the state of each query there, as names of `QueryState`.
+    `published_at`: the time on its own monotonic clock (ms), by which it recognises how much of the
+    topic it has read.
     """
 
     instance: str
     incarnation: str
     address: str = ""
-    queries: Mapping[str, Held] = field(default_factory=dict)
+    queries: Mapping[str, HostedPartitions] = field(default_factory=dict)
     writers: tuple[str, ...] = ()
-    at: int = 0
+    published_at: int = 0
     host: str = ""
     states: Mapping[str, str] = field(default_factory=dict)
 
-    def held(self, query_id: str) -> Held:
-        """What it holds of a query."""
-        return self.queries.get(query_id, NOTHING)
+    def hosted(self, query_id: str) -> HostedPartitions:
+        """The partitions of a query that it hosts."""
+        return self.queries.get(query_id, NO_PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class PeerView:
-    """The newest word of an incarnation: heard `at` (ms of our clock), `offset` of the first that
-    we heard. `since` says from which offset on it has claimed each (query, partition) without a
-    break."""
+    """The newest metadata of an incarnation, as this instance has read it.
 
-    presence: InstanceMetadata
-    at: int
-    offset: int
-    since: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    `seen_at`: when it was read, on this instance's monotonic clock (ms). `first_offset`: the offset
+    of the first record of the incarnation. `owned_since`: the offset since which it has owned each
+    (query, partition) without interruption.
+    """
+
+    metadata: InstanceMetadata
+    seen_at: int
+    first_offset: int
+    owned_since: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
-def encoded(presence: InstanceMetadata) -> bytes:
-    """A presence as the value of a record."""
+def encode_metadata(metadata: InstanceMetadata) -> bytes:
+    """Serialise metadata as the value of a record."""
     queries = {
         query_id: {
             "active": sorted(held.active),
             "standby": {str(p): lag for p, lag in sorted(held.standby.items())},
             "restoring": {str(p): percent for p, percent in sorted(held.restoring.items())},
         }
-        for query_id, held in sorted(presence.queries.items())
+        for query_id, held in sorted(metadata.queries.items())
     }
     entry = {
         "version": VERSION,
-        "instance": presence.instance,
-        "incarnation": presence.incarnation,
-        "address": presence.address,
+        "instance": metadata.instance,
+        "incarnation": metadata.incarnation,
+        "address": metadata.address,
         "queries": queries,
-        "writers": list(presence.writers),
-        "at": presence.at,
-        "host": presence.host,
-        "states": dict(sorted(presence.states.items())),
+        "writers": list(metadata.writers),
+        "at": metadata.published_at,
+        "host": metadata.host,
+        "states": dict(sorted(metadata.states.items())),
     }
     return json.dumps(entry).encode()
 
 
-def decoded(value: bytes) -> InstanceMetadata | None:
-    """The presence in a record; None for one that cannot be read, as a newer version may write."""
+def decode_metadata(value: bytes) -> InstanceMetadata | None:
+    """Deserialise the metadata in a record; None if it is invalid, as one of a newer version may
+    be."""
     try:
         entry = json.loads(value)
         return InstanceMetadata(
             str(entry["instance"]),
             str(entry["incarnation"]),
             str(entry["address"]),
-            {str(query_id): _held(held) for query_id, held in entry["queries"].items()},
+            {
+                str(query_id): _decode_partitions(held)
+                for query_id, held in entry["queries"].items()
+            },
             tuple(str(writer) for writer in entry["writers"]),
             int(entry["at"]),
             str(entry.get("host", "")),
@@ -106,51 +115,58 @@ def decoded(value: bytes) -> InstanceMetadata | None:
         return None
 
 
-def _held(entry: Mapping[str, Any]) -> Held:
+def _decode_partitions(entry: Mapping[str, Any]) -> HostedPartitions:
     standby = {int(p): int(lag) for p, lag in entry["standby"].items()}
     restoring = {int(p): int(percent) for p, percent in entry["restoring"].items()}
-    return Held(frozenset(int(p) for p in entry["active"]), standby, restoring)
+    return HostedPartitions(frozenset(int(p) for p in entry["active"]), standby, restoring)
 
 
-def sighted(before: PeerView | None, presence: InstanceMetadata, at: int, offset: int) -> PeerView:
-    """What is known of an incarnation after one more record of it."""
-    known = {} if before is None else before.since
-    claims = (
+def updated_view(
+    before: PeerView | None, metadata: InstanceMetadata, seen_at: int, offset: int
+) -> PeerView:
+    """The view of an incarnation after one more record of it, at `offset`."""
+    known = {} if before is None else before.owned_since
+    owned = (
         (query_id, partition)
-        for query_id, held in presence.queries.items()
+        for query_id, held in metadata.queries.items()
         for partition in (*held.active, *held.restoring)
     )
-    since = {claim: known.get(claim, offset) for claim in claims}
-    return PeerView(presence, at, offset if before is None else before.offset, since)
+    owned_since = {key: known.get(key, offset) for key in owned}
+    first_offset = offset if before is None else before.first_offset
+    return PeerView(metadata, seen_at, first_offset, owned_since)
 
 
 def owner(live: Iterable[PeerView], query_id: str, partition: int) -> InstanceMetadata | None:
-    """Who owns a partition of a query, ready or not: of several who say so, the one who began to
-    say it last."""
-    claim = (query_id, partition)
-    claiming = [sighting for sighting in live if claim in sighting.since]
-    newest = max(claiming, key=lambda sighting: sighting.since[claim], default=None)
-    return None if newest is None else newest.presence
+    """The owner of a partition of a query, ready or not. Of several instances that claim it, the
+    most recent one counts."""
+    key = (query_id, partition)
+    owners = [view for view in live if key in view.owned_since]
+    newest = max(owners, key=lambda view: view.owned_since[key], default=None)
+    return None if newest is None else newest.metadata
 
 
-def followers(
+def standbys(
     live: Iterable[PeerView], query_id: str, partition: int
 ) -> tuple[InstanceMetadata, ...]:
-    """Who follows a partition of a query, the least behind first."""
-    found = [s.presence for s in live if partition in s.presence.held(query_id).standby]
-    return tuple(sorted(found, key=lambda p: (p.held(query_id).standby[partition], p.incarnation)))
+    """The instances with a standby task of a partition, the least lag first."""
+    peers = (view.metadata for view in live)
+    following = [peer for peer in peers if partition in peer.hosted(query_id).standby]
+    return tuple(
+        sorted(following, key=lambda p: (p.hosted(query_id).standby[partition], p.incarnation))
+    )
 
 
-def standby_of(
+def assigned_standbys(
     query_id: str, partition: int, replicas: int, live: Collection[str], owner: str | None
 ) -> tuple[str, ...]:
-    """The instances that are to follow a partition, of those that are `live` without its owner:
-    the same wherever it is asked, and almost all the same when an instance comes or goes."""
+    """The instances that must host a standby task of a partition: `replicas` of the `live` ones
+    without its owner. Every instance computes the same assignment, and a change of membership moves
+    few standbys."""
     return rendezvous(f"{query_id}/{partition}", set(live) - {owner or ""})[:replicas]
 
 
 def rendezvous(what: str, among: Iterable[str]) -> tuple[str, ...]:
-    """The names in an order that depends on `what` and on each name alone."""
+    """Rendezvous hashing: orders the names by a hash of `what` and each name."""
 
     def weight(name: str) -> tuple[bytes, str]:
         return hashlib.blake2b(f"{what}/{name}".encode(), digest_size=8).digest(), name

@@ -1,8 +1,8 @@
-"""One instance's part in a snapshot: it holds queries, brings them forward, and keeps what its
-state shows then.
+"""One instance's part in an aligned snapshot: it holds queries, advances them, and takes a snapshot
+of its state.
 
-The instance that has the pull query takes part itself, and sends the steps to all others. What
-another instance asked for ends by itself when that one is not heard of in time.
+The instance that runs the pull query is a participant itself, and sends the steps to all others. A
+participation for another instance expires when that instance sends no further step in time.
 """
 
 from __future__ import annotations
@@ -20,73 +20,80 @@ from millstream.runtime.alignment import QueryTopics, Reached, read_up_to
 from millstream.runtime.query_runner import STOPPED
 from millstream.runtime.spec import QueryState
 from millstream.service.cluster.partition_read import NOT_READY
-from millstream.service.cluster.steps import Bring, End, Hold, ProgressByQuery, Step, Take
+from millstream.service.cluster.steps import (
+    AdvanceQuery,
+    HoldQueries,
+    ProgressByQuery,
+    ReleaseSnapshot,
+    SnapshotStep,
+    TakeSnapshot,
+)
 from millstream.service.engine import Engine
 
-KEPT_S = 60.0
-"""How long a snapshot is kept for an instance that does not say that it has read it."""
+RETENTION_S = 60.0
+"""How long a snapshot is kept for an instance that does not release it."""
 _WAIT_S = 0.005
 
 
 def snapshot_not_ready(why: str) -> UnavailableError:
-    """The error for tables that cannot be read as of one moment now."""
+    """The error when several tables cannot be read as of one moment now."""
     return UnavailableError(
         f"{NOT_READY} the tables cannot be read at one moment yet: {why}",
-        hint="Ask again, or for one table at a time.",
+        hint="Retry, or query one table at a time.",
         code=NOT_READY,
     )
 
 
 class Participant:
-    """This instance's part in one snapshot. One step at a time."""
+    """This instance's part in one snapshot. The caller executes one step at a time."""
 
     def __init__(self, engine: Engine, cursor: duckdb.DuckDBPyConnection) -> None:
-        """`cursor` sees the snapshot once that is taken."""
+        """`cursor` reads the snapshot once it is taken."""
         self.cursor = cursor
         self._engine = engine
-        self._holding = ExitStack()
+        self._held = ExitStack()
         self._queries: dict[str, QueryTopics] = {}
         self._taken = False
 
-    def do(self, step: Step) -> ProgressByQuery:
-        """Do a step; UnavailableError (E-NOT-READY) when it cannot be done in its time."""
+    def execute(self, step: SnapshotStep) -> ProgressByQuery:
+        """Execute a step; UnavailableError (E-NOT-READY) when it does not succeed in its time."""
         match step:
-            case Hold():
+            case HoldQueries():
                 self._hold(step)
-            case Bring():
-                self._bring(step)
-            case Take():
+            case AdvanceQuery():
+                self._advance(step)
+            case TakeSnapshot():
                 self._engine.store.take_snapshot(self.cursor)
                 self._taken = True
-            case End():
-                self._end()
+            case ReleaseSnapshot():
+                self._release()
             case _:
                 assert_never(step)
         reached = self._engine.runtime.reached
-        known = ((query_id, reached(query_id)) for query_id in self._queries)
-        answer = {query_id: found for query_id, found in known if found is not None}
+        running = ((query_id, reached(query_id)) for query_id in self._queries)
+        progress = {query_id: at for query_id, at in running if at is not None}
         if self._taken:
-            self._holding.close()
-        return answer
+            self._held.close()
+        return progress
 
-    def _hold(self, step: Hold) -> None:
+    def _hold(self, step: HoldQueries) -> None:
         until = time.monotonic() + step.seconds
         lineage = self._engine.runtime.lineage(step.query_ids)
         self._queries = {query.query_id: query for query in lineage.queries}
         differing = set(step.query_ids) ^ self._queries.keys()
         if differing:
-            # One of the two instances has yet to apply a statement.
+            # One of the two instances has not applied a statement yet.
             raise snapshot_not_ready(f"query {min(differing)} is not running on all instances")
-        # They have been brought forward then, and what they wrote is there for others.
-        self._holding.callback(self._engine.driver.wake)
+        # After the hold, the queries have advanced: their output is new input of other queries.
+        self._held.callback(self._engine.driver.wake)
         try:
-            self._holding.enter_context(self._engine.driver.holding(step.query_ids, until))
+            self._held.enter_context(self._engine.driver.holding(step.query_ids, until))
         except UnavailableError as error:
             if error.code == "E-QUERY-BUSY":
                 raise snapshot_not_ready(error.message) from error
             raise
 
-    def _bring(self, step: Bring) -> None:
+    def _advance(self, step: AdvanceQuery) -> None:
         engine, until = self._engine, time.monotonic() + step.seconds
         if step.query_id not in self._queries or self._taken:
             raise snapshot_not_ready(f"query {step.query_id} is not held any more")
@@ -97,28 +104,28 @@ class Participant:
                 reached = engine.runtime.reached(step.query_id)
                 if reached is None:
                     raise snapshot_not_ready(f"query {step.query_id} is not running here")
-                behind = _behind(reached, wanted)
-                if reached.state in STOPPED or not behind:
+                missing = _missing_progress(reached, wanted)
+                if reached.state in STOPPED or not missing:
                     return
                 if time.monotonic() > until:
-                    raise snapshot_not_ready(f"query {step.query_id} {behind}")
+                    raise snapshot_not_ready(f"query {step.query_id} {missing}")
                 if not engine.driver.process(step.query_id):
                     time.sleep(_WAIT_S)
         finally:
             engine.runtime.end_at(step.query_id, {})
 
-    def _end(self) -> None:
+    def _release(self) -> None:
         try:
-            self._holding.close()
+            self._held.close()
         finally:
             if self._taken:
                 self._taken = False
                 self.cursor.rollback()
 
 
-def _behind(reached: Reached, wanted: dict[tuple[str, int], int]) -> str:
-    """What a query lacks to have read and committed all that its own tasks read up to these
-    offsets; "" when nothing."""
+def _missing_progress(reached: Reached, wanted: dict[tuple[str, int], int]) -> str:
+    """Why a query has not yet read and committed its own partitions up to the offsets `wanted`; ""
+    if it has."""
     for (topic, partition), end in wanted.items():
         at = reached.positions.get((topic, partition), end)
         if at < end:
@@ -129,85 +136,85 @@ def _behind(reached: Reached, wanted: dict[tuple[str, int], int]) -> str:
 
 
 class Participations:
-    """The snapshots in which this instance takes part for others. For several threads."""
+    """This instance's participations in the snapshots of other instances. Thread-safe."""
 
-    def __init__(self, engine: Engine, kept_s: float = KEPT_S) -> None:
+    def __init__(self, engine: Engine, retention_s: float = RETENTION_S) -> None:
         self._engine = engine
-        self._kept_s = kept_s
+        self._retention_s = retention_s
         self._lock = threading.Lock()
-        self._parts: dict[str, _Part] = {}
+        self._participations: dict[str, _ExpiringParticipant] = {}
 
-    def do(self, snapshot_id: str, step: Step) -> ProgressByQuery:
-        """Do a step of a snapshot of another instance."""
-        part = self._part(snapshot_id, begins=isinstance(step, Hold))
-        if part is None:
-            if isinstance(step, End):
+    def execute(self, snapshot_id: str, step: SnapshotStep) -> ProgressByQuery:
+        """Execute a step of a snapshot of another instance; see `Participant.execute`."""
+        participation = self._participation(snapshot_id, create=isinstance(step, HoldQueries))
+        if participation is None:
+            if isinstance(step, ReleaseSnapshot):
                 return {}
             raise snapshot_not_ready("the snapshot is not held any more")
         try:
-            with part.lock:
-                answer = part.participant.do(step)
+            with participation.lock:
+                progress = participation.participant.execute(step)
         except BaseException:
             self._forget(snapshot_id)
             raise
-        if isinstance(step, End):
+        if isinstance(step, ReleaseSnapshot):
             self._forget(snapshot_id)
-        elif isinstance(step, Hold):
-            part.ends_in(step.seconds, lambda: self._forget(snapshot_id))
-        elif isinstance(step, Take):
-            part.ends_in(self._kept_s, lambda: self._forget(snapshot_id))
-        return answer
+        elif isinstance(step, HoldQueries):
+            participation.expire_in(step.seconds, lambda: self._forget(snapshot_id))
+        elif isinstance(step, TakeSnapshot):
+            participation.expire_in(self._retention_s, lambda: self._forget(snapshot_id))
+        return progress
 
     @contextmanager
     def reading(self, snapshot_id: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor that sees a snapshot which was taken, for the caller alone."""
-        part = self._part(snapshot_id, begins=False)
-        if part is None:
+        """A cursor on a snapshot that was taken, for exclusive use by the caller."""
+        participation = self._participation(snapshot_id, create=False)
+        if participation is None:
             raise snapshot_not_ready("the snapshot is not kept any more")
-        with part.lock:
-            yield part.participant.cursor
+        with participation.lock:
+            yield participation.participant.cursor
 
     def close(self) -> None:
-        """End all of them; idempotent."""
-        for snapshot_id in list(self._parts):
+        """Release all snapshots; idempotent."""
+        for snapshot_id in list(self._participations):
             self._forget(snapshot_id)
 
-    def _part(self, snapshot_id: str, *, begins: bool) -> _Part | None:
+    def _participation(self, snapshot_id: str, *, create: bool) -> _ExpiringParticipant | None:
         with self._lock:
-            if begins and snapshot_id not in self._parts:
+            if create and snapshot_id not in self._participations:
                 participant = Participant(self._engine, self._engine.store.cursor())
-                self._parts[snapshot_id] = _Part(participant)
-            return self._parts.get(snapshot_id)
+                self._participations[snapshot_id] = _ExpiringParticipant(participant)
+            return self._participations.get(snapshot_id)
 
     def _forget(self, snapshot_id: str) -> None:
         with self._lock:
-            part = self._parts.pop(snapshot_id, None)
-        if part is not None:
-            part.end()
+            participation = self._participations.pop(snapshot_id, None)
+        if participation is not None:
+            participation.release()
 
 
-class _Part:
-    """A participant that ends by itself."""
+class _ExpiringParticipant:
+    """A participant that releases its snapshot after a timeout."""
 
     def __init__(self, participant: Participant) -> None:
         self.participant = participant
         self.lock = threading.Lock()
-        """Held while a step is done or rows are read: neither is ended half-way."""
+        """Held while a step runs or rows are read: the timeout interrupts neither."""
         self._timer: threading.Timer | None = None
 
-    def ends_in(self, seconds: float, end: Callable[[], object]) -> None:
-        """Have it end after so long, instead of when it was to end before."""
+    def expire_in(self, seconds: float, expire: Callable[[], object]) -> None:
+        """Call `expire` after `seconds`; replaces an earlier timeout."""
         self._cancel()
-        self._timer = threading.Timer(seconds, end)
+        self._timer = threading.Timer(seconds, expire)
         self._timer.daemon = True
         self._timer.start()
 
-    def end(self) -> None:
-        """End it; waits for the step that is being done."""
+    def release(self) -> None:
+        """Release the snapshot; waits for a step that is running."""
         self._cancel()
         with self.lock:
             try:
-                self.participant.do(End())
+                self.participant.execute(ReleaseSnapshot())
             finally:
                 self.participant.cursor.close()
 

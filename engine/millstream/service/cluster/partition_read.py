@@ -1,4 +1,4 @@
-"""What one instance asks another for: rows of a table, never a text of SQL."""
+"""The request of one instance to another for rows of a table. It never contains SQL."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from millstream.model.errors import StatementError, UnavailableError
 from millstream.query.conditions import OPERATORS, Condition
 
 ACTIVE_ONLY = -1
-"""The lag of those who may be read where standbys may not."""
+"""The maximum lag where standbys must not be read."""
 NOT_READY = "E-NOT-READY"
 VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRead:
-    """The rows of `table`, as `query_id` keeps them, in these partitions and meeting `conditions`.
+    """Requests the rows of `table`, materialized by `query_id`, in these partitions that satisfy
+    `conditions`.
 
-    `columns`: (name, DuckDB type) of what is expected, under physical names. A copy may be read
-    that lags by `lag_max` records at most, ACTIVE_ONLY for none.
-    With the id of a `snapshot` that the instance keeps, the rows are those that it shows.
+    `columns`: the expected physical names and DuckDB types. `lag_max`: the maximum lag in records
+    of a standby that may be read; ACTIVE_ONLY if none may. `snapshot`: the id of a snapshot on the
+    instance to read from; "" for the current state.
     """
 
     table: str
@@ -33,24 +34,24 @@ class PartitionRead:
     snapshot: str = ""
 
 
-def ask_bytes(ask: PartitionRead) -> bytes:
-    """An ask as it travels."""
-    conditions = [[c.column, c.operator, list(c.values)] for c in ask.conditions]
+def encode_request(request: PartitionRead) -> bytes:
+    """Serialise a request."""
+    conditions = [[c.column, c.operator, list(c.values)] for c in request.conditions]
     entry = {
         "version": VERSION,
-        "table": ask.table,
-        "query": ask.query_id,
-        "partitions": sorted(ask.partitions),
-        "columns": [list(column) for column in ask.columns],
+        "table": request.table,
+        "query": request.query_id,
+        "partitions": sorted(request.partitions),
+        "columns": [list(column) for column in request.columns],
         "conditions": conditions,
-        "lag_max": ask.lag_max,
-        "snapshot": ask.snapshot,
+        "lag_max": request.lag_max,
+        "snapshot": request.snapshot,
     }
     return json.dumps(entry).encode()
 
 
-def read_ask(content: bytes) -> PartitionRead:
-    """The ask that travelled; StatementError for what is none."""
+def decode_request(content: bytes) -> PartitionRead:
+    """Deserialise a request; StatementError for any other content."""
     try:
         entry = json.loads(content)
         if entry["version"] != VERSION:
@@ -89,9 +90,9 @@ def _number(value: Any) -> int:
 
 
 def not_ready(query_id: str, partition: int, why: str) -> UnavailableError:
-    """The error for a partition that nobody can be asked for now."""
+    """The error for a partition that no instance can serve now."""
     return UnavailableError(
         f"{NOT_READY} partition {partition} of {query_id} {why}",
-        hint="Ask again; it is being moved or restored, or its instance is away.",
+        hint="Retry; the partition is being moved or restored, or its instance is unavailable.",
         code=NOT_READY,
     )

@@ -1,7 +1,7 @@
-"""Where the rows of a table are read, when several instances share its query.
+"""Routes reads of a table to the instances that share its query.
 
-A partition is read at its owner; where that is away or not ready, at a copy that may be read; else
-the query fails. It never leaves a partition out.
+A partition is read at its owner. If the owner is unreachable or not ready, the partition is read at
+a standby, where the session allows that; else the query fails. No partition is left out.
 """
 
 from __future__ import annotations
@@ -15,189 +15,209 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.model.errors import UnavailableError
-from millstream.service.cluster.metadata import Held, InstanceMetadata, PeerView, followers, owner
+from millstream.service.cluster.metadata import (
+    HostedPartitions,
+    InstanceMetadata,
+    PeerView,
+    owner,
+    standbys,
+)
 from millstream.service.cluster.partition_read import NOT_READY, PartitionRead, not_ready
-from millstream.service.cluster.steps import ProgressByQuery, Send, Step
+from millstream.service.cluster.steps import ProgressByQuery, SendStep, SnapshotStep
 
 Fetch = Callable[[str, PartitionRead, int], pa.Table]
-"""Asks the instance at an address, and waits for so many ms; UnavailableError when that fails."""
+"""Fetches rows from the instance at an address, with a timeout in ms; raises UnavailableError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """The rows that came from elsewhere, and the partitions that are to be read here."""
+class GatheredRows:
+    """The rows of other instances, and the partitions that the caller reads from local state."""
 
-    here: frozenset[int]
+    local: frozenset[int]
     rows: tuple[pa.Table, ...]
 
 
 class Routing(Protocol):
-    """What an engine needs to know of where state is; without one all of it is here."""
+    """Locates state on the instances of a service. An engine without routing has all state."""
 
-    def gather(self, ask: PartitionRead, timeout_ms: int) -> Gathered:
-        """The rows of other instances; UnavailableError (E-NOT-READY) unless all partitions are
-        had, here or from there."""
+    def gather(self, request: PartitionRead, timeout_ms: int) -> GatheredRows:
+        """Fetch the rows of other instances; UnavailableError (E-NOT-READY) unless every partition
+        can be read, here or there."""
 
     def addresses(self, query_ids: Collection[str]) -> Sequence[str]:
-        """The addresses of all instances that have tasks of these queries, "" for this one, which
-        is always among them. Their order is the same wherever it is asked. UnavailableError
-        (E-NOT-READY) where one of them cannot be reached."""
+        """The addresses of all instances with tasks of these queries, and "" for this instance.
+        The order is the same on every instance. UnavailableError (E-NOT-READY) if one of them
+        has no address."""
 
-    def send(self, address: str, snapshot_id: str, step: Step, seconds: float) -> ProgressByQuery:
-        """See `steps.Send`."""
+    def send(
+        self, address: str, snapshot_id: str, step: SnapshotStep, seconds: float
+    ) -> ProgressByQuery:
+        """See `steps.SendStep`."""
 
-    def fetch(self, address: str, ask: PartitionRead, timeout_ms: int) -> pa.Table:
+    def fetch(self, address: str, request: PartitionRead, timeout_ms: int) -> pa.Table:
         """See `Fetch`."""
 
-    def check_here(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
-        """UnavailableError (E-NOT-READY) unless these may all be read here now."""
+    def check_readable(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
+        """Raise UnavailableError (E-NOT-READY) unless local state can serve these partitions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Who is to be asked for which partitions, each one by one instance."""
+class ReadAssignment:
+    """The instance that reads each partition.
 
-    here: frozenset[int]
-    elsewhere: Mapping[str, frozenset[int]]
-    """By incarnation."""
-    presences: Mapping[str, InstanceMetadata]
+    `remote`: partitions by incarnation; `metadata`: that of these incarnations.
+    """
+
+    local: frozenset[int]
+    remote: Mapping[str, frozenset[int]]
+    metadata: Mapping[str, InstanceMetadata]
 
 
 def assign_reads(
-    ask: PartitionRead, own: Held, live: Sequence[PeerView], failed: frozenset[str] = frozenset()
-) -> Shares:
-    """Divide the partitions of `ask` among this instance, which holds `own`, and the others.
+    request: PartitionRead,
+    own: HostedPartitions,
+    live: Sequence[PeerView],
+    failed: frozenset[str] = frozenset(),
+) -> ReadAssignment:
+    """Assign the partitions of a request to this instance, which hosts `own`, and its peers.
 
-    `failed`: the incarnations that were asked in vain. Raises UnavailableError (E-NOT-READY).
+    `failed`: incarnations that have not served an earlier attempt. Raises UnavailableError
+    (E-NOT-READY).
     """
-    here: set[int] = set()
-    elsewhere: dict[str, set[int]] = {}
-    presences: dict[str, InstanceMetadata] = {}
-    for partition in sorted(ask.partitions):
-        found = _reader(ask, partition, own, live, failed)
-        if found is None:
-            here.add(partition)
+    local: set[int] = set()
+    remote: dict[str, set[int]] = {}
+    metadata: dict[str, InstanceMetadata] = {}
+    for partition in sorted(request.partitions):
+        chosen = _choose_instance(request, partition, own, live, failed)
+        if chosen is None:
+            local.add(partition)
         else:
-            elsewhere.setdefault(found.incarnation, set()).add(partition)
-            presences[found.incarnation] = found
-    asked = {incarnation: frozenset(parts) for incarnation, parts in elsewhere.items()}
-    return Shares(frozenset(here), asked, presences)
+            remote.setdefault(chosen.incarnation, set()).add(partition)
+            metadata[chosen.incarnation] = chosen
+    frozen = {incarnation: frozenset(partitions) for incarnation, partitions in remote.items()}
+    return ReadAssignment(frozenset(local), frozen, metadata)
 
 
-def _reader(
-    ask: PartitionRead, partition: int, own: Held, live: Sequence[PeerView], failed: frozenset[str]
+def _choose_instance(
+    request: PartitionRead,
+    partition: int,
+    own: HostedPartitions,
+    live: Sequence[PeerView],
+    failed: frozenset[str],
 ) -> InstanceMetadata | None:
-    """Who is asked for a partition; None for this instance itself."""
+    """The instance that reads a partition; None for this instance itself."""
     if partition in own.active:
         return None
-    owning = None if partition in own.restoring else owner(live, ask.query_id, partition)
-    if owning is not None and partition in owning.held(ask.query_id).active:
-        if _reachable(owning, failed):
-            return owning
+    peer = None if partition in own.restoring else owner(live, request.query_id, partition)
+    if peer is not None and partition in peer.hosted(request.query_id).active:
+        if _reachable(peer, failed):
+            return peer
         why = "is held by an instance that does not answer"
     else:
-        why = _why(own if owning is None else owning.held(ask.query_id), partition)
+        why = _reason(own if peer is None else peer.hosted(request.query_id), partition)
     lag = own.standby.get(partition)
-    for follower in followers(live, ask.query_id, partition):
-        behind = follower.held(ask.query_id).standby[partition]
-        if lag is not None and lag <= behind:
+    for standby in standbys(live, request.query_id, partition):
+        its_lag = standby.hosted(request.query_id).standby[partition]
+        if lag is not None and lag <= its_lag:
             break
-        if behind <= ask.lag_max and _reachable(follower, failed):
-            return follower
-    if lag is not None and lag <= ask.lag_max:
+        if its_lag <= request.lag_max and _reachable(standby, failed):
+            return standby
+    if lag is not None and lag <= request.lag_max:
         return None
-    raise not_ready(ask.query_id, partition, why)
+    raise not_ready(request.query_id, partition, why)
 
 
-def _reachable(presence: InstanceMetadata, failed: frozenset[str]) -> bool:
-    return bool(presence.address) and presence.incarnation not in failed
+def _reachable(metadata: InstanceMetadata, failed: frozenset[str]) -> bool:
+    return bool(metadata.address) and metadata.incarnation not in failed
 
 
-def _why(held: Held, partition: int) -> str:
-    percent = held.restoring.get(partition)
+def _reason(hosted: HostedPartitions, partition: int) -> str:
+    percent = hosted.restoring.get(partition)
     return "is held by no instance" if percent is None else f"restoring {percent} %"
 
 
 class Router:
-    """Routes by what the peers say. Threads may share it: what it asks for is read as a whole."""
+    """Routes by the metadata of the peers. Thread-safe: each method reads one snapshot of it."""
 
     def __init__(
         self,
-        held: Callable[[str], Held],
+        hosted: Callable[[str], HostedPartitions],
         live: Callable[[], Sequence[PeerView]],
         fetch: Fetch,
-        send: Send,
+        send: SendStep,
         incarnation: str,
     ) -> None:
-        """`held`: what is on this instance of a query, at this moment; `live`: the other
-        instances, as they last presented themselves. `incarnation`: of this instance."""
-        self._held = held
+        """`hosted`: returns the current partitions of a query on this instance. `live`: returns
+        the views of the live peers. `incarnation`: the id of this instance's start."""
+        self._hosted = hosted
         self._live = live
         self.fetch = fetch
         self.send = send
         self._incarnation = incarnation
 
-    def gather(self, ask: PartitionRead, timeout_ms: int) -> Gathered:
-        """See `Routing`. An instance that cannot answer is replaced by who has a copy."""
+    def gather(self, request: PartitionRead, timeout_ms: int) -> GatheredRows:
+        """See `Routing`. If an instance fails, its partitions are read at standbys."""
         live = self._live()
-        left, here = ask.partitions, frozenset[int]()
+        left, local = request.partitions, frozenset[int]()
         rows: list[pa.Table] = []
         failed: dict[str, UnavailableError] = {}
         while left:
-            own = self._held(ask.query_id)
+            own = self._hosted(request.query_id)
             try:
-                shares = assign_reads(replace(ask, partitions=left), own, live, frozenset(failed))
+                assignment = assign_reads(
+                    replace(request, partitions=left), own, live, frozenset(failed)
+                )
             except UnavailableError as error:
                 error.detail = "; ".join(e.message for e in failed.values() if e.code == NOT_READY)
                 raise
-            here |= shares.here
+            local |= assignment.local
             left = frozenset()
-            for incarnation, answer in self._asked(ask, shares, timeout_ms).items():
-                if isinstance(answer, UnavailableError):
-                    failed[incarnation] = answer
-                    left |= shares.elsewhere[incarnation]
+            for incarnation, result in self._fetch_all(request, assignment, timeout_ms).items():
+                if isinstance(result, UnavailableError):
+                    failed[incarnation] = result
+                    left |= assignment.remote[incarnation]
                 else:
-                    rows.append(answer)
-        return Gathered(here, tuple(rows))
+                    rows.append(result)
+        return GatheredRows(local, tuple(rows))
 
-    def _asked(
-        self, ask: PartitionRead, shares: Shares, timeout_ms: int
+    def _fetch_all(
+        self, request: PartitionRead, assignment: ReadAssignment, timeout_ms: int
     ) -> dict[str, pa.Table | UnavailableError]:
-        """The answers by incarnation, or why there was none."""
+        """The rows, or the error, of each remote incarnation."""
 
-        def fetched(incarnation: str) -> pa.Table | UnavailableError:
-            address = shares.presences[incarnation].address
-            one = replace(ask, partitions=shares.elsewhere[incarnation])
+        def fetch_from(incarnation: str) -> pa.Table | UnavailableError:
+            address = assignment.metadata[incarnation].address
+            part = replace(request, partitions=assignment.remote[incarnation])
             try:
-                return self.fetch(address, one, timeout_ms)
+                return self.fetch(address, part, timeout_ms)
             except UnavailableError as error:
                 if error.code != NOT_READY:
                     logging.getLogger("millstream").debug(str(error).replace("\n", " "))
                 return error
 
-        names = list(shares.elsewhere)
+        names = list(assignment.remote)
         if len(names) < 2:
-            return {name: fetched(name) for name in names}
+            return {name: fetch_from(name) for name in names}
         with ThreadPoolExecutor(len(names), "millstream-gather") as pool:
-            return dict(zip(names, pool.map(fetched, names), strict=True))
+            return dict(zip(names, pool.map(fetch_from, names), strict=True))
 
     def addresses(self, query_ids: Collection[str]) -> tuple[str, ...]:
         """See `Routing`."""
-        found = {self._incarnation: ""}
-        for presence in (sighting.presence for sighting in self._live()):
-            held = [presence.held(query_id) for query_id in query_ids]
-            if any(one.active or one.restoring for one in held):
-                if not presence.address:
+        addresses = {self._incarnation: ""}
+        for metadata in (view.metadata for view in self._live()):
+            hosted = [metadata.hosted(query_id) for query_id in query_ids]
+            if any(partitions.active or partitions.restoring for partitions in hosted):
+                if not metadata.address:
                     raise UnavailableError(
-                        f"{NOT_READY} instance {presence.instance} cannot be asked",
+                        f"{NOT_READY} instance {metadata.instance} cannot be asked",
                         code=NOT_READY,
                     )
-                found[presence.incarnation] = presence.address
-        return tuple(found[name] for name in sorted(found))
+                addresses[metadata.incarnation] = metadata.address
+        return tuple(addresses[incarnation] for incarnation in sorted(addresses))
 
-    def check_here(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
+    def check_readable(self, query_id: str, partitions: frozenset[int], lag_max: int) -> None:
         """See `Routing`."""
-        held = self._held(query_id)
-        for partition in sorted(partitions - held.active):
-            if held.standby.get(partition, lag_max + 1) > lag_max:
-                raise not_ready(query_id, partition, _why(held, partition))
+        hosted = self._hosted(query_id)
+        for partition in sorted(partitions - hosted.active):
+            if hosted.standby.get(partition, lag_max + 1) > lag_max:
+                raise not_ready(query_id, partition, _reason(hosted, partition))

@@ -1,4 +1,4 @@
-"""The rows of tables for a pull query: from the state that is here, and from other instances."""
+"""Gathers the rows of tables for a pull query, from local state and from other instances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millstream.operators.view import View, table_view
 from millstream.query.conditions import Condition, condition_sql, pinned
 from millstream.service import wordings
 from millstream.service.bounded import collected
-from millstream.service.cluster.alignment import Snapshot, aligned
+from millstream.service.cluster.alignment import AlignedSnapshot, aligned_snapshot
 from millstream.service.cluster.key_routing import partitions_of_keys
 from millstream.service.cluster.participant import Participations
 from millstream.service.cluster.partition_read import (
@@ -44,32 +44,33 @@ FORWARDING_MS = "ksql.query.pull.forwarding.timeout.ms"
 READY_MS = "millstream.query.pull.ready.timeout.ms"
 SNAPSHOT = "millstream.query.pull.snapshot"
 BATCH_ROWS = 65_536
-_AGAIN_S = 0.05
-_BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
+_RETRY_S = 0.05
+_WINDOW_BOUNDS = (Column("WINDOWSTART", BIGINT, Role.KEY), Column("WINDOWEND", BIGINT, Role.KEY))
 
 
 def pull_schema(source: Source) -> Schema:
-    """What a pull query on a source sees: keys, window bounds, values."""
-    bounds = _BOUNDS if source.window is not None else ()
+    """The schema of a source in a pull query: keys, window bounds, values."""
+    bounds = _WINDOW_BOUNDS if source.window is not None else ()
     return Schema((*source.schema.key, *bounds, *source.schema.columns[len(source.schema.key) :]))
 
 
 @dataclass(frozen=True, slots=True)
 class MaterializedTable:
-    """A table as its query keeps it: `view` is all that this engine's state has."""
+    """A table as its query materializes it. `sub`: the sub-topology with the state; `view`: all
+    rows in this engine's state."""
 
     query_id: str
-    last: SubTopology
+    sub: SubTopology
     view: View
 
     @property
     def partitions(self) -> frozenset[int]:
-        """All partitions that the table has."""
-        return frozenset(range(self.last.partitions))
+        """All partitions of the table."""
+        return frozenset(range(self.sub.partitions))
 
 
-def kept(source: Source, engine: Engine) -> MaterializedTable:
-    """How a table is kept; StatementError when no query does it."""
+def materialized_table(source: Source, engine: Engine) -> MaterializedTable:
+    """The materialization of a table; StatementError if no query materializes it."""
     query_id = source.query_id or next(
         (
             query.id
@@ -83,20 +84,20 @@ def kept(source: Source, engine: Engine) -> MaterializedTable:
         raise wordings.NOT_QUERYABLE(
             source=source.name, hint="No query keeps the rows of this one."
         )
-    last = topology_of(engine, query_id, planned).subtopologies[-1]
+    sub = topology_of(engine, query_id, planned).subtopologies[-1]
     view = table_view(
-        last, engine.functions, lambda name: engine.store.table(query_id, last.index, name)
+        sub, engine.functions, lambda name: engine.store.table(query_id, sub.index, name)
     )
     if view is None:
         raise wordings.NOT_QUERYABLE(source=source.name, hint="Its query keeps no rows.")
-    return MaterializedTable(query_id, last, view)
+    return MaterializedTable(query_id, sub, view)
 
 
 class ScatterGather:
-    """The tables that one pull query reads."""
+    """Reads the tables of one pull query."""
 
     def __init__(self, engine: Engine, session: Session, cursor: duckdb.DuckDBPyConnection) -> None:
-        """`cursor`: where the query will run; rows from elsewhere become known to it."""
+        """`cursor`: runs the query. The rows of other instances are registered with it."""
         self.engine = engine
         self.cursor = cursor
         self._bounds = session.bounds
@@ -105,67 +106,68 @@ class ScatterGather:
         self._timeout_ms = int(session.property(FORWARDING_MS))
         self._ready_ms = int(session.property(READY_MS))
         self._aligned = session.flag(SNAPSHOT)
-        self._read: list[tuple[str, frozenset[int]]] = []
+        self._local_reads: list[tuple[str, frozenset[int]]] = []
         self._registered: list[str] = []
-        self._kept = ExitStack()
-        self._snapshot: Snapshot | None = None
-        """What the cursor sees, where it sees several tables as of one moment."""
+        self._resources = ExitStack()
+        self._snapshot: AlignedSnapshot | None = None
+        """The snapshot that the cursor reads, for several tables as of one moment."""
 
-    def answered(self, text: Callable[[], str], tables: Collection[Source] = ()) -> pa.Table:
-        """The answer to the query whose text is made by `text` (which calls `rows`). What cannot be
-        read now is tried again until the session's patience is at its end. Several `tables` are
-        read as of one moment."""
+    def execute(self, text: Callable[[], str], tables: Collection[Source] = ()) -> pa.Table:
+        """Run the query that `text` returns (it calls `rows`). Retries while tables are not ready,
+        until the session's READY_MS have passed. Reads several `tables` as of one moment."""
         until = time.monotonic() + self._ready_ms / 1000
         while True:
             try:
                 self._take_snapshot(tables)
                 table = collected(self.cursor, text(), self._bounds)
-                self._check()
+                self._check_still_readable()
             except UnavailableError as error:
                 if error.code != NOT_READY or time.monotonic() >= until:
                     raise
-                time.sleep(_AGAIN_S)
+                time.sleep(_RETRY_S)
             else:
                 return table
             finally:
-                self._forget()
+                self._reset()
 
     def _take_snapshot(self, tables: Collection[Source]) -> None:
-        """From here on the cursor sees the state as it is when all that feeds these tables has been
-        read up to the same offsets."""
+        """If several queries materialize these tables, align the queries: the cursor then reads
+        their state as of the same offsets."""
         if not self._aligned or len({source.name for source in tables}) < 2:
             return
-        query_ids = {kept(source, self.engine).query_id for source in tables}
+        query_ids = {materialized_table(source, self.engine).query_id for source in tables}
         if len(query_ids) < 2:
             return
-        self._snapshot = self._kept.enter_context(aligned(self.engine, query_ids, self.cursor))
+        self._snapshot = self._resources.enter_context(
+            aligned_snapshot(self.engine, query_ids, self.cursor)
+        )
 
     def rows(self, source: Source, conditions: tuple[Condition, ...] = ()) -> str:
-        """A SELECT of the committed rows of a table, those at least that meet the conditions, with
-        the physical columns of its pull schema and `$rowtime`."""
-        table = kept(source, self.engine)
+        """A SELECT of the committed rows of a table, with the physical columns of its pull schema
+        and `$rowtime`. It contains all rows that satisfy the conditions, and perhaps others."""
+        table = materialized_table(source, self.engine)
         routing = self.engine.routing
         if routing is None:
             return table.view.text
-        ask = PartitionRead(
+        request = PartitionRead(
             source.name,
             table.query_id,
             self._partitions(source, table, conditions),
-            columns_of(source),
+            wire_columns(source),
             conditions,
             self._lag_max,
         )
         if self._snapshot is not None:
-            gathered = self._snapshot.gather(ask, routing.fetch, self._timeout_ms)
+            gathered = self._snapshot.gather(request, routing.fetch, self._timeout_ms)
         else:
-            gathered = routing.gather(ask, self._timeout_ms)
-            self._read.append((table.query_id, gathered.here))
-        parts = [_of_partitions(table, gathered.here, source)]
+            gathered = routing.gather(request, self._timeout_ms)
+            self._local_reads.append((table.query_id, gathered.local))
+        parts = [_partition_rows(table, gathered.local, source)]
         for rows in gathered.rows:
             name = f"$gathered_{len(self._registered)}"
             self._registered.append(name)
             self.cursor.register(name, rows)
-            parts.append(f"SELECT {_listed(source)} FROM {identifier(name)}")
+            parts.append(f"SELECT {_column_list(source)} FROM {identifier(name)}")
         return " UNION ALL ".join(parts)
 
     def _partitions(
@@ -177,101 +179,105 @@ class ScatterGather:
             return table.partitions
         known = self.engine.catalog.sources
 
-        def own(read: Source) -> bool:
-            found = known.get(read.name)
-            return found is not None and found.query_id is not None
+        def is_written(read: Source) -> bool:
+            source = known.get(read.name)
+            return source is not None and source.query_id is not None
 
-        found = partitions_of_keys(table.last, key, keys, self.cursor, own)
-        return table.partitions if found is None else found
+        partitions = partitions_of_keys(table.sub, key, keys, self.cursor, is_written)
+        return table.partitions if partitions is None else partitions
 
-    def _check(self) -> None:
-        """What was read here must have been here all the time."""
+    def _check_still_readable(self) -> None:
+        """Raise UnavailableError if local state has lost partitions since they were read."""
         if self.engine.routing is not None:
-            for query_id, here in self._read:
-                self.engine.routing.check_here(query_id, here, self._lag_max)
+            for query_id, partitions in self._local_reads:
+                self.engine.routing.check_readable(query_id, partitions, self._lag_max)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._snapshot = None
-        self._kept.close()
+        self._resources.close()
         for name in self._registered:
             self.cursor.unregister(name)
         self._registered.clear()
-        self._read.clear()
+        self._local_reads.clear()
 
 
-def columns_of(source: Source) -> tuple[tuple[str, str], ...]:
-    """The columns of a table as they travel: physical names and DuckDB types, `$rowtime` last."""
+def wire_columns(source: Source) -> tuple[tuple[str, str], ...]:
+    """The columns of a table in a request: physical names and DuckDB types, `$rowtime` last."""
     columns = pull_schema(source).columns
     names = physical_names(column.name for column in columns)
     types = (duckdb_type(column.type) for column in columns)
     return (*zip(names, types, strict=True), (ROWTIME, "BIGINT"))
 
 
-def _listed(source: Source) -> str:
-    return ", ".join(identifier(name) for name, _ in columns_of(source))
+def _column_list(source: Source) -> str:
+    return ", ".join(identifier(name) for name, _ in wire_columns(source))
 
 
-def _of_partitions(table: MaterializedTable, partitions: frozenset[int], source: Source) -> str:
-    """The rows of some partitions alone: the state may have leftovers of others."""
+def _partition_rows(table: MaterializedTable, partitions: frozenset[int], source: Source) -> str:
+    """A SELECT of the rows of some partitions: the state may contain orphaned rows of others."""
     numbers = ", ".join(map(str, sorted(partitions)))
-    held = f"{identifier(PART)} IN ({numbers})" if numbers else "FALSE"
-    return f"SELECT {_listed(source)} FROM ({table.view.text}) WHERE {held}"
+    predicate = f"{identifier(PART)} IN ({numbers})" if numbers else "FALSE"
+    return f"SELECT {_column_list(source)} FROM ({table.view.text}) WHERE {predicate}"
 
 
-def answer(
-    engine: Engine, ask: PartitionRead, snapshots: Participations
+def serve_read(
+    engine: Engine, request: PartitionRead, snapshots: Participations
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The rows that another instance asks for, from the state that is here.
+    """Serve the request of another instance from local state.
 
-    UnavailableError (E-NOT-READY) where it is not, or where this instance has another idea of the
-    table: one of the two has yet to hear of a statement.
+    Raises UnavailableError (E-NOT-READY) if this instance does not host the partitions, or has
+    another definition of the table: one of the two instances has not applied a statement yet.
     """
-    source = engine.catalog.sources.get(ask.table)
-    if source is None or columns_of(source) != ask.columns or engine.routing is None:
-        raise not_ready(ask.query_id, min(ask.partitions, default=0), "is not known here as asked")
-    table = kept(source, engine)
-    if table.query_id != ask.query_id or not ask.partitions <= table.partitions:
-        raise not_ready(ask.query_id, min(ask.partitions, default=0), "is not known here as asked")
+    source = engine.catalog.sources.get(request.table)
+    if source is None or wire_columns(source) != request.columns or engine.routing is None:
+        raise not_ready(
+            request.query_id, min(request.partitions, default=0), "is not known here as asked"
+        )
+    table = materialized_table(source, engine)
+    if table.query_id != request.query_id or not request.partitions <= table.partitions:
+        raise not_ready(
+            request.query_id, min(request.partitions, default=0), "is not known here as asked"
+        )
     names = pull_schema(source).names
     physical = dict(zip(names, physical_names(names), strict=True))
-    if any(condition.column not in physical for condition in ask.conditions):
-        raise wordings.ROWS_WITHOUT_COLUMN(table=ask.table)
-    tests = [condition_sql(condition, physical) for condition in ask.conditions]
-    text = " AND ".join((_of_partitions(table, ask.partitions, source), *tests))
-    if ask.snapshot:
-        return _read_snapshot(ask, text, snapshots)
-    return _read_here(engine.store.cursor(), engine.routing, ask, text)
+    if any(condition.column not in physical for condition in request.conditions):
+        raise wordings.ROWS_WITHOUT_COLUMN(table=request.table)
+    predicates = [condition_sql(condition, physical) for condition in request.conditions]
+    text = " AND ".join((_partition_rows(table, request.partitions, source), *predicates))
+    if request.snapshot:
+        return _read_snapshot(request, text, snapshots)
+    return _read_current(engine.store.cursor(), engine.routing, request, text)
 
 
 def _read_snapshot(
-    ask: PartitionRead, text: str, snapshots: Participations
+    request: PartitionRead, text: str, snapshots: Participations
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    with snapshots.reading(ask.snapshot) as cursor:
+    with snapshots.reading(request.snapshot) as cursor:
         try:
-            found = cursor.sql(text).to_arrow_table()
+            rows = cursor.sql(text).to_arrow_table()
         except duckdb.Error as error:
-            raise wordings.ROWS_UNREADABLE(table=ask.table, detail=reason(error)) from error
-    return found.schema, iter(found.to_batches(BATCH_ROWS))
+            raise wordings.ROWS_UNREADABLE(table=request.table, detail=reason(error)) from error
+    return rows.schema, iter(rows.to_batches(BATCH_ROWS))
 
 
-def _read_here(
-    cursor: duckdb.DuckDBPyConnection, routing: Routing, ask: PartitionRead, text: str
+def _read_current(
+    cursor: duckdb.DuckDBPyConnection, routing: Routing, request: PartitionRead, text: str
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     try:
-        routing.check_here(ask.query_id, ask.partitions, ask.lag_max)
+        routing.check_readable(request.query_id, request.partitions, request.lag_max)
         reader = cursor.sql(text).to_arrow_reader(BATCH_ROWS)
-        # The rows are those of one moment, between these two checks.
-        routing.check_here(ask.query_id, ask.partitions, ask.lag_max)
+        # DuckDB reads a snapshot that it takes between these two checks.
+        routing.check_readable(request.query_id, request.partitions, request.lag_max)
     except duckdb.Error as error:
         cursor.close()
-        raise wordings.ROWS_UNREADABLE(table=ask.table, detail=reason(error)) from error
+        raise wordings.ROWS_UNREADABLE(table=request.table, detail=reason(error)) from error
     except BaseException:
         cursor.close()
         raise
-    return reader.schema, _drained(reader, cursor)
+    return reader.schema, _batches(reader, cursor)
 
 
-def _drained(
+def _batches(
     reader: pa.RecordBatchReader, cursor: duckdb.DuckDBPyConnection
 ) -> Iterator[pa.RecordBatch]:
     try:

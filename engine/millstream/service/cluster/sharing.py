@@ -1,4 +1,4 @@
-"""An engine as one instance of a service: seen by the others, seeing them, and asked by them."""
+"""Connects an engine to the other instances of its service: heartbeats, routing and exchange."""
 
 from __future__ import annotations
 
@@ -12,77 +12,80 @@ from dataclasses import replace
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.service.cluster.exchange import Exchange
-from millstream.service.cluster.host_info import PeerHost, neighbours
+from millstream.service.cluster.host_info import PeerHost, peer_hosts
 from millstream.service.cluster.membership import SESSION_MS, PeerMembership
-from millstream.service.cluster.metadata import Held, InstanceMetadata, PeerView
+from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata, PeerView
 from millstream.service.cluster.participant import Participations
 from millstream.service.cluster.routing import Router
-from millstream.service.cluster.scatter_gather import answer
+from millstream.service.cluster.scatter_gather import serve_read
 from millstream.service.engine import Engine
 
-BEAT_S = 0.5
+HEARTBEAT_S = 0.5
 
 
-def steady_ms() -> int:
-    """Milliseconds of a clock that nobody sets."""
+def monotonic_ms() -> int:
+    """Milliseconds of the monotonic clock, which is never adjusted."""
     return time.monotonic_ns() // 1_000_000
 
 
-def _nothing() -> None:
+def _no_action() -> None:
     return None
 
 
-class Sharing:
-    """Presents this instance, hears of the others and settles the dead, in a thread of its own: all
-    of that may wait for the log."""
+class MembershipThread:
+    """Sends the heartbeats of this instance, reads those of its peers, and fences dead peers. It
+    has a thread of its own, because all of these may block on the log."""
 
     def __init__(
         self,
-        peers: PeerMembership,
-        presence: Callable[[], InstanceMetadata],
-        clock: Callable[[], int] = steady_ms,
+        membership: PeerMembership,
+        metadata: Callable[[], InstanceMetadata],
+        clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        """`presence`: what this instance is to say of itself now."""
-        self._peers = peers
-        self.presence = presence
+        """`metadata`: returns the current metadata of this instance."""
+        self._membership = membership
+        self.metadata = metadata
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.live: tuple[PeerView, ...] = ()
-        """The others, as of the last beat."""
-        self.silent: tuple[PeerView, ...] = ()
-        """Those that were dead at the last beat."""
+        """The live peers, as of the last heartbeat."""
+        self.expired: tuple[PeerView, ...] = ()
+        """The dead peers, as of the last heartbeat."""
         self.superseded = False
-        """Whether another one of our name was started after us."""
-        self.on_beat: Callable[[], None] = _nothing
-        """Called by each beat that has heard the others."""
+        """Whether a later incarnation of the same instance name has started."""
+        self.on_heartbeat: Callable[[], None] = _no_action
+        """Called after each successful heartbeat."""
 
-    def beat(self) -> None:
-        """Say what is due, and hear; UnavailableError when the log does not answer."""
-        self._peers.publish(self.presence(), self._clock())
+    def heartbeat(self) -> None:
+        """Publish if due, read the peers' heartbeats and fence dead peers; UnavailableError if the
+        log does not respond."""
+        self._membership.publish(self.metadata(), self._clock())
         try:
-            self._peers.refresh(self._clock())
+            self._membership.refresh(self._clock())
         finally:
-            self.live = self._peers.live()
-            self.silent = self._peers.silent()
-            self.superseded = self._peers.superseded()
-            # Where nothing can be heard, settling is what may change that.
-            while self._peers.settle(self._clock()):
-                self._peers.publish(self.presence(), self._clock())
-        self.on_beat()
+            self.live = self._membership.live()
+            self.expired = self._membership.expired()
+            self.superseded = self._membership.superseded()
+            # Also after a failed refresh: a blocked topic becomes readable by fencing.
+            while self._membership.fence_dead(self._clock()):
+                self._membership.publish(self.metadata(), self._clock())
+        self.on_heartbeat()
 
     def instances(self) -> frozenset[str]:
-        """The names of the instances that live, this one included."""
-        return frozenset({self._peers.instance, *(s.presence.instance for s in self.live)})
+        """The names of the live instances, including this one."""
+        return frozenset(
+            {self._membership.instance, *(view.metadata.instance for view in self.live)}
+        )
 
-    def neighbours(self, now: int) -> tuple[PeerHost, ...]:
-        """The others; `now`: ms since 1970."""
+    def peers(self, now: int) -> tuple[PeerHost, ...]:
+        """The other instances; `now`: ms since 1970."""
         steady = self._clock()
-        return neighbours(self.live, self.silent, lambda seen: steady - seen.at, now)
+        return peer_hosts(self.live, self.expired, lambda view: steady - view.seen_at, now)
 
-    def changed(self) -> None:
-        """What this instance holds has changed: the others are told at once."""
+    def publish_soon(self) -> None:
+        """Have the thread send a heartbeat at once. Call this when the metadata has changed."""
         self._wake.set()
 
     def start(self) -> None:
@@ -91,57 +94,60 @@ class Sharing:
         self._thread.start()
 
     def close(self) -> None:
-        """Take leave of the others; idempotent."""
+        """Stop the thread and remove this instance from the topic; idempotent."""
         self._stopping = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._peers.close()
+        self._membership.close()
 
     def _run(self) -> None:
         while not self._stopping:
             self._wake.clear()
             try:
-                self.beat()
+                self.heartbeat()
             except MillstreamError as error:
-                logging.getLogger("millstream").warning(f"no word with the others: {error}")
-            self._wake.wait(BEAT_S)
+                logging.getLogger("millstream").warning(f"the heartbeat failed: {error}")
+            self._wake.wait(HEARTBEAT_S)
 
 
-def share(
+def join_peers(
     engine: Engine,
     instance: str,
-    door: InternalListener,
+    listener: InternalListener,
     *,
-    held: Callable[[str], Held],
+    hosted: Callable[[str], HostedPartitions],
     writers: Callable[[], tuple[str, ...]],
     incarnation: str = "",
     session_ms: int = SESSION_MS,
-) -> Sharing:
-    """Make an engine an instance of its service; `Engine.close` ends it. The caller starts it.
+) -> MembershipThread:
+    """Make an engine an instance of its service. The caller starts the returned thread;
+    `Engine.close` stops it.
 
-    `held`: what is on this instance of a query, by its id, at this moment: a partition is no
-    longer active before it is given up, and not active before all of it is there. `writers`: the
-    identities that it writes transactions by. Both are called by several threads. Without a token
-    the id of the command topic is one, which is enough for those on one machine.
+    `hosted`: returns the current partitions of a query, by its id. A partition must become inactive
+    before the instance gives it up, and active only when it is complete. `writers`: returns the
+    identities of the instance's transactional writers. Both are called by several threads. The
+    default token is the id of the command topic, which is enough for instances on one machine.
     """
-    if not door.token:
-        if not door.loopback:
+    if not listener.token:
+        if not listener.loopback:
             raise StatementError(
-                f"Instances that listen at {door.address} need a token that they share",
-                hint="The default one is known to whoever can read the cluster's metadata.",
+                f"Instances that listen at {listener.address} need a token that they share",
+                hint="Every client of the cluster can read the default token from its metadata.",
             )
         topic = engine.log.topic(engine.settings.command_topic)
-        door = replace(door, token="" if topic is None else topic.id)
+        listener = replace(listener, token="" if topic is None else topic.id)
     incarnation = incarnation or uuid.uuid4().hex
     prefix = engine.settings.internal_prefix
     peers = PeerMembership(engine.log, prefix, instance, incarnation, session_ms=session_ms)
     snapshots = Participations(engine)
-    exchange = Exchange(door, lambda ask: answer(engine, ask, snapshots), snapshots.do)
+    exchange = Exchange(
+        listener, lambda request: serve_read(engine, request, snapshots), snapshots.execute
+    )
 
-    def presence() -> InstanceMetadata:
-        queries = {query_id: held(query_id) for query_id in list(engine.catalog.queries)}
+    def metadata() -> InstanceMetadata:
+        queries = {query_id: hosted(query_id) for query_id in list(engine.catalog.queries)}
         return InstanceMetadata(
             instance,
             incarnation,
@@ -152,8 +158,10 @@ def share(
             states=engine.states(),
         )
 
-    sharing = Sharing(peers, presence)
-    engine.routing = Router(held, lambda: sharing.live, exchange.fetch, exchange.send, incarnation)
-    engine.host_info.neighbours = lambda: sharing.neighbours(engine.clock())
-    engine.on_close += [sharing.close, exchange.close, snapshots.close]
-    return sharing
+    membership = MembershipThread(peers, metadata)
+    engine.routing = Router(
+        hosted, lambda: membership.live, exchange.fetch, exchange.send, incarnation
+    )
+    engine.host_info.peers = lambda: membership.peers(engine.clock())
+    engine.on_close += [membership.close, exchange.close, snapshots.close]
+    return membership

@@ -1,7 +1,7 @@
-"""The steps of a snapshot that several instances take together, and how they travel between them.
+"""The steps of a snapshot that spans several instances, and their serialisation.
 
-The instance that has the pull query sends each step to all others and waits for their answers:
-how far each of the queries has come there.
+The instance that runs the pull query sends each step to all other instances and waits for the
+responses: how far each query has read there.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Let no thread work on these queries, for so many seconds at most."""
+class HoldQueries:
+    """Keep all processing threads away from these queries, for at most `seconds`."""
 
     query_ids: tuple[str, ...]
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Bring:
-    """Have a query that is held read up to these offsets, and commit."""
+class AdvanceQuery:
+    """Make a held query read up to the offsets `bounds`, and commit."""
 
     query_id: str
     bounds: Mapping[TopicPartition, int]
@@ -37,91 +37,93 @@ class Bring:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
-    """Keep a snapshot of the state as it is, and let the queries go on."""
+class TakeSnapshot:
+    """Take a snapshot of the state as it is, and let the queries continue."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Let everything go that is still held or kept."""
+class ReleaseSnapshot:
+    """Let the held queries continue, and drop the snapshot."""
 
 
-Step = Hold | Bring | Take | End
+SnapshotStep = HoldQueries | AdvanceQuery | TakeSnapshot | ReleaseSnapshot
 ProgressByQuery = Mapping[str, Reached]
-"""How far each query has come on the instance that answers, by its id."""
-Send = Callable[[str, str, Step, float], ProgressByQuery]
-"""Has the instance at an address do a step of the snapshot with this id, and waits for so many
-seconds; UnavailableError when it cannot."""
+"""How far each query has read on the instance that responds, by query id."""
+SendStep = Callable[[str, str, SnapshotStep, float], ProgressByQuery]
+"""Has the instance at an address execute a step of the snapshot with this id, and waits at most
+the given seconds; raises UnavailableError when the instance cannot."""
 
 
-def step_bytes(snapshot_id: str, step: Step) -> bytes:
-    """A step as it travels."""
+def encode_step(snapshot_id: str, step: SnapshotStep) -> bytes:
+    """Serialise a step."""
     entry: dict[str, Any] = {"version": VERSION, "snapshot": snapshot_id}
     match step:
-        case Hold():
+        case HoldQueries():
             entry |= {"step": "hold", "queries": list(step.query_ids), "seconds": step.seconds}
-        case Bring():
+        case AdvanceQuery():
             entry |= {"step": "bring", "query": step.query_id, "seconds": step.seconds}
-            entry["bounds"] = _listed(step.bounds)
-        case Take():
+            entry["bounds"] = _offsets_to_json(step.bounds)
+        case TakeSnapshot():
             entry["step"] = "take"
-        case End():
+        case ReleaseSnapshot():
             entry["step"] = "end"
         case _:
             assert_never(step)
     return json.dumps(entry).encode()
 
 
-def read_step(content: bytes) -> tuple[str, Step]:
-    """The id of the snapshot and the step that travelled; StatementError for what is none."""
+def decode_step(content: bytes) -> tuple[str, SnapshotStep]:
+    """Deserialise the id of a snapshot and a step; StatementError for any other content."""
     try:
         entry = json.loads(content)
         if entry["version"] != VERSION:
             raise ValueError("it is of another version")
-        return str(entry["snapshot"]), _step(entry)
+        return str(entry["snapshot"]), _decode_step(entry)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StatementError("This is no step of a snapshot") from error
 
 
-def _step(entry: dict[str, Any]) -> Step:
+def _decode_step(entry: dict[str, Any]) -> SnapshotStep:
     match entry["step"]:
         case "hold":
-            return Hold(tuple(str(name) for name in entry["queries"]), float(entry["seconds"]))
+            return HoldQueries(
+                tuple(str(name) for name in entry["queries"]), float(entry["seconds"])
+            )
         case "bring":
-            bounds = _mapped(entry["bounds"])
-            return Bring(str(entry["query"]), bounds, float(entry["seconds"]))
+            bounds = _offsets_from_json(entry["bounds"])
+            return AdvanceQuery(str(entry["query"]), bounds, float(entry["seconds"]))
         case "take":
-            return Take()
+            return TakeSnapshot()
         case "end":
-            return End()
+            return ReleaseSnapshot()
     raise ValueError("the step is not known")
 
 
-def answer_bytes(answer: ProgressByQuery) -> bytes:
-    """An answer as it travels."""
+def encode_progress(progress: ProgressByQuery) -> bytes:
+    """Serialise the response to a step."""
     return json.dumps(
         {
             query_id: {
                 "state": reached.state.value,
                 "error": reached.error,
                 "tasks": sorted(reached.tasks),
-                "positions": _listed(reached.positions),
+                "positions": _offsets_to_json(reached.positions),
                 "committed": reached.committed,
             }
-            for query_id, reached in answer.items()
+            for query_id, reached in progress.items()
         }
     ).encode()
 
 
-def read_answer(content: bytes) -> ProgressByQuery:
-    """The answer that travelled; StatementError for what is none."""
+def decode_progress(content: bytes) -> ProgressByQuery:
+    """Deserialise the response to a step; StatementError for any other content."""
     try:
         return {
             str(query_id): Reached(
                 QueryState(entry["state"]),
                 str(entry["error"]),
                 frozenset(int(task) for task in entry["tasks"]),
-                _mapped(entry["positions"]),
+                _offsets_from_json(entry["positions"]),
                 bool(entry["committed"]),
             )
             for query_id, entry in json.loads(content).items()
@@ -130,9 +132,9 @@ def read_answer(content: bytes) -> ProgressByQuery:
         raise StatementError("This is no answer to a step of a snapshot") from error
 
 
-def _listed(offsets: Mapping[TopicPartition, int]) -> list[list[str | int]]:
+def _offsets_to_json(offsets: Mapping[TopicPartition, int]) -> list[list[str | int]]:
     return [[topic, partition, at] for (topic, partition), at in sorted(offsets.items())]
 
 
-def _mapped(listed: Any) -> dict[TopicPartition, int]:
-    return {(str(topic), int(partition)): int(at) for topic, partition, at in listed}
+def _offsets_from_json(entries: Any) -> dict[TopicPartition, int]:
+    return {(str(topic), int(partition)): int(at) for topic, partition, at in entries}

@@ -65,7 +65,7 @@ def overdue(engine: Engine) -> bool:
     if standing is None:
         return False
     hold = standing.hold
-    alive = {one.presence.incarnation for one in engine.host_info.neighbours() if one.alive} | {
+    alive = {one.metadata.incarnation for one in engine.host_info.peers() if one.alive} | {
         engine.incarnation
     }
     standing.met = standing.met or hold.by in alive

@@ -16,7 +16,7 @@ from millstream.operators.sql import identifier
 from millstream.query.extended import Written, extended_sql, mentioned
 from millstream.query.past import whole
 from millstream.service.bounded import TIMEOUT, within
-from millstream.service.cluster.scatter_gather import ScatterGather, columns_of, pull_schema
+from millstream.service.cluster.scatter_gather import ScatterGather, pull_schema, wire_columns
 from millstream.service.engine import Engine
 from millstream.service.history.planning import BoundedQuery, plan_historical
 from millstream.service.history.spool import Spool
@@ -59,7 +59,7 @@ class Relations:
 
     def _from_snapshot(self) -> Iterator[pa.Table]:
         """The result over a consistent snapshot of the current tables."""
-        found = self._scatter_gather.answered(
+        found = self._scatter_gather.execute(
             lambda: extended_sql(self._written, self._relation), self._current
         )
         starts = range(0, found.num_rows, BATCH_ROWS)
@@ -79,7 +79,7 @@ class Relations:
             return self._relation(name, ranged)
         self._current.append(source)
         names = physical_names(pull_schema(source).names)
-        types = [kind for _, kind in columns_of(source)]
+        types = [kind for _, kind in wire_columns(source)]
         listed = [
             f"CAST(NULL AS {kind}) AS {identifier(name)}"
             for name, kind in zip((*names, "ROWTIME"), types, strict=True)

@@ -16,7 +16,7 @@ from millstream.plan.build import Planned
 from millstream.query.conditions import Value
 from millstream.query.keyed import key_column, keys_sql, with_keys
 from millstream.service import wordings
-from millstream.service.cluster.scatter_gather import kept, pull_schema
+from millstream.service.cluster.scatter_gather import materialized_table, pull_schema
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
 from millstream.service.statements.pulling import planned_pull, unsupported_clause
@@ -70,7 +70,7 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
     column = key_column(query, plan, Schema(source.schema.key))
     if column is None:
         return None
-    table = kept(source, engine)
+    table = materialized_table(source, engine)
     assert isinstance(statement, s.SelectStatement)
     maintained_by = (table.query_id, engine.plans[table.query_id])
     sql = keys_sql(plan, table.view, pull_schema(source), column)

@@ -99,7 +99,7 @@ def _pull_from_table(
         register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
         scatter_gather = ScatterGather(engine, session, cursor)
         with within(cursor, session.bounds.milliseconds):
-            table = scatter_gather.answered(
+            table = scatter_gather.execute(
                 lambda: plan.sql(f"({scatter_gather.rows(source, plan.conditions)})")
             )
     except duckdb.Error as error:
@@ -203,7 +203,7 @@ def _extended(
         with within(cursor, limit):
             scatter_gather = ScatterGather(engine, session, cursor)
             relation = partial(_current_rows_sql, scatter_gather=scatter_gather)
-            return Rows(scatter_gather.answered(lambda: extended_sql(written, relation), tables))
+            return Rows(scatter_gather.execute(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
         raise wordings.PULL_FAILED(detail=reason(error)) from error
     finally:
