@@ -203,7 +203,7 @@ class Server:
     def last_command(self) -> int:
         """The number of the last command executed here."""
         engine = self.engine
-        return (engine.ledger.position if engine.shared else engine.commands.next_offset) - 1
+        return (engine.replay_state.position if engine.shared else engine.commands.next_offset) - 1
 
     def known_statuses(self) -> Mapping[str, Mapping[str, Any]]:
         """The status of all commands of the service, and of statements that were executed only

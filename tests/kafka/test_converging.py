@@ -123,8 +123,8 @@ def test_a_start_reads_the_snapshot(start: Starting) -> None:
     execute(one, "CREATE TYPE money AS INT;")
     two = start()
     agree(one, two)
-    assert two.ledger.replayed < 15
+    assert two.replay_state.replayed < 15
     one.close()
     three = start()
     agree(two, three)
-    assert three.ledger.replayed == 1
+    assert three.replay_state.replayed == 1

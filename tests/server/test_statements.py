@@ -293,7 +293,7 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
         told = {entity["commandId"]: entity["commandStatus"] for (entity,) in given}
         assert statuses(door) == told
     with closing(open_engine(path, EngineSettings(), now_ms)) as engine, served(engine) as door:
-        assert engine.ledger.replayed < len(MANY), "it has begun with a snapshot"
+        assert engine.replay_state.replayed < len(MANY), "it has begun with a snapshot"
         assert statuses(door) == told
         with httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client:
             assert client.get("/status/table/OTHER/create").status_code == 404
@@ -301,8 +301,10 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_here_has_a_status(shop: RunningServer) -> None:
     command = Command("DROP STREAM nothing;", {}, number=99)
-    with shop.engine.commands.turn(0) as turn:
-        turn.append(command, shop.engine.ledger.previous, 0, shop.engine.ledger.position)
+    with shop.engine.commands.lease(0) as lease:
+        lease.append(
+            command, shop.engine.replay_state.previous, 0, shop.engine.replay_state.position
+        )
     told = shop.http.get("/status/stream/NOTHING/drop").json()
     assert told["status"] == "ERROR"
     assert "NOTHING does not exist" in told["message"]

@@ -124,7 +124,7 @@ class Engine:
             full=settings.max_batch_records,
         )
         self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
-        self.ledger = ReplayState()
+        self.replay_state = ReplayState()
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
         self.push_streams: dict[str, Stream] = {}

@@ -94,8 +94,8 @@ def resume_engine(
     engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
     try:
         open_processing_stream(engine)
-        following.resume(engine)
-        following.clean(engine)
+        following.restore_catalog(engine)
+        following.delete_orphans(engine)
         reconcile.reconcile(engine)
     except BaseException:
         engine.close()

@@ -54,7 +54,7 @@ def finish_last(engine: Engine) -> None:
     """Delete the topic that the last command deletes after it is written, if the instance that
     wrote it did not. This runs before any other statement, which would otherwise reuse the
     topic."""
-    done = engine.ledger.done
+    done = engine.replay_state.applied
     if done and done[-1].command.deletes is not None:
         delete_topic(engine.log, *done[-1].command.deletes)
 

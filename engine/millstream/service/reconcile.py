@@ -134,8 +134,8 @@ def reconcile(engine: Engine, *, retry: bool = False) -> None:
     does nothing if nothing differs. It does not touch topics and positions of ended queries, since
     they belong to the whole service.
     """
-    quiesced = engine.ledger.standing
-    held = quiesced.hold.query_id if quiesced is not None else None
+    quiesced = engine.replay_state.quiesced
+    held = quiesced.request.query_id if quiesced is not None else None
     for query_id in dict.fromkeys((*engine.queries, *engine.catalog.queries)):
         try:
             if query_id not in engine.catalog.queries:
@@ -152,7 +152,7 @@ def _reconcile(engine: Engine, query_id: str, *, retry: bool) -> None:
     running = engine.queries.get(query_id)
     if running is None or running.stopped or (retry and running.retry):
         # Another process may have left the state of an earlier plan.
-        if query_id in engine.ledger.replaced:
+        if query_id in engine.replay_state.replaced:
             _adapt_state(engine, query_id)
         queries.start(engine, query_id)
     elif running.planned is not engine.plans[query_id]:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.service.command_topic.replaying import Outcome
+from millstream.service.command_topic.replaying import StatementOutcome
 from millstream.service.results import Done
 from millstream_parser import statements as s
 
@@ -44,7 +44,7 @@ def status(done: Done, statement: s.Statement) -> Entity:
     return {"status": "SUCCESS", "message": message, "queryId": done.query_id}
 
 
-def statuses_of(outcomes: Iterable[Outcome]) -> dict[str, Entity]:
+def statuses_of(outcomes: Iterable[StatementOutcome]) -> dict[str, Entity]:
     """The status of commands from any instance, of any age: the last one of each id."""
     found: dict[str, Entity] = {}
     for outcome in outcomes:

@@ -113,7 +113,7 @@ def test_the_slower_of_two_goes_on_from_what_the_faster_wrote(cluster: Cluster) 
     assert list(one.catalog.types) == ["MONEY"]
     (query_id,) = one.catalog.queries
     internal = [name for name in cluster.topics() if name.startswith(PREFIX)]
-    others = {COMMANDS, snapshots.topic_of(one), processing_stream.topic_of(one.settings)}
+    others = {COMMANDS, snapshots.topic_name(one), processing_stream.topic_of(one.settings)}
     assert all(query_id in name for name in internal if name not in others)
 
 
@@ -263,12 +263,12 @@ def test_a_start_replays_only_what_is_left(cluster: Cluster) -> None:
     for number in range(502):
         execute(one, f"CREATE TYPE t{number} AS INT; DROP TYPE t{number};")
     two = cluster.start()
-    assert two.ledger.replayed < 60
+    assert two.replay_state.replayed < 60
     cluster.agree()
     one.close()
     cluster.engines.remove(one)
     three = cluster.start()
-    assert three.ledger.replayed == 6
+    assert three.replay_state.replayed == 6
     assert three.paused == {query_id}
     cluster.agree()
 
@@ -336,11 +336,11 @@ def test_a_log_of_one_process_is_read_as_older_versions_wrote_it(
     writer.append([Appended(COMMANDS, 0, raw_batch([(None, value, 0)]), 1)])
     db = reopen()
     assert list(db.engine.catalog.types) == ["MONEY"]
-    assert db.engine.ledger.replayed == 15
+    assert db.engine.replay_state.replayed == 15
     db.execute("CREATE TYPE cents AS INT;")
     versions = [json.loads(entry.value)["version"] for entry in db.engine.commands.since(-1)]
     assert set(versions) == {1}
-    assert reopen().engine.ledger.replayed == 2
+    assert reopen().engine.replay_state.replayed == 2
 
 
 def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -> None:
@@ -348,16 +348,18 @@ def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -
     execute(one, VISITS)
     for number in range(60):
         execute(one, f"CREATE TYPE t{number} AS INT;")
-    topic = snapshots.topic_of(one)
+    topic = snapshots.topic_name(one)
     assert cluster.log.end_offset(topic, 0) - cluster.log.start_offset(topic, 0) == 1
     found = snapshots.newest(one)
     assert found is not None
-    wrong = snapshots.Snapshot(found.position, found.previous, found.digest, found.commands[1:])
-    value = snapshots._written(wrong)
+    wrong = snapshots.CommandSnapshot(
+        found.position, found.previous, found.digest, found.commands[1:]
+    )
+    value = snapshots._encode(wrong)
     writer = cluster.log.writer("somebody")
     writer.append([Appended(topic, 0, raw_batch([(None, value, 0)]), 1)])
     two = cluster.start()
-    assert two.ledger.replayed == 61
+    assert two.replay_state.replayed == 61
     cluster.agree()
 
 

@@ -118,5 +118,5 @@ def test_all_hold_the_same_in_the_end(seed: int) -> None:
     ] == []
     for engine in cluster.engines:
         assert engine.store.query_ids() <= set(engine.catalog.queries)
-    assert not fresh.ledger.unapplied
+    assert not fresh.replay_state.unapplied
     cluster.close()

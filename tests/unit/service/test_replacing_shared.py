@@ -163,7 +163,7 @@ def stuck(cluster: Cluster, pair: tuple[Engine, Engine]) -> Engine:
     one.instance.close(commit=False)
     cluster.engines.remove(one)
     following.follow(two)
-    assert two.ledger.standing is not None
+    assert two.replay_state.quiesced is not None
     assert not running(two)
     return two
 
@@ -183,8 +183,8 @@ def test_after_long_enough_the_others_end_it(stuck: Engine) -> None:
 
 
 def test_when_it_is_seen_to_die_they_end_it_at_once(stuck: Engine) -> None:
-    assert stuck.ledger.standing is not None
-    metadata = InstanceMetadata("one", stuck.ledger.standing.hold.by)
+    assert stuck.replay_state.quiesced is not None
+    metadata = InstanceMetadata("one", stuck.replay_state.quiesced.request.requester)
     stuck.host_info.peers = lambda: (PeerHost(metadata, alive=True, last_seen=0),)
     following.follow(stuck)
     assert not running(stuck)

@@ -1,1 +1,1 @@
-"""Statements that change the catalog: written down, replayed, followed by every instance."""
+"""The command topic: statements that change the catalog are appended, replayed and followed."""

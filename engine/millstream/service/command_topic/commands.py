@@ -1,9 +1,9 @@
 """The command log: every statement that changed the catalog, in order, on a topic of its own.
 
-Opening a database replays it. On a log that other instances of the service write to as well, a
-command is appended in a *turn*: opening the topic's writer fences whoever was about to append, the
-turn is written down, what others wrote before it is read, and only then is the command prepared
-and appended. So nobody appends without having seen everything that is before his command.
+Opening a database replays it. On a shared log, an instance appends a command under a *lease*: it
+opens the topic's writer, which fences every other instance that is about to append, writes a lease
+record, reads the topic up to that record, and only then prepares and appends the command. So an
+instance that appends has read everything before its command (docs/adr/0011-one-command-topic.md).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from millstream.model.errors import FencedError, MillstreamError, UnavailableErr
 from millstream.service.command_topic.entries import (
     Command,
     Entry,
-    Hold,
-    command_value,
-    entry_of,
-    turn_value,
+    QuiesceRequest,
+    decode_entry,
+    encode_command,
+    encode_lease,
 )
 
 READ_MAX = 10_000
 UNKNOWN = "E-LOG-UNKNOWN"
-"""The code of the error after which a command may be on the log, or not."""
+"""The code of the error after which it is unknown whether a command is on the log."""
 _IDENTITY = "millstream.database"
 
 
 @dataclass(frozen=True, slots=True)
 class FirstCommit:
-    """What a query begins with, written in one transaction with its command: both or neither."""
+    """The first records and positions of a query, written in one transaction with its command."""
 
     query_id: str
     records: tuple[Appended[pa.Table], ...]
@@ -43,14 +43,14 @@ class FirstCommit:
 
 
 class LeaseLostError(FencedError):
-    """Another instance has taken its turn: what was prepared was not written."""
+    """Another instance has taken the lease; the prepared command was not written."""
 
 
 class CommandLog:
-    """Appends commands and reads them all back."""
+    """Appends commands to the command topic and reads them."""
 
     def __init__(self, log: Log[pa.Table], topic: str, *, shared: bool = False) -> None:
-        """`shared`: other instances append to the topic too."""
+        """`shared`: whether other instances append to the topic, too."""
         self.shared = shared
         self._log = log
         self._topic = topic
@@ -59,47 +59,50 @@ class CommandLog:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last command."""
+        """The end offset of the topic."""
         return self._log.end_offset(self._topic, 0)
 
     @contextmanager
-    def turn(
-        self, now: int, *, size: int = 0, hold: Hold | None = None
+    def lease(
+        self, now: int, *, size: int = 0, quiesce: QuiesceRequest | None = None
     ) -> Iterator[CommandTopicLease]:
-        """Be the one who appends, until somebody else is. LostTurnError where that is at once.
-        `size`: bytes of what is written with the command. `hold`: where the log is shared, a query
-        that is to stand still until the command is written, or the turn is over."""
+        """Context manager that holds the lease until another instance takes it. Raises
+        LeaseLostError if another instance is faster.
+
+        `size`: bytes of the records that are written with the command. `quiesce`: a query to
+        quiesce on all instances until the next entry; only for a shared log.
+        """
         token = uuid.uuid4().hex if self.shared else ""
-        turn = CommandTopicLease(self, token, self._writer or self._open(size))
+        lease = CommandTopicLease(self, token, self._writer or self._open_writer(size))
         try:
             if token:
-                turn.write(self._topic, turn_value(token, hold), now)
-            yield turn
+                lease.write(self._topic, encode_lease(token, quiesce), now)
+            yield lease
         except LeaseLostError:
             raise
         except Exception:
-            if self.shared and hold is not None:
+            if self.shared and quiesce is not None:
                 with suppress(MillstreamError):
-                    turn.write(self._topic, turn_value(uuid.uuid4().hex), now)
+                    lease.write(self._topic, encode_lease(uuid.uuid4().hex), now)
             raise
         finally:
             if self.shared:
-                turn.writer.close()
+                lease.writer.close()
 
-    def _open(self, size: int = 0) -> Writer[pa.Table]:
+    def _open_writer(self, size: int = 0) -> Writer[pa.Table]:
         try:
             return self._log.writer(self._topic, size=size)
         except FencedError as error:
             raise LeaseLostError(error.message) from error
 
     def since(self, position: int) -> Iterator[Entry]:
-        """All entries from an offset on; -1 for the first that there is."""
+        """All entries from an offset on; -1 for the first retained one."""
         if position < 0:
             position = self._log.start_offset(self._topic, 0)
         while True:
             fetched = self._log.read(self._topic, 0, position, READ_MAX)
             for row in fetched.batch.to_pylist():
-                yield entry_of(row["offset"], row["value"])
+                yield decode_entry(row["offset"], row["value"])
             if fetched.end:
                 return
             position = fetched.next_offset
@@ -112,34 +115,36 @@ class CommandLog:
 
     def append(
         self,
-        turn: CommandTopicLease,
+        lease: CommandTopicLease,
         value: bytes,
         now: int,
         position: int,
         first: FirstCommit | None,
     ) -> None:
-        """Write a command, with what the query that it starts begins with; durable when this
-        returns. LostTurnError when it is not written as the turn is over; UnavailableError when it
-        is not written for other reasons, or (code E-LOG-UNKNOWN) when nobody knows. `position`: up
-        to where the topic has been read."""
+        """Append a command, with the first commit of the query that it starts; it is durable when
+        this returns. `position`: the offset up to which the topic has been read.
+
+        Raises LeaseLostError if another instance holds the lease, UnavailableError if the append
+        failed, and UnavailableError with code E-LOG-UNKNOWN if its outcome is unknown.
+        """
         try:
-            turn.write(self._topic, value, now, first)
+            lease.write(self._topic, value, now, first)
         except UnavailableError as error:
-            if not self._landed(turn, value, position):
+            if not self._was_written(lease, value, position):
                 raise error
 
-    def _landed(self, turn: CommandTopicLease, value: bytes, position: int) -> bool:
-        """Whether a command whose append failed is there nevertheless. A new writer settles what
-        the old one left open."""
+    def _was_written(self, lease: CommandTopicLease, value: bytes, position: int) -> bool:
+        """Whether a command was written although its append failed. Opening a new writer ends the
+        open transaction of the old one."""
         try:
             if self.shared:
-                turn.writer = self._open()
+                lease.writer = self._open_writer()
             return any(entry.value == value for entry in self.since(position))
         except UnavailableError as error:
             raise UnavailableError(
-                "Nobody knows whether the statement was written",
+                "It is unknown whether the statement was written",
                 detail=str(error),
-                hint="Look whether it was carried out before giving it again.",
+                hint="Check whether the statement took effect before you repeat it.",
                 code=UNKNOWN,
             ) from error
 
@@ -150,8 +155,8 @@ class CommandLog:
 
 
 class CommandTopicLease:
-    """Being the one who appends. `token` is how it is known on the topic; on a log of one process
-    it has none, and is not written."""
+    """The right to append to the command topic. `token` identifies the lease on the topic; on a
+    log of one process it is "", and no lease is written."""
 
     def __init__(self, commands: CommandLog, token: str, writer: Writer[pa.Table]) -> None:
         self.commands = commands
@@ -159,7 +164,8 @@ class CommandTopicLease:
         self.writer = writer
 
     def write(self, topic: str, value: bytes, now: int, first: FirstCommit | None = None) -> None:
-        """Append one record without a key; LostTurnError when the turn is over."""
+        """Append one record without a key, with a query's first commit. Raises LeaseLostError if
+        the lease is lost."""
         record = Appended(topic, 0, raw_batch([(None, value, now)]), 1, len(value))
         try:
             if first is None:
@@ -176,9 +182,9 @@ class CommandTopicLease:
         outcome = self.writer.transact(first.query_id, records, first.positions)
         if outcome is not Outcome.COMMITTED:
             raise UnavailableError(
-                f"The past of {first.query_id} could not be written: the outcome of the"
+                f"The back-fill of {first.query_id} could not be written: the outcome of the"
                 f" transaction is {outcome.value}",
-                hint="Give the statement again.",
+                hint="Repeat the statement.",
             )
 
     def append(
@@ -189,22 +195,23 @@ class CommandTopicLease:
         position: int,
         first: FirstCommit | None = None,
     ) -> bytes:
-        """Write a command after the one whose hash is `previous`; see `CommandLog.append`.
-        Returns what was written."""
+        """Append a command after the one with the hash `previous`; see `CommandLog.append`.
+        Returns the value of the record."""
         numbered = command if self.token else replace(command, number=-1)
-        value = command_value(numbered, previous)
+        value = encode_command(numbered, previous)
         self.commands.append(self, value, now, position, first)
         return value
 
 
 def database_id(log: Log[pa.Table], topic: str) -> str:
-    """What tells one log from every other; drawn when its command topic is made, here if need be.
+    """The unique id of a log, which is generated with its command topic; creates the topic if it
+    does not exist.
 
-    A state database that was made for another log must not be used with this one.
+    A state database of another log must not be used with this one.
     """
-    found = log.topic(topic)
-    if found is None:
+    existing = log.topic(topic)
+    if existing is None:
         config = {"cleanup.policy": "delete", _IDENTITY: uuid.uuid4().hex}
-        found = Topic(topic, 1, config=config)
-        log.create_topic(found)
-    return found.config.get(_IDENTITY, "")
+        existing = Topic(topic, 1, config=config)
+        log.create_topic(existing)
+    return existing.config.get(_IDENTITY, "")

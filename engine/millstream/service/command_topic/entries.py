@@ -1,8 +1,8 @@
-"""What is written on the command topic: commands and turns, as JSON and back.
+"""The entries of the command topic, commands and leases, and their serialisation as JSON.
 
-Each command carries the hash of the one before it, so that one which was removed, changed or put in
-between is noticed. A turn is what an instance writes before it prepares a command on a log that
-other instances write to as well: its offset is a number that no other attempt has.
+Each command carries the hash of the command before it, which reveals removed, changed and inserted
+commands. On a shared log, an instance writes a lease before it prepares a command: the offset of
+the lease is a unique number for this attempt.
 """
 
 from __future__ import annotations
@@ -17,57 +17,65 @@ from millstream.log.log import Topic
 from millstream.model.errors import CorruptionError
 
 VERSION = 3
-_TURN = 2
-"""The version of turns, and of what is written in one."""
-_ALONE = 1
-"""The version of commands whose number is their offset: those of a log of one process."""
+"""The newest version: that of leases with a quiesced query."""
+_LEASE_VERSION = 2
+"""The version of leases without a quiesced query, and of commands written under a lease."""
+_OFFSET_NUMBERED_VERSION = 1
+"""The version of commands numbered by their offset: those of a log of one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A statement with the session properties it was given under."""
+    """A statement and the properties of its session."""
 
     text: str
     properties: Mapping[str, str] = field(default_factory=dict)
     deletes: tuple[str, str] | None = None
-    """Name and id of the topic that the statement deletes after it is written."""
+    """Name and id of the topic to delete after the command is written."""
     topics: Mapping[str, tuple[Topic, ...]] = field(default_factory=dict)
-    """The topics of the queries that the statement starts, without their settings."""
+    """The topics of the queries that the statement starts, by query id, without their settings."""
     number: int = -1
-    """It numbers the query that the statement starts. Where none is written, it is the offset."""
+    """The number of the query that the statement starts. A record without a number is numbered by
+    its offset."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """A query that is to stand still from a turn on until the next entry: nobody may be in its
-    group. `by`: the incarnation of whoever has the turn; he may be taken for dead after so many
-    `seconds`."""
+class QuiesceRequest:
+    """Asks all instances to stop a query and leave its group, from a lease until the next entry.
+
+    `requester`: the incarnation that holds the lease. `seconds`: the time after which the other
+    instances may assume that it is dead.
+    """
 
     query_id: str
-    by: str
+    requester: str
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the command topic. `command` is None where it is a turn, `turn` empty where it
-    is a command; `previous` is the hash of the command before, None in old ones."""
+    """A record of the command topic: a command, or a lease.
+
+    `command`: None for a lease. `lease`: the token of a lease, "" for a command. `previous`: the
+    hash of the command before, None in old records. `quiesce`: a lease's request to quiesce a
+    query.
+    """
 
     offset: int
     value: bytes
     command: Command | None
-    turn: str = ""
+    lease: str = ""
     previous: str | None = None
-    hold: Hold | None = None
+    quiesce: QuiesceRequest | None = None
 
 
-def chained(value: bytes) -> str:
-    """What the command after one of this value carries as `previous`."""
+def command_hash(value: bytes) -> str:
+    """The hash of a command's value, which the next command carries as `previous`."""
     return hashlib.sha256(value).hexdigest()[:32]
 
 
 def command_fields(command: Command) -> dict[str, Any]:
-    """A command as JSON knows it, without its place in the topic."""
+    """The JSON fields of a command, without its position in the topic."""
     entry: dict[str, Any] = {"text": command.text, "properties": dict(command.properties)}
     if command.number >= 0:
         entry["number"] = command.number
@@ -81,12 +89,12 @@ def command_fields(command: Command) -> dict[str, Any]:
     return entry
 
 
-def command_of(entry: Mapping[str, Any], number: int) -> Command:
-    """A command from its fields; `number` is for one that has none."""
+def decode_command(entry: Mapping[str, Any], number: int) -> Command:
+    """Deserialise a command from its JSON fields; `number` is the default number."""
     deletes = entry.get("deletes")
     topics = {
-        query_id: tuple(Topic(name, item[1], id=item[0]) for name, item in noted.items())
-        for query_id, noted in entry.get("topics", {}).items()
+        query_id: tuple(Topic(name, item[1], id=item[0]) for name, item in listed.items())
+        for query_id, listed in entry.get("topics", {}).items()
     }
     return Command(
         entry["text"],
@@ -97,34 +105,36 @@ def command_of(entry: Mapping[str, Any], number: int) -> Command:
     )
 
 
-def command_value(command: Command, previous: str) -> bytes:
-    """A command as it is written."""
-    version = _ALONE if command.number < 0 else _TURN
+def encode_command(command: Command, previous: str) -> bytes:
+    """Serialise a command."""
+    version = _OFFSET_NUMBERED_VERSION if command.number < 0 else _LEASE_VERSION
     fields = {"version": version, **command_fields(command), "previous": previous}
     return json.dumps(fields).encode()
 
 
-def turn_value(token: str, hold: Hold | None = None) -> bytes:
-    """A turn as it is written."""
-    if hold is None:
-        return json.dumps({"version": _TURN, "turn": token}).encode()
-    fields = {"query": hold.query_id, "by": hold.by, "seconds": hold.seconds}
+def encode_lease(token: str, quiesce: QuiesceRequest | None = None) -> bytes:
+    """Serialise a lease."""
+    if quiesce is None:
+        return json.dumps({"version": _LEASE_VERSION, "turn": token}).encode()
+    fields = {"query": quiesce.query_id, "by": quiesce.requester, "seconds": quiesce.seconds}
     return json.dumps({"version": VERSION, "turn": token, "hold": fields}).encode()
 
 
-def entry_of(offset: int, value: bytes) -> Entry:
-    """Read one back; CorruptionError where that cannot be done (code E-CMD-VERSION: by this
-    version of the engine)."""
+def decode_entry(offset: int, value: bytes) -> Entry:
+    """Deserialise an entry. Raises CorruptionError if it is damaged, with code E-CMD-VERSION if a
+    newer version of the engine has written it."""
     try:
         entry = json.loads(value)
         version = entry["version"]
         if version > VERSION:
             raise _newer(offset, version)
         if "turn" in entry:
-            held = entry.get("hold")
-            hold = held and Hold(held["query"], held["by"], held["seconds"])
-            return Entry(offset, value, None, entry["turn"], hold=hold)
-        command = command_of(entry, offset)
+            request = entry.get("hold")
+            quiesce = request and QuiesceRequest(
+                request["query"], request["by"], request["seconds"]
+            )
+            return Entry(offset, value, None, entry["turn"], quiesce=quiesce)
+        command = decode_command(entry, offset)
         return Entry(offset, value, command, previous=entry.get("previous"))
     except (ValueError, KeyError, TypeError) as failure:
         raise CorruptionError(f"command {offset} cannot be read back") from failure

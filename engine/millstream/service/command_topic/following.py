@@ -1,8 +1,8 @@
-"""Keeping up with the command topic: what other instances of the service have written is carried
-out here too, and the queries that it changes are started, ended, paused or resumed.
+"""Follows the command topic: applies the commands of other instances of the service, and starts,
+ends, pauses or resumes the queries that they change.
 
-Topics and positions belong to the service and are made and deleted by the instance that was given
-the statement; here only what this process has is touched.
+The instance that receives a statement creates and deletes the topics and positions of the service.
+Following changes only the state of this process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millstream.model.errors import CorruptionError, MillstreamError, Unavailabl
 from millstream.service import orphans
 from millstream.service.command_topic import quiesced, snapshots
 from millstream.service.command_topic.commands import CommandTopicLease, LeaseLostError
-from millstream.service.command_topic.entries import Entry, chained
+from millstream.service.command_topic.entries import Entry, command_hash
 from millstream.service.command_topic.replay_state import ReplayState
 from millstream.service.command_topic.replaying import replay
 from millstream.service.engine import Engine
@@ -24,16 +24,19 @@ from millstream.service.reconcile import reconcile
 from millstream.service.statements import teardown
 
 PAUSE_SECONDS = 0.2
+"""The time between two polls of the command topic."""
 UNSAVED_AT_CLOSE = 10
-TURNS_MAX = 5
+"""`stop` writes a snapshot if at least this many commands are in none."""
+LEASE_ATTEMPTS = 5
 
 
-def resume(engine: Engine) -> None:
-    """Bring the catalog of a new engine to what the command topic says, starting no query."""
+def restore_catalog(engine: Engine) -> None:
+    """Restore the catalog of a new engine from the command topic. Starts no query."""
     if not _from_snapshot(engine):
-        engine.definitions, engine.ledger = engine.definitions.cleared(), ReplayState()
+        engine.definitions, engine.replay_state = engine.definitions.cleared(), ReplayState()
     catch_up(engine, live=False)
-    engine.ledger.replayed = len(engine.ledger.done) + len(engine.ledger.unapplied)
+    replay_state = engine.replay_state
+    replay_state.replayed = len(replay_state.applied) + len(replay_state.unapplied)
 
 
 def _from_snapshot(engine: Engine) -> bool:
@@ -42,36 +45,37 @@ def _from_snapshot(engine: Engine) -> bool:
         return False
     for command in snapshot.commands:
         replay(engine, command)
-    ledger = engine.ledger
-    ledger.position, ledger.previous, ledger.unsaved = snapshot.position, snapshot.previous, 0
-    return not ledger.unapplied and snapshots.digest_of(engine) == snapshot.digest
+    replay_state = engine.replay_state
+    replay_state.position, replay_state.previous = snapshot.position, snapshot.previous
+    replay_state.unsaved = 0
+    return not replay_state.unapplied and snapshots.digest_of(engine) == snapshot.digest
 
 
 def catch_up(engine: Engine, *, live: bool = True) -> bool:
-    """Carry out what is new on the command topic; `live`: the queries of the catalog are running.
-    Whether there was anything.
+    """Apply the new entries of the command topic; returns whether there were any. `live`: whether
+    the queries of the catalog are running.
 
-    To be called under the driver's lock. UnavailableError when the log does not answer.
+    The caller holds the driver's lock. Raises UnavailableError when the log does not respond.
     """
-    ledger = engine.ledger
-    before = ledger.position
-    if ledger.broken is not None:
+    replay_state = engine.replay_state
+    before = replay_state.position
+    if replay_state.broken is not None:
         return False
     try:
-        for entry in engine.commands.since(ledger.position):
+        for entry in engine.commands.since(replay_state.position):
             _check_chain(engine, entry)
-            _take(engine, entry, live=live)
-            ledger.position = entry.offset + 1
+            _apply(engine, entry, live=live)
+            replay_state.position = entry.offset + 1
     except CorruptionError as error:
         if not live and error.code == "E-CMD-VERSION":
             raise
-        _break(engine, error)
-    return ledger.position != before
+        _mark_broken(engine, error)
+    return replay_state.position != before
 
 
 def _check_chain(engine: Engine, entry: Entry) -> None:
-    expected = engine.ledger.previous
-    if entry.value == engine.ledger.own or entry.previous in (None, expected):
+    expected = engine.replay_state.previous
+    if entry.value == engine.replay_state.unread_append or entry.previous in (None, expected):
         return
     raise CorruptionError(
         f"The command topic '{engine.settings.command_topic}' is not what was written: at"
@@ -80,125 +84,129 @@ def _check_chain(engine: Engine, entry: Entry) -> None:
     )
 
 
-def _break(engine: Engine, error: CorruptionError) -> None:
-    """Queries go on; who would change them is told."""
-    engine.ledger.broken = UnavailableError(
+def _mark_broken(engine: Engine, error: CorruptionError) -> None:
+    """Stop following: queries continue, but statements that change the catalog fail."""
+    engine.replay_state.broken = UnavailableError(
         error.message,
         hint="Streams, tables and queries cannot be changed until the topic is restored and the"
-        " instance started again; the queries of this instance go on.",
+        " instance started again; the queries of this instance continue.",
         code=error.code if error.code.startswith("E-CMD") else "E-CMDLOG-DIVERGED",
     )
-    logging.getLogger("millstream").error(str(engine.ledger.broken))
+    logging.getLogger("millstream").error(str(engine.replay_state.broken))
 
 
-def _take(engine: Engine, entry: Entry, *, live: bool) -> None:
-    ledger = engine.ledger
-    if entry.turn:
-        ledger.turn = entry.turn, entry.offset
-        release(engine, live=live)
-        if entry.hold is not None:
-            quiesced.stand_still(engine, entry.hold, live=live)
+def _apply(engine: Engine, entry: Entry, *, live: bool) -> None:
+    replay_state = engine.replay_state
+    if entry.lease:
+        replay_state.lease = entry.lease, entry.offset
+        end_quiescence(engine, live=live)
+        if entry.quiesce is not None:
+            quiesced.quiesce(engine, entry.quiesce, live=live)
         return
-    if entry.value == ledger.own:
-        ledger.own = b""
-        ledger.standing = None
+    if entry.value == replay_state.unread_append:
+        replay_state.unread_append = b""
+        replay_state.quiesced = None
         return
     assert entry.command is not None
     before = engine.definitions
     replay(engine, entry.command)
-    ledger.previous = chained(entry.value)
+    replay_state.previous = command_hash(entry.value)
     if engine.shared and not live:
-        _drop_namesakes(engine, before)
-    release(engine, live=live)
+        _drop_state_of_ended(engine, before)
+    end_quiescence(engine, live=live)
 
 
-def _drop_namesakes(engine: Engine, before: CatalogSnapshot) -> None:
-    """A user may have given the id of an ended query to a new one while this process was away:
-    what it has of the earlier one must not pass for the other's."""
+def _drop_state_of_ended(engine: Engine, before: CatalogSnapshot) -> None:
+    """Drop the state of ended queries with ids of users. While this process was down, a user may
+    have given such an id to a new query, which must not use the state of the earlier one."""
     for query_id in before.catalog.queries.keys() - engine.catalog.queries.keys():
         if teardown.generated_number(query_id) is None:
             engine.store.drop_query(query_id)
 
 
-def release(engine: Engine, *, live: bool = True) -> None:
-    """No query has to stand still any more. What runs is made to match the catalog."""
-    stood, engine.ledger.standing = engine.ledger.standing, None
+def end_quiescence(engine: Engine, *, live: bool = True) -> None:
+    """End the quiescence of a query, if there is one. If `live`, match the running queries to the
+    catalog."""
+    quiesced_query, engine.replay_state.quiesced = engine.replay_state.quiesced, None
     if live:
-        if stood is not None and stood.hold.query_id in engine.queries:
-            engine.queries[stood.hold.query_id].stopped = True
+        if quiesced_query is not None and quiesced_query.request.query_id in engine.queries:
+            engine.queries[quiesced_query.request.query_id].stopped = True
         reconcile(engine)
 
 
 def follow(engine: Engine) -> None:
-    """Carry out what others have written since the last time, and delete what ended queries left
-    behind. UnavailableError when the log does not answer."""
-    ledger, gate = engine.ledger, engine.restoring and engine.restoring.catch_up_gate
+    """Apply the entries of other instances since the last call, and delete the topics of ended
+    queries. Raises UnavailableError when the log does not respond."""
+    replay_state, gate = engine.replay_state, engine.restoring and engine.restoring.catch_up_gate
     poll = gate.begin_poll() if gate else 0
-    if ledger.broken is None and _news(engine):
+    if replay_state.broken is None and _has_new_entries(engine):
         with engine.driver.lock:
             catch_up(engine)
         engine.driver.wake()
     if gate and gate.end_poll(poll):
         engine.driver.wake()
-    if quiesced.overdue(engine):
-        _take_turn(engine)
+    if quiesced.is_overdue(engine):
+        _end_overdue_quiescence(engine)
     if engine.ended_queries or any(query.retry for query in tuple(engine.queries.values())):
         with engine.driver.lock:
             orphans.erase_ended(engine)
             reconcile(engine, retry=True)
 
 
-def _take_turn(engine: Engine) -> None:
-    """By which nothing is changed but that nobody else has one."""
+def _end_overdue_quiescence(engine: Engine) -> None:
+    """Take a lease without a command: as the next entry, it ends an overdue quiescence."""
     with engine.driver.lock, suppress(LeaseLostError):
-        if quiesced.overdue(engine):
-            with engine.commands.turn(engine.clock()):
+        if quiesced.is_overdue(engine):
+            with engine.commands.lease(engine.clock()):
                 catch_up(engine)
 
 
-def _news(engine: Engine) -> bool:
-    """Whether to look under the lock, which must not be held while nothing happens."""
+def _has_new_entries(engine: Engine) -> bool:
+    """Whether to catch up under the lock. Polling does not take the lock, so that an idle topic
+    blocks nothing."""
     try:
-        return next(engine.commands.since(engine.ledger.position), None) is not None
+        return next(engine.commands.since(engine.replay_state.position), None) is not None
     except CorruptionError:
         return True
 
 
-def clean(engine: Engine) -> None:
-    """Let go what statements left half done that were killed; to be called when the topic was
-    read and no query runs yet.
+def delete_orphans(engine: Engine) -> None:
+    """Delete the topics and state that interrupted statements left. The caller has read the topic,
+    and no query runs yet.
 
-    Others may be carrying out a statement just now, and make topics before it is written. So this
-    is done in a turn: whatever has a smaller number than the turn's and is not in the catalog when
-    everything before the turn was read, will never be in it.
+    Another instance may be executing a statement, whose topics exist before its command. So on a
+    shared log this runs under a lease: a query with a smaller number than the lease that is not in
+    the catalog once everything before the lease is read, will never be in it.
     """
     orphans.finish_last(engine)
     if not engine.shared:
-        if engine.ledger.sound:
+        if engine.replay_state.complete:
             orphans.sweep(engine)
         return
-    for _ in range(TURNS_MAX):
-        with suppress(LeaseLostError), engine.commands.turn(engine.clock()) as turn:
+    for _ in range(LEASE_ATTEMPTS):
+        with suppress(LeaseLostError), engine.commands.lease(engine.clock()) as lease:
             catch_up(engine, live=False)
-            token, number = engine.ledger.turn
-            if engine.ledger.sound and token == turn.token:
+            token, number = engine.replay_state.lease
+            if engine.replay_state.complete and token == lease.token:
                 orphans.sweep(engine, below=number)
             return
 
 
-def save_if_due(engine: Engine, turn: CommandTopicLease, due: int) -> None:
-    """Write a snapshot in a turn, when `due` commands or more are in none. A failure of it is no
-    failure of what it comes after."""
-    if engine.ledger.sound and engine.ledger.unsaved >= due:
+def save_if_due(engine: Engine, lease: CommandTopicLease, due: int) -> None:
+    """Write a snapshot under a lease if at least `due` commands are in none. Logs a failure, which
+    must not fail the statement before it."""
+    if engine.replay_state.complete and engine.replay_state.unsaved >= due:
         try:
-            snapshots.save(engine, turn)
+            snapshots.save(engine, lease)
         except MillstreamError as error:
-            logging.getLogger("millstream").warning("no snapshot was written: %s", error)
+            logging.getLogger("millstream").warning(
+                "the snapshot of the command topic was not written: %s", error
+            )
 
 
 class TopicFollower:
-    """The thread that keeps an engine up with its service; on a log of one process, only what is
-    left to do at the end."""
+    """The thread that follows the command topic. On a log of one process it never runs; only `stop`
+    has an effect."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -206,7 +214,7 @@ class TopicFollower:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin; nothing to follow on a log of one process."""
+        """Start the thread if the log is shared."""
         if self._engine.restoring is not None:
             self._engine.restoring.catch_up_gate.follow()
         if self._engine.shared and self._thread is None:
@@ -214,8 +222,8 @@ class TopicFollower:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, delete what is still to be deleted, and write a last snapshot where
-        that spares the next start much."""
+        """Stop the thread, delete the topics of ended queries, and write a snapshot if many
+        commands are in none, so that the next start is fast. Idempotent."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -224,17 +232,19 @@ class TopicFollower:
         engine = self._engine
         with suppress(MillstreamError), engine.driver.lock:
             orphans.erase_ended(engine)
-            if engine.ledger.unsaved >= UNSAVED_AT_CLOSE:
-                with engine.commands.turn(engine.clock()) as turn:
+            if engine.replay_state.unsaved >= UNSAVED_AT_CLOSE:
+                with engine.commands.lease(engine.clock()) as lease:
                     catch_up(engine, live=False)
-                    save_if_due(engine, turn, UNSAVED_AT_CLOSE)
+                    save_if_due(engine, lease, UNSAVED_AT_CLOSE)
 
     def _run(self) -> None:
         gate = self._engine.restoring and self._engine.restoring.catch_up_gate
-        wanted = gate.poll_requested if gate else self._stopping
+        wake = gate.poll_requested if gate else self._stopping
         while not self._stopping.is_set():
-            wanted.wait(PAUSE_SECONDS)
+            wake.wait(PAUSE_SECONDS)
             try:
                 follow(self._engine)
             except MillstreamError as error:
-                logging.getLogger("millstream").warning("commands cannot be followed: %s", error)
+                logging.getLogger("millstream").warning(
+                    "the command topic cannot be followed: %s", error
+                )

@@ -1,7 +1,7 @@
-"""A statement that changes the catalog: applied, and written to the command topic.
+"""Executes a statement that changes the catalog: applies it and appends it to the command topic.
 
-On a log that other instances write to as well, it is prepared in a turn; when another instance
-takes its own meanwhile, everything is undone and done again on top of what that one wrote.
+On a shared log the statement is prepared under a lease. If another instance takes the lease
+meanwhile, the attempt is undone and repeated on top of that instance's command.
 """
 
 from __future__ import annotations
@@ -31,148 +31,158 @@ ATTEMPTS = 5
 
 
 def issue(
-    engine: Engine, piece: ParsedStatement, session: Session, filled: BackfillResult | None = None
+    engine: Engine,
+    parsed: ParsedStatement,
+    session: Session,
+    backfill: BackfillResult | None = None,
 ) -> Done:
-    """Carry out a definition, for all instances of the service. `filled`: what a job has made of
-    the past of the query that it starts.
+    """Execute a statement that changes the catalog, for all instances of the service. `backfill`:
+    the result of the job that computed the past of the query that it starts.
 
-    Raises ConflictError (code E-DDL-CONFLICT) when others were faster each time, UnavailableError
-    (E-CMDLOG-DIVERGED) when the command topic is not what was written to it.
+    Raises ConflictError (code E-DDL-CONFLICT) if other instances took the lease during every
+    attempt, UnavailableError (E-CMDLOG-DIVERGED) if the command topic is not as it was written.
     """
     if engine.queries_file:
         raise StatementError(
             f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
             hint="Add the statement to that file and start again.",
         )
-    hold = quiesced.hold_for(engine, filled)
+    quiesce = quiesced.quiesce_request(engine, backfill)
     with engine.driver.lock:
-        size = 0 if filled is None else filled.size
+        size = 0 if backfill is None else backfill.size
         for _ in range(ATTEMPTS):
             try:
-                with engine.commands.turn(engine.clock(), size=size, hold=hold) as turn:
-                    done = Attempt(engine, turn, piece, session, filled).run()
+                with engine.commands.lease(engine.clock(), size=size, quiesce=quiesce) as lease:
+                    done = Attempt(engine, lease, parsed, session, backfill).run()
             except LeaseLostError:
                 continue
             engine.driver.wake()
             return done
     raise ConflictError(
         f"Other instances of the service changed streams, tables or queries during each of"
-        f" {ATTEMPTS} attempts to carry out the statement; nothing was changed.",
-        hint="Give it again.",
+        f" {ATTEMPTS} attempts to execute the statement; nothing was changed.",
+        hint="Repeat the statement.",
         code="E-DDL-CONFLICT",
     )
 
 
 class Attempt:
-    """One try to carry out a statement, in a turn."""
+    """One attempt to execute a statement, under a lease."""
 
     def __init__(
         self,
         engine: Engine,
-        turn: CommandTopicLease,
-        piece: ParsedStatement,
+        lease: CommandTopicLease,
+        parsed: ParsedStatement,
         session: Session,
-        filled: BackfillResult | None,
+        backfill: BackfillResult | None,
     ) -> None:
         self.engine = engine
-        self.turn = turn
-        self.piece = piece
+        self.lease = lease
+        self.parsed = parsed
         self.session = session
-        self.filled = filled
-        self.replaced = filled.replaced.query_id if filled and filled.replaced else None
+        self.backfill = backfill
+        self.replaced = backfill.replaced.query_id if backfill and backfill.replaced else None
         self.written = False
 
     def run(self) -> Done:
-        """Plan the statement, carry it out and write it; LostTurnError where the turn was over
-        first, and nothing is changed then."""
+        """Plan the statement, apply it and write its command. Raises LeaseLostError if the lease
+        was lost before the command was written; nothing is changed then."""
         engine = self.engine
         following.catch_up(engine)
-        engine.ledger.check()
+        engine.replay_state.check()
         orphans.finish_last(engine)
         self.number = self._number()
         self.before = engine.definitions
         try:
-            done = self._done()
+            done = self._execute()
         except FencedError as error:
             if engine.shared and not self.written:
-                # Two are starting a query under one id of a user.
+                # Another instance is starting a query with the same id, chosen by a user.
                 raise LeaseLostError(error.message) from error
             raise
-        following.save_if_due(engine, self.turn, engine.settings.snapshot_commands)
+        following.save_if_due(engine, self.lease, engine.settings.snapshot_commands)
         return done
 
     def _number(self) -> int:
         if not self.engine.shared:
             return self.engine.commands.next_offset
-        token, number = self.engine.ledger.turn
-        if token != self.turn.token:
-            raise LeaseLostError("Another instance has taken its turn")
+        token, number = self.engine.replay_state.lease
+        if token != self.lease.token:
+            raise LeaseLostError("Another instance has taken the lease")
         return number
 
-    def _done(self) -> Done:
-        engine, piece = self.engine, self.piece
-        if isinstance(piece.statement, s.ControlQuery):
-            ended = control.terminate_push_query(piece.statement, engine)
+    def _execute(self) -> Done:
+        engine, parsed = self.engine, self.parsed
+        if isinstance(parsed.statement, s.ControlQuery):
+            ended = control.terminate_push_query(parsed.statement, engine)
             if ended is not None:
                 return ended
-        given = ConfiguredStatement(
-            piece.statement, piece.text, piece.script, self.session.properties, self.number
+        configured = ConfiguredStatement(
+            parsed.statement, parsed.text, parsed.script, self.session.properties, self.number
         )
-        change = plan_change(given, self.before, engine.environment)
+        change = plan_change(configured, self.before, engine.environment)
         if change.changed:
-            self._carry_out(change)
+            self._apply(change)
         return Done(change.message, change.query_id, change.changed)
 
-    def _carry_out(self, change: Change) -> None:
-        engine, filled = self.engine, self.filled
-        begun = change.backfill
-        if filled is not None and (begun is None or begun.replaced != filled.replaced):
+    def _apply(self, change: Change) -> None:
+        engine, backfill = self.engine, self.backfill
+        planned_backfill = change.backfill
+        if backfill is not None and (
+            planned_backfill is None or planned_backfill.replaced != backfill.replaced
+        ):
             raise definition_changed(change.query_id or "")
-        after = reconcile.prepare(engine, change, filled)
+        after = reconcile.prepare(engine, change, backfill)
         try:
-            self._still()
+            self._stop_replaced()
             self._write(change, after)
         except MillstreamError as error:
             reconcile.take_back(engine, self.before, written=error.code == UNKNOWN)
             if self.replaced is not None:
-                self._go_on(self.replaced, error)
+                self._resume_replaced(self.replaced, error)
             raise
         engine.definitions = after
-        reconcile.complete(engine, change, filled)
+        reconcile.complete(engine, change, backfill)
 
-    def _still(self) -> None:
-        """Stop the query that is to be replaced everywhere: the new table is compared with what it
-        has written by then."""
+    def _stop_replaced(self) -> None:
+        """Stop the replaced query on all instances: the new table is compared with its final
+        output."""
         if self.replaced is not None:
             teardown.stop(self.engine, self.replaced)
-        if self.filled is not None and self.filled.replaced is not None and self.engine.shared:
-            quiesced.await_standing(self.engine, self.filled.replaced, self.filled.partition_count)
+        if self.backfill is not None and self.backfill.replaced is not None and self.engine.shared:
+            quiesced.await_quiesced(
+                self.engine, self.backfill.replaced, self.backfill.partition_count
+            )
 
-    def _go_on(self, query_id: str, error: MillstreamError) -> None:
-        """Let a query run again that was not replaced, unless it may have been."""
+    def _resume_replaced(self, query_id: str, error: MillstreamError) -> None:
+        """Resume a query that was not replaced. If the outcome is unknown, record the error
+        instead: the query may have been replaced."""
         if error.code == UNKNOWN:
             planned = self.engine.plans[query_id]
             self.engine.queries[query_id] = PersistentQuery(planned, error=str(error))
         elif self.engine.shared:
-            following.release(self.engine)
+            following.end_quiescence(self.engine)
         else:
             reconcile.reconcile(self.engine)
 
     def _write(self, change: Change, after: CatalogSnapshot) -> None:
-        engine, ledger = self.engine, self.engine.ledger
+        engine, replay_state = self.engine, self.engine.replay_state
         new = after.catalog.queries.keys() - self.before.catalog.queries.keys()
         command = Command(
-            self.piece.text,
+            self.parsed.text,
             dict(self.session.properties),
             change.deletes,
             {query_id: after.topics[query_id] for query_id in new},
             self.number,
         )
         first = None
-        if self.filled is not None:
-            (begun,) = new
-            first = first_commit(engine, begun, self.filled)
-        value = self.turn.append(command, ledger.previous, engine.clock(), ledger.position, first)
-        ledger.appended(value)
-        ledger.note(command, self.before, after)
+        if self.backfill is not None:
+            (query_id,) = new
+            first = first_commit(engine, query_id, self.backfill)
+        value = self.lease.append(
+            command, replay_state.previous, engine.clock(), replay_state.position, first
+        )
+        replay_state.record_append(value)
+        replay_state.record(command, self.before, after)
         self.written = True

@@ -1,11 +1,10 @@
-"""A query that stands still on all instances, while one of them puts another in its place.
+"""Quiesces a query on all instances while one of them replaces it.
 
-That one says so with its turn, and waits until nobody is in the query's group any more. Whoever
-joins later finds the word before he opens a task (`service/threads/catch_up_gate.py`). The next
-entry of
-the topic ends it, whatever it is: the command by which the query is replaced, or a turn, whose
-writer has fenced the one who wanted the query to stand still. So the others end it themselves when
-that one has died.
+The replacing instance requests this with its lease, and waits until the query's group is empty. An
+instance that joins the group later reads the request before it opens a task
+(`service/threads/catch_up_gate.py`). The next entry of the topic ends the quiescence: either the
+command that replaces the query, or another lease, whose writer has fenced the requester. So the
+other instances can end it themselves when the requester has died (docs/adr/0016-back-fill.md).
 """
 
 from __future__ import annotations
@@ -17,65 +16,67 @@ from dataclasses import dataclass
 from millstream.ddl.effects import ReplacedTable
 from millstream.log.settled import SETTLE_SECONDS, await_settled
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.service.command_topic.entries import Hold
+from millstream.service.command_topic.entries import QuiesceRequest
 from millstream.service.engine import Engine
 from millstream.service.history.backfill_result import BackfillResult
 from millstream.service.statements import teardown
 
 LEAVE_SECONDS = 60.0
+"""The time limit for all instances to leave the group of a quiesced query."""
 _PAUSE_SECONDS = 0.05
-_SLOWEST = 1_000_000
-"""So many bytes a second are compared, and written, at least."""
+_BYTES_PER_SECOND = 1_000_000
+"""A lower bound of the rate at which tables are compared and written."""
 _SECOND_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
-class QuiescedQueries:
-    """What an instance knows of the query that stands still. `since`: when it heard of it, in ns
-    of its own; `met`: whether it has seen alive whoever wants that."""
+class QuiescedQuery:
+    """A quiesced query. `since`: when this instance read the request, on the engine's monotonic
+    clock in ns; `requester_seen`: whether the requester has been seen alive since then."""
 
-    hold: Hold
+    request: QuiesceRequest
     since: int
-    met: bool = False
+    requester_seen: bool = False
 
 
-def hold_for(engine: Engine, filled: BackfillResult | None) -> Hold | None:
-    """What to say for the query to stand still that is to be replaced; None where there is none,
-    or nobody to tell."""
-    if not engine.shared or filled is None or filled.replaced is None:
+def quiesce_request(engine: Engine, backfill: BackfillResult | None) -> QuiesceRequest | None:
+    """The request to quiesce the query that a back-fill replaces; None if it replaces none, or if
+    there are no other instances."""
+    if not engine.shared or backfill is None or backfill.replaced is None:
         return None
-    query_id = filled.replaced.query_id
-    seconds = LEAVE_SECONDS + SETTLE_SECONDS + 2 * filled.size / _SLOWEST
-    return None if query_id is None else Hold(query_id, engine.incarnation, seconds)
+    query_id = backfill.replaced.query_id
+    seconds = LEAVE_SECONDS + SETTLE_SECONDS + 2 * backfill.size / _BYTES_PER_SECOND
+    return None if query_id is None else QuiesceRequest(query_id, engine.incarnation, seconds)
 
 
-def stand_still(engine: Engine, hold: Hold, *, live: bool) -> None:
-    """Somebody wants a query to; `live`: those of the catalog run."""
-    engine.ledger.standing = QuiescedQueries(hold, engine.ticks())
-    if live and hold.query_id in engine.catalog.queries:
+def quiesce(engine: Engine, request: QuiesceRequest, *, live: bool) -> None:
+    """Quiesce a query on this instance; `live`: whether the queries of the catalog are running."""
+    engine.replay_state.quiesced = QuiescedQuery(request, engine.ticks())
+    query_id = request.query_id
+    if live and query_id in engine.catalog.queries:
         try:
-            teardown.stop(engine, hold.query_id)
+            teardown.stop(engine, query_id)
         except MillstreamError as error:
-            logging.getLogger("millstream").warning("%s stops later: %s", hold.query_id, error)
+            logging.getLogger("millstream").warning("query %s stops later: %s", query_id, error)
 
 
-def overdue(engine: Engine) -> bool:
-    """Whether whoever wanted a query to stand still seems to be dead."""
-    standing = engine.ledger.standing
-    if standing is None:
+def is_overdue(engine: Engine) -> bool:
+    """Whether the requester of the current quiescence appears to be dead. A wrong guess is safe,
+    because taking a lease fences the requester."""
+    quiesced = engine.replay_state.quiesced
+    if quiesced is None:
         return False
-    hold = standing.hold
-    alive = {one.metadata.incarnation for one in engine.host_info.peers() if one.alive} | {
-        engine.incarnation
-    }
-    standing.met = standing.met or hold.by in alive
-    waited = (engine.ticks() - standing.since) / _SECOND_NS
-    return waited > hold.seconds or (standing.met and hold.by not in alive)
+    request = quiesced.request
+    alive = {peer.metadata.incarnation for peer in engine.host_info.peers() if peer.alive}
+    requester_alive = request.requester in alive | {engine.incarnation}
+    quiesced.requester_seen = quiesced.requester_seen or requester_alive
+    waited = (engine.ticks() - quiesced.since) / _SECOND_NS
+    return waited > request.seconds or (quiesced.requester_seen and not requester_alive)
 
 
-def await_standing(engine: Engine, replaced: ReplacedTable, width: int) -> None:
-    """Until no instance can write for a query that is told to stand still, and what was written is
-    settled. UnavailableError when that takes too long."""
+def await_quiesced(engine: Engine, replaced: ReplacedTable, width: int) -> None:
+    """Wait until no instance can write for a quiesced query any more, and all transactions on its
+    table are committed or aborted. Raises UnavailableError when that takes too long."""
     try:
         _await_vacant(engine, replaced.made_by)
         await_settled(engine.log, ((replaced.topic, partition) for partition in range(width)))
@@ -83,7 +84,7 @@ def await_standing(engine: Engine, replaced: ReplacedTable, width: int) -> None:
         raise UnavailableError(
             f"{error.message}; nothing was changed",
             detail=error.detail,
-            hint="Give the statement again.",
+            hint="Repeat the statement.",
         ) from error
 
 

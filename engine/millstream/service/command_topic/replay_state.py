@@ -1,9 +1,10 @@
-"""What an engine knows of the command topic: how far it has come, and what made its catalog.
+"""The state of an engine's replay of the command topic: its position, and the applied commands.
 
-A snapshot holds only the commands that still matter. What matters is found by *lives*: each stream,
-table, type and query lives from the command that makes it to the one that ends it, and every
-command touches some. Commands that touch a living one matter, those that touch what a command that
-matters touches or mentions (it has to be made and ended again), and no others.
+A snapshot contains only the commands that are still needed, which are found by *incarnations*. An
+incarnation of a stream, table, type or query lasts from the command that creates it to the command
+that drops it, and every command touches some incarnations. A command is needed if it touches a live
+incarnation, or an incarnation that another needed command touches or mentions: a replay has to
+create and drop that one again.
 """
 
 from __future__ import annotations
@@ -15,149 +16,151 @@ from typing import TYPE_CHECKING
 
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, MillstreamError
-from millstream.service.command_topic.entries import Command, chained
+from millstream.service.command_topic.entries import Command, command_hash
 
 if TYPE_CHECKING:
-    from millstream.service.command_topic.quiesced import QuiescedQueries
+    from millstream.service.command_topic.quiesced import QuiescedQuery
 
-Name = tuple[str, str]
-"""Kind and name of an object of the catalog."""
-Life = tuple[str, str, int]
-"""The same with the number of the command that made it."""
+ObjectName = tuple[str, str]
+"""The kind and name of an object of the catalog."""
+ObjectIncarnation = tuple[str, str, int]
+"""The kind and name of an object, and the number of the command that created it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A command that was applied, the lives it touched, and those its text may be about."""
+class AppliedCommand:
+    """A command that was applied, the incarnations it touched, and those its text may mention."""
 
     command: Command
-    touched: frozenset[Life]
-    mentioned: frozenset[Life]
+    touched: frozenset[ObjectIncarnation]
+    mentioned: frozenset[ObjectIncarnation]
 
 
 @dataclass(slots=True)
 class ReplayState:
-    """The commands that made the catalog, and the place up to which the topic was read.
+    """The commands that made the catalog, and the position up to which the topic was read.
 
-    `replayed` counts the commands that were applied when the engine was opened.
+    `replayed` counts the commands that were replayed when the engine was opened.
     """
 
     position: int = -1
-    """The offset to read next; -1 is the first there is."""
+    """The offset to read next; -1 for the first retained one."""
     previous: str = ""
     """The hash of the last command."""
-    turn: tuple[str, int] = ("", -1)
-    """The last turn that was read, and its number."""
-    own: bytes = b""
-    """The command that this engine has appended and not read back yet."""
-    done: list[Done] = field(default_factory=list)
+    lease: tuple[str, int] = ("", -1)
+    """The token of the last lease that was read, and its number."""
+    unread_append: bytes = b""
+    """The value of the command that this engine has appended and not read back yet."""
+    applied: list[AppliedCommand] = field(default_factory=list)
     unsaved: int = 0
-    """Commands since the last snapshot that this engine knows of."""
+    """The number of commands since the last snapshot that this engine has read or written."""
     replayed: int = 0
     broken: MillstreamError | None = None
-    """Why nothing behind `position` can be applied."""
+    """Why no entry from `position` on can be applied."""
     unapplied: dict[int, str] = field(default_factory=dict)
-    """Commands of others that fail here, by number, and why."""
+    """The reasons of replayed commands that failed on this instance, by command number."""
     replaced: set[str] = field(default_factory=set)
-    """The queries that got another plan from a command that was replayed."""
-    standing: QuiescedQueries | None = None
-    """The query that the last entry has stand still."""
-    _living: dict[Name, Life] = field(default_factory=dict)
-    _by_word: dict[str, set[Life]] = field(default_factory=dict)
+    """The queries whose plan a replayed command has replaced."""
+    quiesced: QuiescedQuery | None = None
+    """The query that the last entry has quiesced."""
+    _live: dict[ObjectName, ObjectIncarnation] = field(default_factory=dict)
+    _by_word: dict[str, set[ObjectIncarnation]] = field(default_factory=dict)
 
     @property
-    def sound(self) -> bool:
-        """Whether the catalog is what all commands together make."""
+    def complete(self) -> bool:
+        """Whether the catalog reflects all commands."""
         return self.broken is None and not self.unapplied
 
     def check(self) -> None:
-        """Refuse a statement that would be judged by a catalog which is not the service's."""
+        """Refuse a statement if this instance's catalog differs from the service's."""
         if self.broken is not None:
             raise self.broken
         for number, reason in self.unapplied.items():
             raise ConflictError(
-                "This instance cannot change streams, tables and queries: it has not carried out"
+                "This instance cannot change streams, tables and queries: it has not executed"
                 f" the statement with number {number} of its service.",
                 detail=reason,
-                hint="Start it again with what that statement needs (users' functions?), or give"
+                hint="Restart it with what that statement needs (users' functions?), or send"
                 " the statement to another instance.",
                 code="E-CMD-UNAPPLIED",
             )
 
-    def appended(self, value: bytes) -> None:
-        """This engine has written a command."""
-        self.own, self.previous = value, chained(value)
+    def record_append(self, value: bytes) -> None:
+        """Record that this engine has appended a command."""
+        self.unread_append, self.previous = value, command_hash(value)
 
-    def note(self, command: Command, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
-        """A command was applied."""
+    def record(self, command: Command, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
+        """Record that a command was applied."""
         mentioned = frozenset(self._mentioned(command.text))
         touched = set()
         for name in dict.fromkeys(_changed(before, after)):
-            life = self._living.get(name) if _has(before, name) else None
-            if life is None:
-                life = self._living[name] = (*name, command.number)
-                self._by_word.setdefault(_word(life), set()).add(life)
-            touched.add(life)
-            if not _has(after, name):
-                del self._living[name]
-                self._unmention(life)
-        self.done.append(Done(command, frozenset(touched), mentioned))
+            incarnation = self._live.get(name) if _contains(before, name) else None
+            if incarnation is None:
+                incarnation = self._live[name] = (*name, command.number)
+                self._by_word.setdefault(_word_of(incarnation), set()).add(incarnation)
+            touched.add(incarnation)
+            if not _contains(after, name):
+                del self._live[name]
+                self._remove_word(incarnation)
+        self.applied.append(AppliedCommand(command, frozenset(touched), mentioned))
         self.unsaved += 1
 
-    def _mentioned(self, text: str) -> Iterator[Life]:
-        """The living whose names are words of a text: too many rather than too few."""
+    def _mentioned(self, text: str) -> Iterator[ObjectIncarnation]:
+        """The live incarnations whose names are words of a text. May return too many, never too
+        few."""
         upper = text.upper()
         for word in {"", *re.findall(r"\w+", upper), *re.findall(r"[\w-]+", upper)}:
             yield from self._by_word.get(word, ())
 
-    def _unmention(self, life: Life) -> None:
-        same = self._by_word[_word(life)]
-        same.discard(life)
-        if not same:
-            del self._by_word[_word(life)]
+    def _remove_word(self, incarnation: ObjectIncarnation) -> None:
+        incarnations = self._by_word[_word_of(incarnation)]
+        incarnations.discard(incarnation)
+        if not incarnations:
+            del self._by_word[_word_of(incarnation)]
 
-    def needed(self) -> list[Done]:
-        """The commands that still matter, in their order."""
-        wanted = set(self._living.values())
-        kept: set[int] = set()
+    def needed(self) -> list[AppliedCommand]:
+        """The commands that are still needed to make the catalog, in their order."""
+        needed = set(self._live.values())
+        indexes: set[int] = set()
         while True:
             more = {
                 index
-                for index, done in enumerate(self.done)
-                if index not in kept and not wanted.isdisjoint(done.touched)
+                for index, command in enumerate(self.applied)
+                if index not in indexes and not needed.isdisjoint(command.touched)
             }
             if not more:
-                return [self.done[index] for index in sorted(kept)]
-            kept |= more
+                return [self.applied[index] for index in sorted(indexes)]
+            indexes |= more
             for index in more:
-                wanted |= self.done[index].touched | self.done[index].mentioned
+                needed |= self.applied[index].touched | self.applied[index].mentioned
 
 
-def _word(life: Life) -> str:
-    """The word that mentions an object; none for a name that is more than a word."""
-    name = life[1].upper()
+def _word_of(incarnation: ObjectIncarnation) -> str:
+    """The word by which a text mentions an object; "" for a name that is not one word."""
+    name = incarnation[1].upper()
     return name if re.fullmatch(r"[\w-]+", name) else ""
 
 
-def _changed(before: CatalogSnapshot, after: CatalogSnapshot) -> Iterator[Name]:
-    """What is not the same object in two catalogs, or in one of them only."""
+def _changed(before: CatalogSnapshot, after: CatalogSnapshot) -> Iterator[ObjectName]:
+    """The names of the objects that differ between two catalogs, or exist in one of them only."""
     old, new = before.catalog, after.catalog
-    for kind, was, now in (
+    for kind, old_objects, new_objects in (
         ("source", old.sources, new.sources),
         ("type", old.types, new.types),
         ("query", old.queries, new.queries),
     ):
-        if was is not now:
-            yield from ((kind, name) for name in sorted(was.keys() - now.keys()))
-            for name, item in now.items():
-                if was.get(name) is not item:
+        if old_objects is not new_objects:
+            dropped = sorted(old_objects.keys() - new_objects.keys())
+            yield from ((kind, name) for name in dropped)
+            for name, item in new_objects.items():
+                if old_objects.get(name) is not item:
                     yield kind, name
     for query_id in sorted(before.paused ^ after.paused):
         if query_id in new.queries:
             yield "query", query_id
 
 
-def _has(snapshot: CatalogSnapshot, name: Name) -> bool:
+def _contains(snapshot: CatalogSnapshot, name: ObjectName) -> bool:
     catalog, (kind, key) = snapshot.catalog, name
-    known = {"source": catalog.sources, "type": catalog.types, "query": catalog.queries}
-    return key in known[kind]
+    objects = {"source": catalog.sources, "type": catalog.types, "query": catalog.queries}
+    return key in objects[kind]

@@ -1,4 +1,4 @@
-"""Commands that are planned once more: at a start, and where another instance wrote them."""
+"""Replays commands: those on the topic at a start, and those of other instances."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from millstream_parser import statements as s
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a statement on the command topic: done, or failed for a reason."""
+class StatementOutcome:
+    """The outcome of a statement on the command topic: its result, or the reason of its failure."""
 
     statement: s.Statement
     done: Done | None = None
@@ -28,66 +28,72 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """`after`: the catalog after a command. One that failed leaves it as it was before."""
+class ReplayResult:
+    """`after`: the catalog after a command; unchanged if the command failed."""
 
     after: CatalogSnapshot
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[StatementOutcome, ...]
     effects: tuple[Effect, ...] = ()
     error: Exception | None = None
 
 
-def replayed(command: Command, before: CatalogSnapshot, environment: Environment) -> Replayed:
-    """What a command, which is one statement, makes of a catalog. There is no outcome of a text
-    that cannot be read."""
+def plan_command(
+    command: Command, before: CatalogSnapshot, environment: Environment
+) -> ReplayResult:
+    """Plan a command, which is one statement, on a catalog. A text that cannot be parsed has no
+    outcome."""
     after, outcomes = before, []
-    pieces: list[ParsedStatement] = []
+    parsed: list[ParsedStatement] = []
     effects: list[Effect] = []
     try:
-        pieces = parse_text(command.text)
-        for piece in pieces:
-            # The text with its semicolon where it came with one: the catalog keeps it.
-            given = ConfiguredStatement(
-                piece.statement, command.text, piece.script, command.properties, command.number
+        parsed = parse_text(command.text)
+        for statement in parsed:
+            # The catalog keeps the text of the command, including a semicolon at its end.
+            configured = ConfiguredStatement(
+                statement.statement,
+                command.text,
+                statement.script,
+                command.properties,
+                command.number,
             )
-            change = plan_change(given, after, environment)
+            change = plan_change(configured, after, environment)
             after = change.after
             effects += change.effects
             done = Done(change.message, change.query_id, change.changed)
-            outcomes.append(Outcome(piece.statement, done))
+            outcomes.append(StatementOutcome(statement.statement, done))
     except Exception as error:
         reason = reason_of(error)
-        failed = tuple(Outcome(piece.statement, reason=reason) for piece in pieces)
-        return Replayed(before, failed, error=error)
-    return Replayed(after.with_topics(command.topics), tuple(outcomes), tuple(effects))
+        failed = tuple(StatementOutcome(statement.statement, reason=reason) for statement in parsed)
+        return ReplayResult(before, failed, error=error)
+    return ReplayResult(after.with_topics(command.topics), tuple(outcomes), tuple(effects))
 
 
 def replay(engine: Engine, command: Command) -> None:
-    """Let the catalog of an engine be as after a command; no query is started or ended. One that
-    fails here is noted: it is the object of that command that is missing then, not the engine."""
+    """Apply a command to the catalog of an engine; starts and ends no query. If the command fails,
+    the failure is recorded, and only the object of that command is missing."""
     before = engine.definitions
-    made = replayed(command, before, engine.replay_environment)
-    if made.error is not None:
-        _report(engine, command, made.error)
+    result = plan_command(command, before, engine.replay_environment)
+    if result.error is not None:
+        _report_failure(engine, command, result.error)
         return
-    engine.definitions = made.after
-    engine.ledger.note(command, before, made.after)
-    engine.ledger.replaced.update(
-        effect.query_id for effect in made.effects if isinstance(effect, ReplaceQuery)
+    engine.definitions = result.after
+    engine.replay_state.record(command, before, result.after)
+    engine.replay_state.replaced.update(
+        effect.query_id for effect in result.effects if isinstance(effect, ReplaceQuery)
     )
 
 
 def reason_of(error: Exception) -> str:
-    """Why a command failed. An error that is not ours is a fault in the engine."""
-    ours = isinstance(error, MillstreamError)
-    return str(error) if ours else f"{type(error).__name__}: {error}"
+    """Why a command failed. An error that is no MillstreamError is a bug of the engine."""
+    expected = isinstance(error, MillstreamError)
+    return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
-def _report(engine: Engine, command: Command, error: Exception) -> None:
-    """A fault in the engine is no reason to stop it, either."""
+def _report_failure(engine: Engine, command: Command, error: Exception) -> None:
+    """Record why a command failed. A bug of the engine does not stop it either."""
     reason = reason_of(error)
     message = f"The statement with number {command.number} failed here: {reason}"
     if not isinstance(error, MillstreamError):
         logging.getLogger("millstream").error(message, exc_info=error)
-    engine.ledger.unapplied[command.number] = f"{reason}\nThe statement: {command.text}"
+    engine.replay_state.unapplied[command.number] = f"{reason}\nThe statement: {command.text}"
     engine.processing_log.add("", (Problem("COMMAND", message, "", -1),))

@@ -1,9 +1,9 @@
-"""Snapshots of the command topic: the commands that still matter, so that a start does not
-replay the past.
+"""Snapshots of the command topic: the commands that are still needed, so that a start need not
+replay the whole topic.
 
-A snapshot is one record on a topic of its own. Before it is written its commands are tried in an
-empty catalog: if they do not make the present one, all are kept instead. Whoever starts from one
-checks the same, and reads the whole command topic where the catalog is another.
+A snapshot is one record on a topic of its own. Before it is written, its commands are replayed in
+an empty catalog: if they do not make the current catalog, the snapshot contains all commands. An
+instance that starts from a snapshot checks the same, and otherwise replays the whole topic.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError
 from millstream.service import orphans
 from millstream.service.command_topic.commands import CommandTopicLease
-from millstream.service.command_topic.entries import Command, command_fields, command_of
-from millstream.service.command_topic.replay_state import Done
-from millstream.service.command_topic.replaying import replayed
+from millstream.service.command_topic.entries import Command, command_fields, decode_command
+from millstream.service.command_topic.replay_state import AppliedCommand
+from millstream.service.command_topic.replaying import plan_command
 from millstream.service.engine import Engine
 
 VERSION = 1
 BYTES_MAX = 900_000
-"""Brokers refuse larger records; whoever has so much replays everything."""
+"""No larger snapshot is written, because brokers refuse large records. The next start replays
+more of the command topic then."""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """`position` is the offset of the command topic from which to read on, `previous` the hash of
-    the last command before it, `digest` that of the catalog."""
+class CommandSnapshot:
+    """A snapshot. `position`: the offset of the command topic from which a replay continues;
+    `previous`: the hash of the last command before it; `digest`: the digest of the catalog."""
 
     position: int
     previous: str
@@ -41,13 +42,13 @@ class Snapshot:
     commands: tuple[Command, ...]
 
 
-def topic_of(engine: Engine) -> str:
-    """The name of the topic for snapshots."""
+def topic_name(engine: Engine) -> str:
+    """The name of the topic of snapshots."""
     return f"{engine.settings.internal_prefix}snapshot"
 
 
 def digest_of(engine: Engine) -> str:
-    """Of the engine's catalog: instances of a service that agree have the same."""
+    """The digest of the engine's catalog: equal on all instances with the same catalog."""
     return _digest(engine.definitions)
 
 
@@ -55,84 +56,85 @@ def _digest(definitions: CatalogSnapshot) -> str:
     return catalog_digest(definitions.catalog, definitions.paused)
 
 
-def save(engine: Engine, turn: CommandTopicLease) -> None:
-    """Write a snapshot of what the command topic has brought so far. The engine must have read
-    everything before the turn; LostTurnError where the turn is over."""
-    ledger, kept = engine.ledger, _verified(engine)
-    ledger.unsaved = 0
-    if kept is None:
+def save(engine: Engine, lease: CommandTopicLease) -> None:
+    """Write a snapshot of the commands so far. The engine must have read everything before the
+    lease. Raises FencedError if the lease is lost."""
+    replay_state, commands = engine.replay_state, _verified_commands(engine)
+    replay_state.unsaved = 0
+    if commands is None:
         return
-    snapshot = Snapshot(
+    snapshot = CommandSnapshot(
         engine.commands.next_offset,
-        ledger.previous,
+        replay_state.previous,
         digest_of(engine),
-        tuple(done.command for done in kept),
+        tuple(applied.command for applied in commands),
     )
-    value = _written(snapshot)
+    value = _encode(snapshot)
     if len(value) <= BYTES_MAX:
         orphans.finish_last(engine)
-        topic = topic_of(engine)
-        _make(engine, topic)
+        topic = topic_name(engine)
+        _create_topic(engine, topic)
         outdated = engine.log.end_offset(topic, 0)
-        turn.writer.append(
+        lease.writer.append(
             [Appended(topic, 0, raw_batch([(None, value, engine.clock())]), 1, len(value))]
         )
         engine.log.truncate(topic, 0, outdated)
-    ledger.done = kept
+    replay_state.applied = commands
 
 
-def newest(engine: Engine) -> Snapshot | None:
-    """The last snapshot that was written, if there is any that this version understands."""
-    topic = topic_of(engine)
+def newest(engine: Engine) -> CommandSnapshot | None:
+    """The newest snapshot that this version can read; None if there is none."""
+    topic = topic_name(engine)
     if engine.log.topic(topic) is None:
         return None
-    position, found = engine.log.start_offset(topic, 0), None
+    position, snapshot = engine.log.start_offset(topic, 0), None
     while True:
         fetched = engine.log.read(topic, 0, position, 100)
         for row in fetched.batch.to_pylist():
-            found = _read(row["value"]) or found
+            snapshot = _decode(row["value"]) or snapshot
         if fetched.end:
-            return found
+            return snapshot
         position = fetched.next_offset
 
 
-def _verified(engine: Engine) -> list[Done] | None:
-    """The fewest commands that are known to make the catalog anew."""
-    wanted = digest_of(engine)
-    for kept in (engine.ledger.needed(), engine.ledger.done):
-        made, failed = engine.definitions.cleared(), False
-        for done in kept:
-            found = replayed(done.command, made, engine.replay_environment)
-            made, failed = found.after, failed or found.error is not None
-        if not failed and _digest(made) == wanted:
-            return list(kept)
+def _verified_commands(engine: Engine) -> list[AppliedCommand] | None:
+    """The fewest commands that are verified to make the current catalog; None if a replay of all
+    commands does not."""
+    expected = digest_of(engine)
+    for commands in (engine.replay_state.needed(), engine.replay_state.applied):
+        definitions, failed = engine.definitions.cleared(), False
+        for applied in commands:
+            result = plan_command(applied.command, definitions, engine.replay_environment)
+            definitions, failed = result.after, failed or result.error is not None
+        if not failed and _digest(definitions) == expected:
+            return list(commands)
     return None
 
 
-def _make(engine: Engine, topic: str) -> None:
+def _create_topic(engine: Engine, topic: str) -> None:
     if engine.log.topic(topic) is None:
         config = {"cleanup.policy": "delete", "retention.ms": "-1"}
         with suppress(ConflictError):
             engine.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
 
 
-def _written(snapshot: Snapshot) -> bytes:
-    plain = {
+def _encode(snapshot: CommandSnapshot) -> bytes:
+    fields = {
         "version": VERSION,
         "position": snapshot.position,
         "previous": snapshot.previous,
         "digest": snapshot.digest,
         "commands": [command_fields(command) for command in snapshot.commands],
     }
-    return zlib.compress(json.dumps(plain).encode())
+    return zlib.compress(json.dumps(fields).encode())
 
 
-def _read(value: bytes) -> Snapshot | None:
+def _decode(value: bytes) -> CommandSnapshot | None:
     try:
-        plain = json.loads(zlib.decompress(value))
-        if plain["version"] > VERSION:
+        fields = json.loads(zlib.decompress(value))
+        if fields["version"] > VERSION:
             return None
-        commands = tuple(command_of(fields, fields["number"]) for fields in plain["commands"])
-        return Snapshot(plain["position"], plain["previous"], plain["digest"], commands)
+        commands = tuple(decode_command(item, item["number"]) for item in fields["commands"])
+        return CommandSnapshot(fields["position"], fields["previous"], fields["digest"], commands)
     except (zlib.error, ValueError, KeyError, TypeError):
         return None

@@ -55,8 +55,8 @@ class PipelineQuery:
     @property
     def current(self) -> bool:
         """Whether the query still has this definition, and no instance holds it to replace it."""
-        quiesced = self._engine.ledger.standing
-        held = quiesced is not None and quiesced.hold.query_id == self.query_id
+        quiesced = self._engine.replay_state.quiesced
+        held = quiesced is not None and quiesced.request.query_id == self.query_id
         return self._engine.plans.get(self.query_id) is self._planned and not held
 
     def request_tasks(self) -> bool:
