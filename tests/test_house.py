@@ -38,6 +38,11 @@ MAY_SEE: dict[str, set[str]] = {
     "ddl": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log"},
+    "scheduler": VOCABULARY | {"functions", "topology", "log", "state", "runtime", "executor"},
+    "queries": LANGUAGE
+    | VOCABULARY
+    | {"functions", "catalog", "plan", "topology", "operators", "log", "state", "runtime"}
+    | {"executor", "ddl", "history", "scheduler"},
     "testing": VOCABULARY | {"log", "runtime"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
@@ -61,7 +66,7 @@ HOMES: dict[str, set[str]] = {
     "rich": {"millstream_cli"},
     "duckdb": {"operators", "formats", "state", "executor", "log", "query", "service", "functions"},
     "threading": {
-        *("log", "service", "executor", "state", "query", "history"),
+        *("log", "service", "executor", "state", "query", "history", "scheduler"),
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

@@ -218,7 +218,7 @@ class Mortal:
         self.deaths[where] += 1
         self.world.die(self.engine, wipe=self.rnd.random() < 0.4)
         self.engine = self.world.open()
-        failed = self.engine.failed
+        failed = self.engine.registry.failed
         running = {status.query_id for status in self.engine.statuses()}
         lost = sorted(self.engine.catalog.queries.keys() - running)
         if failed or lost:

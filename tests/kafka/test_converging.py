@@ -77,7 +77,7 @@ def test_both_come_to_hold_the_same(start: Starting) -> None:
     assert list(two.catalog.queries) == [query_id]
     execute(one, f"PAUSE {query_id};")
     agree(one, two)
-    assert two.paused == {query_id}
+    assert two.registry.paused == {query_id}
     execute(one, "DROP TABLE places DELETE TOPIC;")
     agree(one, two)
     three = start()

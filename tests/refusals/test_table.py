@@ -57,7 +57,7 @@ WHOLE = {
 }.keys()
 """Refusals that point at no part of the statement."""
 EXEMPT = {
-    "service.NO_ORDER_OF_ARRIVAL": "of topics on Kafka, and of files that version 0.1 made",
+    "ddl.NO_ORDER_OF_ARRIVAL": "of topics on Kafka, and of files that version 0.1 made",
     "service.PULL_OF_SOURCE_FAILED": "DuckDB fails, for lack of memory for example",
     "service.ROWS_WITHOUT_COLUMN": "another instance asks for what no instance asks for",
     "service.ROWS_UNREADABLE": "another instance asks, and DuckDB fails",

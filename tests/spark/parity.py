@@ -30,8 +30,8 @@ from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything, widths_of
 from millstream.log.log import Appended
 from millstream.model.schema import SourceKind
+from millstream.queries.starting import topology_of
 from millstream.service.engine import Engine
-from millstream.service.queries import topology_of
 from tests.conformance.cases import Case, beyond_the_engine, load
 from tests.conformance.engine_case import drive, in_memory
 from tests.differential.drive import open_case
@@ -71,10 +71,10 @@ def locally(wanted: Sequence[tuple[Run, Engine]]) -> list[Made | Exception]:
 def runs(engine: Engine) -> Iterator[tuple[str, Run]]:
     """(sink, run) of each persistent query, over what its sources hold."""
     for query_id, record in engine.catalog.queries.items():
-        planned = engine.plans[query_id]
+        planned = engine.registry.plans[query_id]
         if record.sink is None or planned.sink is None:
             continue
-        topology = topology_of(engine, query_id, planned)
+        topology = topology_of(engine.registry, query_id, planned)
         splits = everything(engine.log, topology)
         cached = planned.sink.kind is SourceKind.TABLE
         yield (

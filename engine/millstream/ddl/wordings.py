@@ -18,5 +18,9 @@ TABLE_FROM_ITSELF = Template("Table {name} cannot be recomputed from itself")
 UPGRADE_OF_STATE = Template(
     "Cannot upgrade '{sink}': upgrades not yet supported for queries whose kept state changes."
 )
+NO_ORDER_OF_ARRIVAL = Template(
+    "A query over topic {topic} cannot process its records in order of arrival: the topic does "
+    "not number them"
+)
 TEMPLATES = templates_in(globals())
 """All templates by name."""

@@ -29,7 +29,7 @@ class DryRun:
 
     def __init__(self, engine: Engine, session: Session) -> None:
         self._engine = engine
-        self._definitions = engine.definitions
+        self._definitions = engine.registry.definitions
         self._topics = PlannedTopics(engine.log)
         self._session = replace(
             session, properties=dict(session.properties), variables=dict(session.variables)
@@ -81,7 +81,7 @@ class DryRun:
         configured = ConfiguredStatement(
             parsed.statement, parsed.text, parsed.script, self._session.properties, self._number
         )
-        environment = replace(self._engine.environment, topics=self._topics)
+        environment = replace(self._engine.registry.environment, topics=self._topics)
         change = plan_change(configured, self._definitions, environment)
         self._starts_queries |= bool(
             change.after.catalog.queries.keys() - self.catalog.queries.keys()

@@ -5,25 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
-from millstream.ddl.environment import Environment
-from millstream.ddl.snapshot import CatalogSnapshot
-from millstream.ddl.topics import PlannedTopics
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
-from millstream.log.log import Topic, TopicPartition, WatchedLog
+from millstream.log.log import TopicPartition, WatchedLog
 from millstream.log.reopening import ReopeningWriter
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
-from millstream.plan.build import Planned
+from millstream.queries.registry import QueryRegistry
 from millstream.runtime.runtime import Runtime
-from millstream.runtime.spec import QueryState, QueryStatus, RuntimeSettings
+from millstream.runtime.spec import QueryStatus, RuntimeSettings
+from millstream.scheduler.driver import Driver
+from millstream.scheduler.restoring import Restoring
 from millstream.service.clock import ticks_ns
 from millstream.service.cluster.host_info import HostInfo
 from millstream.service.cluster.routing import Routing
@@ -34,8 +32,6 @@ from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
 from millstream.service.results import Stream
 from millstream.service.shared_push import SharedPushQuery
-from millstream.service.threads.driver import Driver
-from millstream.service.threads.restoring import Restoring
 from millstream.state.store import Store
 
 CLIENT_IDENTITY = "_millstream_client"
@@ -56,28 +52,6 @@ class Follower(Protocol):
 
     def stop(self) -> None:
         """Stop; idempotent."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndedQuery:
-    """An ended query whose topics and positions are still to be deleted: the ids of its `topics`,
-    and the attempts that are left while other instances still run it."""
-
-    topics: frozenset[str]
-    attempts: int
-
-
-@dataclass(slots=True)
-class PersistentQuery:
-    """A persistent query in this process. `stopped`: it does not run, and only its state is here.
-    `error`: why it could not be started. `retry`: whether to start it again, because the log did
-    not answer."""
-
-    planned: Planned
-    paused: bool = False
-    stopped: bool = False
-    error: str = ""
-    retry: bool = False
 
 
 class Engine:
@@ -107,9 +81,6 @@ class Engine:
         self.store = store
         self.settings = settings
         self.clock = clock
-        self.definitions = CatalogSnapshot()
-        """The catalog and the plans of its queries, replaced as a whole under the driver's lock."""
-        self.functions = functions
         self.processing_log = ProcessingLog()
         runtime = _runtime_settings(settings, ticks)
         self.restoring = Restoring(log, clock, runtime, self._restored) if self.shared else None
@@ -123,6 +94,7 @@ class Engine:
             threads=settings.processing_threads,
             full=settings.max_batch_records,
         )
+        self.registry = self._registry(functions)
         self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
         self.replay_state = ReplayState()
         self.follower: Follower | None = None
@@ -136,10 +108,6 @@ class Engine:
         self.closed = False
         self.queries_file = ""
         """The file that defines the catalog, if statements must not change it; empty otherwise."""
-        self.queries: dict[str, PersistentQuery] = {}
-        """The persistent queries in this process; `reconcile` makes them match the catalog."""
-        self.ended_queries: dict[str, EndedQuery] = {}
-        """Ended queries whose topics and positions are still to be deleted."""
         self.routing: Routing | None = None
         """Finds the state that other instances hold; None if all state is here."""
         self.host_info = HostInfo()
@@ -155,6 +123,19 @@ class Engine:
         self.opened_at = ticks()
         self.ticks = ticks
         self.sampler = Sampler(lambda: self._status({}), ticks)
+
+    def _registry(self, functions: Catalogue) -> QueryRegistry:
+        return QueryRegistry(
+            self.log,
+            self.store,
+            self.settings,
+            functions,
+            self.runtime,
+            self.driver,
+            self.restoring,
+            self.processing_log.add,
+            self.shared,
+        )
 
     def named(self, identity: str) -> str:
         """The name of a writer or a query, made unique among the instances of the service."""
@@ -172,7 +153,7 @@ class Engine:
 
     def register(self, functions: Sequence[UserFunction]) -> None:
         """Register users' functions for later statements."""
-        self.functions = with_functions(self.functions, functions)
+        self.registry.functions = with_functions(self.functions, functions)
 
     def start(self) -> None:
         """Start the threads that run the queries."""
@@ -188,43 +169,12 @@ class Engine:
     @property
     def catalog(self) -> Catalog:
         """Streams, tables, types and persistent queries."""
-        return self.definitions.catalog
+        return self.registry.catalog
 
     @property
-    def plans(self) -> Mapping[str, Planned]:
-        """The logical plans of the persistent queries."""
-        return self.definitions.plans
-
-    @property
-    def paused(self) -> frozenset[str]:
-        """The persistent queries that are paused."""
-        return self.definitions.paused
-
-    @property
-    def topics(self) -> Mapping[str, tuple[Topic, ...]]:
-        """The topics of the persistent queries, as they were when the queries were created."""
-        return self.definitions.topics
-
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """The errors of the queries of the catalog that could not be started, by id."""
-        return {query_id: run.error for query_id, run in tuple(self.queries.items()) if run.error}
-
-    @property
-    def environment(self) -> Environment:
-        """The environment for planning a new statement."""
-        return Environment(self.functions, self.settings, PlannedTopics(self.log), self.shared)
-
-    @property
-    def replay_environment(self) -> Environment:
-        """The environment for planning statements of the command topic."""
-        return Environment(self.functions, self.settings)
-
-    def states(self) -> dict[str, str]:
-        """The state of each query of the catalog in this process, by the names of `QueryState`."""
-        states = dict.fromkeys(self.failed, QueryState.ERROR) | self.runtime.states()
-        known = self.catalog.queries
-        return {name: state.value for name, state in states.items() if name in known}
+    def functions(self) -> Catalogue:
+        """The functions that statements may call."""
+        return self.registry.functions
 
     def statuses(self) -> tuple[QueryStatus, ...]:
         """The status of every running query, within a second. If the log does not answer, the lag

@@ -18,7 +18,8 @@ from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
 from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.service import reconcile, wordings
+from millstream.queries import reconcile
+from millstream.service import wordings
 from millstream.service.command_topic import following, issuing
 from millstream.service.command_topic.commands import database_id
 from millstream.service.engine import Engine, with_functions
@@ -96,7 +97,7 @@ def resume_engine(
         open_processing_stream(engine)
         following.restore_catalog(engine)
         following.delete_orphans(engine)
-        reconcile.reconcile(engine)
+        reconcile.reconcile(engine.registry, quiesced=engine.replay_state.quiesced_id)
     except BaseException:
         engine.close()
         raise

@@ -71,7 +71,7 @@ def open_processing_stream(engine: Engine) -> None:
             engine.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
     stream = replace(processing_stream(engine.settings))
     catalog = replace(engine.catalog, system={stream.name: stream})
-    engine.definitions = engine.definitions.with_catalog(catalog)
+    engine.registry.definitions = engine.registry.definitions.with_catalog(catalog)
     engine.processing_log.on_add = _Recorder(engine, topic).record
 
 
@@ -100,7 +100,7 @@ class _Recorder:
     def _reads(self, query_id: str) -> bool:
         """Whether a query reads the stream. Its problems are not appended, which would loop."""
         planned, shared_push = (
-            self.engine.plans.get(query_id),
+            self.engine.registry.plans.get(query_id),
             self.engine.push_queries.get(query_id),
         )
         if planned is not None:

@@ -10,8 +10,8 @@ from millstream.operators.compile import compile_subtopology
 from millstream.operators.program import ActiveProgram
 from millstream.operators.show import show_program
 from millstream.plan.nodes import Deliver, Write
+from millstream.queries.starting import caching, takes_by_arrival, topology_of
 from millstream.service.engine import Engine
-from millstream.service.queries import caching, takes_by_arrival, topology_of
 from millstream.topology.topology import Topology
 
 
@@ -56,10 +56,10 @@ def active_programs(
 
 def persistent(query_id: str, engine: Engine) -> Explained | None:
     """A persistent query; None if the catalog has none of this id."""
-    record, planned = engine.catalog.queries.get(query_id), engine.plans.get(query_id)
+    record, planned = engine.catalog.queries.get(query_id), engine.registry.plans.get(query_id)
     if record is None or planned is None:
         return None
-    topology = topology_of(engine, query_id, planned)
+    topology = topology_of(engine.registry, query_id, planned)
     programs = active_programs(engine, topology, record.properties)
     return Explained(record.statement, planned.node, topology, programs)
 

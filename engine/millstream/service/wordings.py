@@ -74,10 +74,6 @@ FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
 FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
 ANSWER_TOO_LONG = Template("The answer has more than {most} {unit}.")
 TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
-NO_ORDER_OF_ARRIVAL = Template(
-    "A query over topic {topic} cannot process its records in order of arrival: the topic does "
-    "not number them"
-)
 NOT_QUERYABLE = Template(
     "The `{source}` table isn't queryable. To derive a queryable table, you can do 'CREATE "
     "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.service.threads.catch_up_gate import CatchUpGate
+from millstream.scheduler.catch_up_gate import CatchUpGate
 
 NONE: frozenset[int] = frozenset()
 BOTH = frozenset({0, 1})

@@ -41,7 +41,7 @@ def test_statements_on_either_reach_both(cluster: Cluster) -> None:
     loud = next(id for id in one.catalog.queries if "LOUD" in id)
     execute(one, f"PAUSE {loud};")
     assert cluster.agree() != before
-    assert two.paused == {loud}
+    assert two.registry.paused == {loud}
     execute(two, f"RESUME {loud};")
     assert cluster.agree() == before
     execute(one, f"TERMINATE {loud}; DROP STREAM loud DELETE TOPIC; DROP TYPE money;")
@@ -68,11 +68,11 @@ def test_a_query_is_replaced_on_both(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS + "CREATE STREAM s AS SELECT guest, place FROM visits;")
     cluster.agree()
-    plans = dict(two.plans)
+    plans = dict(two.registry.plans)
     execute(one, "CREATE OR REPLACE STREAM s AS SELECT guest, place FROM visits WHERE place = 'x';")
     cluster.agree()
-    assert plans.keys() == two.plans.keys()
-    assert plans != two.plans
+    assert plans.keys() == two.registry.plans.keys()
+    assert plans != two.registry.plans
 
 
 def test_positions_are_those_of_the_instance_that_was_asked(cluster: Cluster) -> None:
@@ -269,7 +269,7 @@ def test_a_start_replays_only_what_is_left(cluster: Cluster) -> None:
     cluster.engines.remove(one)
     three = cluster.start()
     assert three.replay_state.replayed == 6
-    assert three.paused == {query_id}
+    assert three.registry.paused == {query_id}
     cluster.agree()
 
 
@@ -286,7 +286,7 @@ def test_a_query_that_was_replaced_while_its_instance_was_away(cluster: Cluster)
     following.follow(two)
     two.drain()
     cluster.engines.remove(two)
-    two.instance.close()
+    two.runtime.close()
     execute(one, "CREATE OR REPLACE TABLE cheap AS SELECT id, price, title FROM books;")
     three = cluster.start(store=store)
     execute(one, "INSERT INTO books VALUES ('2', 'Ivanhoe', 9);")
@@ -313,7 +313,7 @@ def test_an_id_of_a_user_given_to_another_query(cluster: Cluster) -> None:
     cluster.agree()
     assert two.store.query_ids() == {"OWN"}
     cluster.engines.remove(two)
-    two.instance.close()
+    two.runtime.close()
     execute(one, "TERMINATE own;" + joined.format("place"))
     following.follow(one)
     topics = [topic for topic in cluster.log.topics() if "OWN" in topic.name]

@@ -84,7 +84,7 @@ class Storm:
             self.busy.discard(index)
 
     def die(self, index: int) -> None:
-        self.cluster.engines[index].instance.close(commit=False)
+        self.cluster.engines[index].runtime.close(commit=False)
         effect, request = self.cluster.on_effect, self.cluster.on_request
         self.cluster.calm()
         self.cluster.engines[index] = self.restarted(index)

@@ -90,7 +90,7 @@ def world(engine: Engine) -> dict[str, Any]:
         "types": sorted(engine.catalog.types),
         "queries": sorted(engine.catalog.queries),
         "plans": [query.statement for _, query in sorted(engine.catalog.queries.items())],
-        "paused": sorted(engine.paused),
+        "paused": sorted(engine.registry.paused),
         "running": sorted(status.query_id for status in engine.statuses()),
         "state": engine.store.query_ids(),
     }

@@ -142,7 +142,7 @@ def test_a_query_that_could_not_be_started_is_reported(reopen: Callable[[], Data
     fill(db)
     db.execute("CREATE TABLE t AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;")
     (query,) = db.engine.catalog.queries
-    db.engine.queries[query].error = "no reason"
+    db.engine.registry.queries[query].error = "no reason"
     db.engine.runtime.remove_query(query)
     told = db.metrics()
     assert told.query(query).state == "ERROR" and told.states["ERROR"] == 1

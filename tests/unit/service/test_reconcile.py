@@ -10,10 +10,11 @@ from millstream import Database
 from millstream.ddl.change import plan_change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.queries import starting
+from millstream.queries.reconcile import reconcile
+from millstream.queries.registry import QueryRegistry
 from millstream.runtime.spec import QueryState
-from millstream.service import queries
 from millstream.service.engine import Engine
-from millstream.service.reconcile import reconcile
 from millstream.service.text import parse_text
 from tests.unit.service.conftest import EARLIEST, fill
 
@@ -52,30 +53,40 @@ def define(engine: Engine, sql: Sequence[str]) -> None:
     for number, text in enumerate(sql, 10):
         (piece,) = parse_text(text)
         given = ConfiguredStatement(piece.statement, piece.text, piece.script, EARLIEST, number)
-        engine.definitions = plan_change(given, engine.definitions, engine.replay_environment).after
+        engine.registry.definitions = plan_change(
+            given, engine.registry.definitions, engine.registry.replay_environment
+        ).after
 
 
 @pytest.mark.parametrize("count", range(len(CHANGES) + 1))
 def test_what_runs_is_what_the_catalog_says(engine: Engine, count: int) -> None:
     define(engine, CHANGES[:count])
     with engine.driver.lock:
-        reconcile(engine)
+        reconcile(engine.registry)
     engine.drain()
-    assert set(engine.runtime.query_ids()) == engine.catalog.queries.keys() == engine.queries.keys()
+    assert (
+        set(engine.runtime.query_ids())
+        == engine.catalog.queries.keys()
+        == engine.registry.queries.keys()
+    )
     assert engine.store.query_ids() <= engine.catalog.queries.keys()
     states = engine.runtime.states()
     paused = {id for id, state in states.items() if state is QueryState.PAUSED}
-    assert paused == engine.paused == {id for id, run in engine.queries.items() if run.paused}
-    assert {id: run.planned for id, run in engine.queries.items()} == engine.plans
-    assert not engine.failed
+    assert (
+        paused
+        == engine.registry.paused
+        == {id for id, run in engine.registry.queries.items() if run.paused}
+    )
+    assert {id: run.planned for id, run in engine.registry.queries.items()} == engine.registry.plans
+    assert not engine.registry.failed
 
 
 def test_where_nothing_differs_nothing_is_done(engine: Engine) -> None:
     define(engine, CHANGES)
-    reconcile(engine)
-    runs, positions = dict(engine.queries), engine.log.end_offset("SPENDING", 0)
-    reconcile(engine, retry=True)
-    assert all(engine.queries[query_id] is run for query_id, run in runs.items())
+    reconcile(engine.registry)
+    runs, positions = dict(engine.registry.queries), engine.log.end_offset("SPENDING", 0)
+    reconcile(engine.registry, retry=True)
+    assert all(engine.registry.queries[query_id] is run for query_id, run in runs.items())
     assert engine.log.end_offset("SPENDING", 0) == positions
 
 
@@ -86,21 +97,21 @@ def test_a_query_that_cannot_be_started_is_noted(
     again: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    start, wrong = queries.start, [SPENDING]
+    start, wrong = starting.start, [SPENDING]
 
-    def fail(engine: Engine, query_id: str) -> None:
+    def fail(registry: QueryRegistry, query_id: str) -> None:
         if query_id in wrong:
             raise kind("not now")
-        start(engine, query_id)
+        start(registry, query_id)
 
-    monkeypatch.setattr(queries, "start", fail)
+    monkeypatch.setattr(starting, "start", fail)
     define(engine, CHANGES)
-    reconcile(engine)
-    assert engine.failed == {SPENDING: "not now"}
-    assert engine.states()[SPENDING] == QueryState.ERROR.value
-    assert JAMS not in engine.queries and "CST_PRICES_13" in engine.queries
+    reconcile(engine.registry)
+    assert engine.registry.failed == {SPENDING: "not now"}
+    assert engine.registry.states()[SPENDING] == QueryState.ERROR.value
+    assert JAMS not in engine.registry.queries and "CST_PRICES_13" in engine.registry.queries
     wrong.clear()
-    reconcile(engine)
-    assert SPENDING in engine.failed, "only a retry starts it again"
-    reconcile(engine, retry=True)
-    assert (SPENDING not in engine.failed) is again
+    reconcile(engine.registry)
+    assert SPENDING in engine.registry.failed, "only a retry starts it again"
+    reconcile(engine.registry, retry=True)
+    assert (SPENDING not in engine.registry.failed) is again

@@ -92,7 +92,7 @@ def test_killed_at_any_effect_it_is_the_one_or_the_other() -> None:
             execute(one, ANOTHER)
             break
         except SimulatedCrash:
-            one.instance.close(commit=False)
+            one.runtime.close(commit=False)
             cluster.engines.remove(one)
         cluster.calm()
         following.follow(two)
@@ -160,7 +160,7 @@ def stuck(cluster: Cluster, pair: tuple[Engine, Engine]) -> Engine:
     with pytest.raises(SimulatedCrash):
         execute(one, ANOTHER)
     cluster.calm()
-    one.instance.close(commit=False)
+    one.runtime.close(commit=False)
     cluster.engines.remove(one)
     following.follow(two)
     assert two.replay_state.quiesced is not None

@@ -13,7 +13,7 @@ from millstream.log.log import Appended, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.batch import raw_batch
 from millstream.runtime.runtime import ExecutorSpec, QuerySpec, Runtime, RuntimeSettings
-from millstream.service.threads.restoring import Restoring
+from millstream.scheduler.restoring import Restoring
 from millstream.state.store import Store
 from tests.patience import PATIENCE_S
 from tests.simulation.real import topology_of

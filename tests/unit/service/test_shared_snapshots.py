@@ -224,7 +224,7 @@ def test_a_task_that_two_instances_have_is_read_from_neither(
     other.hear()
     for _ in range(20):
         both.work(both.engines[0])
-    assert both.engines[0].instance.reached(query_id).tasks == {0, 1, 2}  # type: ignore[union-attr]
+    assert both.engines[0].runtime.reached(query_id).tasks == {0, 1, 2}  # type: ignore[union-attr]
     with pytest.raises(UnavailableError, match="E-NOT-READY"):
         figures(databases[0], FIRST.text)
 

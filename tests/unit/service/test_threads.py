@@ -9,8 +9,8 @@ import pytest
 
 import millstream
 from millstream import Database, MillstreamError, StatementError
+from millstream.scheduler import driver
 from millstream.service import engine
-from millstream.service.threads import driver
 from tests.patience import PATIENCE_S
 
 SOURCES = (

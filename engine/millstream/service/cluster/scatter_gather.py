@@ -19,6 +19,7 @@ from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
 from millstream.operators.view import View, table_view
+from millstream.queries.starting import topology_of
 from millstream.query.conditions import Condition, condition_sql, pinned
 from millstream.service import wordings
 from millstream.service.bounded import collected
@@ -34,7 +35,6 @@ from millstream.service.cluster.partition_read import (
 from millstream.service.cluster.routing import Routing
 from millstream.service.engine import Engine
 from millstream.service.failures import reason
-from millstream.service.queries import topology_of
 from millstream.service.session import Session
 from millstream.topology.topology import SubTopology
 
@@ -79,12 +79,12 @@ def materialized_table(source: Source, engine: Engine) -> MaterializedTable:
         ),
         None,
     )
-    planned = engine.plans.get(query_id or "")
+    planned = engine.registry.plans.get(query_id or "")
     if planned is None or query_id is None:
         raise wordings.NOT_QUERYABLE(
             source=source.name, hint="No query keeps the rows of this one."
         )
-    sub = topology_of(engine, query_id, planned).subtopologies[-1]
+    sub = topology_of(engine.registry, query_id, planned).subtopologies[-1]
     view = table_view(
         sub, engine.functions, lambda name: engine.store.table(query_id, sub.index, name)
     )

@@ -155,7 +155,7 @@ def join_peers(
             queries,
             writers(),
             host=engine.host_info.host,
-            states=engine.states(),
+            states=engine.registry.states(),
         )
 
     membership = MembershipThread(peers, metadata)

@@ -9,15 +9,16 @@ instance that appends has read everything before its command (docs/adr/0011-one-
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
-from millstream.log.log import Appended, Log, Outcome, Topic, TopicPartition, Writer
+from millstream.log.log import Appended, Log, Outcome, Topic, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.errors import FencedError, MillstreamError, UnavailableError
+from millstream.queries.backfill_result import FirstCommit
 from millstream.service.command_topic.entries import (
     Command,
     Entry,
@@ -31,15 +32,6 @@ READ_MAX = 10_000
 UNKNOWN = "E-LOG-UNKNOWN"
 """The code of the error after which it is unknown whether a command is on the log."""
 _IDENTITY = "millstream.database"
-
-
-@dataclass(frozen=True, slots=True)
-class FirstCommit:
-    """The first records and positions of a query, written in one transaction with its command."""
-
-    query_id: str
-    records: tuple[Appended[pa.Table], ...]
-    positions: Mapping[TopicPartition, int]
 
 
 class LeaseLostError(FencedError):

@@ -13,15 +13,14 @@ from contextlib import suppress
 
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import CorruptionError, MillstreamError, UnavailableError
-from millstream.service import orphans
+from millstream.queries import orphans, teardown
+from millstream.queries.reconcile import reconcile
 from millstream.service.command_topic import quiesced, snapshots
 from millstream.service.command_topic.commands import CommandTopicLease, LeaseLostError
 from millstream.service.command_topic.entries import Entry, command_hash
 from millstream.service.command_topic.replay_state import ReplayState
-from millstream.service.command_topic.replaying import replay
+from millstream.service.command_topic.replaying import finish_last, replay
 from millstream.service.engine import Engine
-from millstream.service.reconcile import reconcile
-from millstream.service.statements import teardown
 
 PAUSE_SECONDS = 0.2
 """The time between two polls of the command topic."""
@@ -33,7 +32,8 @@ LEASE_ATTEMPTS = 5
 def restore_catalog(engine: Engine) -> None:
     """Restore the catalog of a new engine from the command topic. Starts no query."""
     if not _from_snapshot(engine):
-        engine.definitions, engine.replay_state = engine.definitions.cleared(), ReplayState()
+        engine.registry.clear()
+        engine.replay_state = ReplayState()
     catch_up(engine, live=False)
     replay_state = engine.replay_state
     replay_state.replayed = len(replay_state.applied) + len(replay_state.unapplied)
@@ -108,7 +108,7 @@ def _apply(engine: Engine, entry: Entry, *, live: bool) -> None:
         replay_state.quiesced = None
         return
     assert entry.command is not None
-    before = engine.definitions
+    before = engine.registry.definitions
     replay(engine, entry.command)
     replay_state.previous = command_hash(entry.value)
     if engine.shared and not live:
@@ -129,9 +129,12 @@ def end_quiescence(engine: Engine, *, live: bool = True) -> None:
     catalog."""
     quiesced_query, engine.replay_state.quiesced = engine.replay_state.quiesced, None
     if live:
-        if quiesced_query is not None and quiesced_query.request.query_id in engine.queries:
-            engine.queries[quiesced_query.request.query_id].stopped = True
-        reconcile(engine)
+        if (
+            quiesced_query is not None
+            and quiesced_query.request.query_id in engine.registry.queries
+        ):
+            engine.registry.queries[quiesced_query.request.query_id].stopped = True
+        reconcile(engine.registry)
 
 
 def follow(engine: Engine) -> None:
@@ -147,10 +150,12 @@ def follow(engine: Engine) -> None:
         engine.driver.wake()
     if quiesced.is_overdue(engine):
         _end_overdue_quiescence(engine)
-    if engine.ended_queries or any(query.retry for query in tuple(engine.queries.values())):
+    if engine.registry.ended_queries or any(
+        query.retry for query in tuple(engine.registry.queries.values())
+    ):
         with engine.driver.lock:
-            orphans.erase_ended(engine)
-            reconcile(engine, retry=True)
+            orphans.erase_ended(engine.registry)
+            reconcile(engine.registry, retry=True, quiesced=replay_state.quiesced_id)
 
 
 def _end_overdue_quiescence(engine: Engine) -> None:
@@ -178,17 +183,17 @@ def delete_orphans(engine: Engine) -> None:
     shared log this runs under a lease: a query with a smaller number than the lease that is not in
     the catalog once everything before the lease is read, will never be in it.
     """
-    orphans.finish_last(engine)
+    finish_last(engine)
     if not engine.shared:
         if engine.replay_state.complete:
-            orphans.sweep(engine)
+            orphans.sweep(engine.registry)
         return
     for _ in range(LEASE_ATTEMPTS):
         with suppress(LeaseLostError), engine.commands.lease(engine.clock()) as lease:
             catch_up(engine, live=False)
             token, number = engine.replay_state.lease
             if engine.replay_state.complete and token == lease.token:
-                orphans.sweep(engine, below=number)
+                orphans.sweep(engine.registry, below=number)
             return
 
 
@@ -231,7 +236,7 @@ class TopicFollower:
             self._thread.join()
         engine = self._engine
         with suppress(MillstreamError), engine.driver.lock:
-            orphans.erase_ended(engine)
+            orphans.erase_ended(engine.registry)
             if engine.replay_state.unsaved >= UNSAVED_AT_CLOSE:
                 with engine.commands.lease(engine.clock()) as lease:
                     catch_up(engine, live=False)

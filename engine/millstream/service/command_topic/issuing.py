@@ -11,19 +11,21 @@ from millstream.ddl.effects import Change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
-from millstream.service import orphans, reconcile
-from millstream.service.command_topic import following, quiesced
-from millstream.service.command_topic.commands import UNKNOWN, CommandTopicLease, LeaseLostError
-from millstream.service.command_topic.entries import Command
-from millstream.service.engine import Engine, PersistentQuery
-from millstream.service.history.backfill_result import (
+from millstream.queries import reconcile, teardown
+from millstream.queries.backfill_result import (
     BackfillResult,
     definition_changed,
     first_commit,
 )
+from millstream.queries.registry import PersistentQuery
+from millstream.service.command_topic import following, quiesced
+from millstream.service.command_topic.commands import UNKNOWN, CommandTopicLease, LeaseLostError
+from millstream.service.command_topic.entries import Command
+from millstream.service.command_topic.replaying import finish_last
+from millstream.service.engine import Engine
 from millstream.service.results import Done
 from millstream.service.session import Session
-from millstream.service.statements import control, teardown
+from millstream.service.statements import control
 from millstream.service.text import ParsedStatement
 from millstream_parser import statements as s
 
@@ -91,9 +93,9 @@ class Attempt:
         engine = self.engine
         following.catch_up(engine)
         engine.replay_state.check()
-        orphans.finish_last(engine)
+        finish_last(engine)
         self.number = self._number()
-        self.before = engine.definitions
+        self.before = engine.registry.definitions
         try:
             done = self._execute()
         except FencedError as error:
@@ -121,7 +123,7 @@ class Attempt:
         configured = ConfiguredStatement(
             parsed.statement, parsed.text, parsed.script, self.session.properties, self.number
         )
-        change = plan_change(configured, self.before, engine.environment)
+        change = plan_change(configured, self.before, engine.registry.environment)
         if change.changed:
             self._apply(change)
         return Done(change.message, change.query_id, change.changed)
@@ -133,23 +135,23 @@ class Attempt:
             planned_backfill is None or planned_backfill.replaced != backfill.replaced
         ):
             raise definition_changed(change.query_id or "")
-        after = reconcile.prepare(engine, change, backfill)
+        after = reconcile.prepare(engine.registry, change, backfill)
         try:
             self._stop_replaced()
             self._write(change, after)
         except MillstreamError as error:
-            reconcile.take_back(engine, self.before, written=error.code == UNKNOWN)
+            reconcile.take_back(engine.registry, self.before, written=error.code == UNKNOWN)
             if self.replaced is not None:
                 self._resume_replaced(self.replaced, error)
             raise
-        engine.definitions = after
-        reconcile.complete(engine, change, backfill)
+        engine.registry.definitions = after
+        reconcile.complete(engine.registry, change, backfill)
 
     def _stop_replaced(self) -> None:
         """Stop the replaced query on all instances: the new table is compared with its final
         output."""
         if self.replaced is not None:
-            teardown.stop(self.engine, self.replaced)
+            teardown.stop(self.engine.registry, self.replaced)
         if self.backfill is not None and self.backfill.replaced is not None and self.engine.shared:
             quiesced.await_quiesced(
                 self.engine, self.backfill.replaced, self.backfill.partition_count
@@ -159,12 +161,12 @@ class Attempt:
         """Resume a query that was not replaced. If the outcome is unknown, record the error
         instead: the query may have been replaced."""
         if error.code == UNKNOWN:
-            planned = self.engine.plans[query_id]
-            self.engine.queries[query_id] = PersistentQuery(planned, error=str(error))
+            planned = self.engine.registry.plans[query_id]
+            self.engine.registry.queries[query_id] = PersistentQuery(planned, error=str(error))
         elif self.engine.shared:
             following.end_quiescence(self.engine)
         else:
-            reconcile.reconcile(self.engine)
+            reconcile.reconcile(self.engine.registry)
 
     def _write(self, change: Change, after: CatalogSnapshot) -> None:
         engine, replay_state = self.engine, self.engine.replay_state
@@ -179,7 +181,7 @@ class Attempt:
         first = None
         if self.backfill is not None:
             (query_id,) = new
-            first = first_commit(engine, query_id, self.backfill)
+            first = first_commit(engine.registry, query_id, self.backfill)
         value = self.lease.append(
             command, replay_state.previous, engine.clock(), replay_state.position, first
         )

@@ -20,7 +20,7 @@ class Outcomes:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._snapshot = engine.definitions.cleared()
+        self._snapshot = engine.registry.definitions.cleared()
         self._position = -1
         self._outcomes: deque[StatementOutcome] = deque(maxlen=OUTCOMES_MAX)
 
@@ -31,7 +31,7 @@ class Outcomes:
             for entry in self._engine.commands.since(self._position):
                 if entry.command is not None:
                     result = plan_command(
-                        entry.command, self._snapshot, self._engine.replay_environment
+                        entry.command, self._snapshot, self._engine.registry.replay_environment
                     )
                     self._snapshot = result.after
                     self._outcomes.extend(result.outcomes)

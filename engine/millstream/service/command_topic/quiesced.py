@@ -2,7 +2,7 @@
 
 The replacing instance requests this with its lease, and waits until the query's group is empty. An
 instance that joins the group later reads the request before it opens a task
-(`service/threads/catch_up_gate.py`). The next entry of the topic ends the quiescence: either the
+(`scheduler/catch_up_gate.py`). The next entry of the topic ends the quiescence: either the
 command that replaces the query, or another lease, whose writer has fenced the requester. So the
 other instances can end it themselves when the requester has died (docs/adr/0016-back-fill.md).
 """
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from millstream.ddl.effects import ReplacedTable
 from millstream.log.settled import SETTLE_SECONDS, await_settled
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.queries import teardown
+from millstream.queries.backfill_result import BackfillResult
 from millstream.service.command_topic.entries import QuiesceRequest
 from millstream.service.engine import Engine
-from millstream.service.history.backfill_result import BackfillResult
-from millstream.service.statements import teardown
 
 LEAVE_SECONDS = 60.0
 """The time limit for all instances to leave the group of a quiesced query."""
@@ -55,7 +55,7 @@ def quiesce(engine: Engine, request: QuiesceRequest, *, live: bool) -> None:
     query_id = request.query_id
     if live and query_id in engine.catalog.queries:
         try:
-            teardown.stop(engine, query_id)
+            teardown.stop(engine.registry, query_id)
         except MillstreamError as error:
             logging.getLogger("millstream").warning("query %s stops later: %s", query_id, error)
 

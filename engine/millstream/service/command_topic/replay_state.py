@@ -59,12 +59,15 @@ class ReplayState:
     """Why no entry from `position` on can be applied."""
     unapplied: dict[int, str] = field(default_factory=dict)
     """The reasons of replayed commands that failed on this instance, by command number."""
-    replaced: set[str] = field(default_factory=set)
-    """The queries whose plan a replayed command has replaced."""
     quiesced: QuiescedQuery | None = None
     """The query that the last entry has quiesced."""
     _live: dict[ObjectName, ObjectIncarnation] = field(default_factory=dict)
     _by_word: dict[str, set[ObjectIncarnation]] = field(default_factory=dict)
+
+    @property
+    def quiesced_id(self) -> str | None:
+        """The id of the quiesced query, if any."""
+        return None if self.quiesced is None else self.quiesced.request.query_id
 
     @property
     def complete(self) -> bool:

@@ -11,6 +11,7 @@ from millstream.ddl.environment import ConfiguredStatement, Environment
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import MillstreamError
 from millstream.model.problem import Problem
+from millstream.queries.orphans import delete_topic
 from millstream.service.command_topic.entries import Command
 from millstream.service.engine import Engine
 from millstream.service.results import Done
@@ -68,17 +69,26 @@ def plan_command(
     return ReplayResult(after.with_topics(command.topics), tuple(outcomes), tuple(effects))
 
 
+def finish_last(engine: Engine) -> None:
+    """Delete the topic that the last command deletes after it is written, if the instance that
+    wrote it did not. This runs before any other statement, which would otherwise reuse the
+    topic."""
+    applied = engine.replay_state.applied
+    if applied and applied[-1].command.deletes is not None:
+        delete_topic(engine.log, *applied[-1].command.deletes)
+
+
 def replay(engine: Engine, command: Command) -> None:
     """Apply a command to the catalog of an engine; starts and ends no query. If the command fails,
     the failure is recorded, and only the object of that command is missing."""
-    before = engine.definitions
-    result = plan_command(command, before, engine.replay_environment)
+    before = engine.registry.definitions
+    result = plan_command(command, before, engine.registry.replay_environment)
     if result.error is not None:
         _report_failure(engine, command, result.error)
         return
-    engine.definitions = result.after
+    engine.registry.definitions = result.after
     engine.replay_state.record(command, before, result.after)
-    engine.replay_state.replaced.update(
+    engine.registry.replaced.update(
         effect.query_id for effect in result.effects if isinstance(effect, ReplaceQuery)
     )
 

@@ -18,11 +18,10 @@ from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError
-from millstream.service import orphans
 from millstream.service.command_topic.commands import CommandTopicLease
 from millstream.service.command_topic.entries import Command, command_fields, decode_command
 from millstream.service.command_topic.replay_state import AppliedCommand
-from millstream.service.command_topic.replaying import plan_command
+from millstream.service.command_topic.replaying import finish_last, plan_command
 from millstream.service.engine import Engine
 
 VERSION = 1
@@ -49,7 +48,7 @@ def topic_name(engine: Engine) -> str:
 
 def digest_of(engine: Engine) -> str:
     """The digest of the engine's catalog: equal on all instances with the same catalog."""
-    return _digest(engine.definitions)
+    return _digest(engine.registry.definitions)
 
 
 def _digest(definitions: CatalogSnapshot) -> str:
@@ -71,7 +70,7 @@ def save(engine: Engine, lease: CommandTopicLease) -> None:
     )
     value = _encode(snapshot)
     if len(value) <= BYTES_MAX:
-        orphans.finish_last(engine)
+        finish_last(engine)
         topic = topic_name(engine)
         _create_topic(engine, topic)
         outdated = engine.log.end_offset(topic, 0)
@@ -102,9 +101,9 @@ def _verified_commands(engine: Engine) -> list[AppliedCommand] | None:
     commands does not."""
     expected = digest_of(engine)
     for commands in (engine.replay_state.needed(), engine.replay_state.applied):
-        definitions, failed = engine.definitions.cleared(), False
+        definitions, failed = engine.registry.definitions.cleared(), False
         for applied in commands:
-            result = plan_command(applied.command, definitions, engine.replay_environment)
+            result = plan_command(applied.command, definitions, engine.registry.replay_environment)
             definitions, failed = result.after, failed or result.error is not None
         if not failed and _digest(definitions) == expected:
             return list(commands)

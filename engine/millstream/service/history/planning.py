@@ -21,11 +21,11 @@ from millstream.plan.build import Planned, plan_query
 from millstream.plan.nodes import Deliver, Project
 from millstream.plan.places import span_of
 from millstream.plan.sinks import Client
+from millstream.queries.starting import fatal_problems, takes_by_arrival, topology_of
 from millstream.query.extended import sources_in
 from millstream.query.past import is_key, key_items, running, sorting
 from millstream.service import wordings
 from millstream.service.engine import Engine
-from millstream.service.queries import fatal_problems, takes_by_arrival, topology_of
 from millstream.service.session import Session
 from millstream_parser import statements as s
 from millstream_parser.history import Range
@@ -85,7 +85,7 @@ def _run(
     planned: Planned, ranges: Mapping[str, Range | None], engine: Engine, session: Session
 ) -> tuple[Run, dict[str, Timed]]:
     """The run, and the time bounds of the topics that it reads."""
-    topology = topology_of(engine, f"past_{engine.clock()}", planned, alone=True)
+    topology = topology_of(engine.registry, f"past_{engine.clock()}", planned, alone=True)
     splits, timed = _extents(planned, ranges, engine)
     run = Run(
         topology,

@@ -15,10 +15,10 @@ from millstream.history.within import Within
 from millstream.log.log import Appended, TopicPartition
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
+from millstream.queries.starting import caching, fatal_problems, takes_by_arrival
 from millstream.service.engine import Engine
 from millstream.service.history.planning import BoundedQuery
 from millstream.service.history.watch import Watch, Watched
-from millstream.service.queries import caching, fatal_problems, takes_by_arrival
 from millstream.service.session import Session
 from millstream.topology.topology import Topology
 

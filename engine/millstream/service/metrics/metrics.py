@@ -34,7 +34,7 @@ def metrics(engine: Engine) -> EngineMetrics:
     ]
     queries += [
         QueryMetrics(query_id, PERSISTENT, QueryState.ERROR.value, error)
-        for query_id, error in engine.failed.items()
+        for query_id, error in engine.registry.failed.items()
     ]
     counted = Counter(query.state for query in queries)
     return EngineMetrics(

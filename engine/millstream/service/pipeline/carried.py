@@ -14,7 +14,7 @@ from millstream.log.identity import check_topics
 from millstream.log.log import Appended, TopicPartition
 from millstream.log.settled import await_settled
 from millstream.model.problem import Problem
-from millstream.service import queries
+from millstream.queries import starting
 from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
@@ -43,12 +43,12 @@ class PipelineQuery:
         """The query must be in the catalog, and the catalog must not change during the call."""
         self.query_id = query_id
         self._engine = engine
-        self._planned = engine.plans[query_id]
-        self._topics = engine.topics.get(query_id, ())
+        self._planned = engine.registry.plans[query_id]
+        self._topics = engine.registry.topics.get(query_id, ())
         self._properties = engine.catalog.queries[query_id].properties
-        self._topology = queries.topology_of(engine, query_id, self._planned)
+        self._topology = starting.topology_of(engine.registry, query_id, self._planned)
         self._inputs = frozenset(inputs(self._topology))
-        self._repartitions = queries.repartitions_of(self._topology)
+        self._repartitions = starting.repartitions_of(self._topology)
         count = max(sub.partitions for sub in self._topology.subtopologies)
         self._tasks = ExclusiveAssignment(engine.log, query_id, count)
 
@@ -57,7 +57,7 @@ class PipelineQuery:
         """Whether the query still has this definition, and no instance holds it to replace it."""
         quiesced = self._engine.replay_state.quiesced
         held = quiesced is not None and quiesced.request.query_id == self.query_id
-        return self._engine.plans.get(self.query_id) is self._planned and not held
+        return self._engine.registry.plans.get(self.query_id) is self._planned and not held
 
     def request_tasks(self) -> bool:
         """Join the query's group if the query is `current`, and return whether it is. The tasks may
@@ -89,7 +89,7 @@ class PipelineQuery:
     def _catch_up(self) -> None:
         """Prepare for newly assigned tasks. Another instance may have had them: wait until its
         transactions are settled, and read its commands from the command topic
-        (`service/threads/catch_up_gate.py`)."""
+        (`scheduler/catch_up_gate.py`)."""
         engine = self._engine
         if engine.shared:
             with engine.driver.lock:

@@ -76,17 +76,20 @@ class Pipeline:
         """The queries to process, in order. A query whose definition changed is reset."""
         engine = self.engine
         with engine.driver.lock:
-            known, reasons = in_order(engine.catalog.queries.values()), dict(engine.failed)
+            known, reasons = in_order(engine.catalog.queries.values()), dict(engine.registry.failed)
         gone = self._queries.keys() - {record.id for record in known}
         gone |= {query_id for query_id, query in self._queries.items() if not query.current}
         for query_id in gone:
             self._queries.pop(query_id).close()
             self.stopped.discard(query_id)
         for record in known:
-            if record.id in self.stopped or record.id in engine.paused:
+            if record.id in self.stopped or record.id in engine.registry.paused:
                 continue
             if record.id in reasons:
-                again = record.id in engine.queries and engine.queries[record.id].retry
+                again = (
+                    record.id in engine.registry.queries
+                    and engine.registry.queries[record.id].retry
+                )
                 kind = UnavailableError if again else MillstreamError
                 self._report(record.id, kind(reasons[record.id]))
             else:
@@ -106,7 +109,7 @@ class Pipeline:
         """The query of an id; None if it was dropped meanwhile."""
         if query_id not in self._queries:
             with self.engine.driver.lock:
-                if query_id not in self.engine.plans:
+                if query_id not in self.engine.registry.plans:
                     return None
                 self._queries[query_id] = PipelineQuery(self.engine, query_id)
         return self._queries[query_id]

@@ -22,9 +22,9 @@ from millstream.history.task import Produced
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.service import queries
+from millstream.queries import starting
+from millstream.queries.backfill_result import BackfillResult
 from millstream.service.engine import Engine
-from millstream.service.history.backfill_result import BackfillResult
 from millstream.service.history.running import run_of
 from millstream.service.history.watch import CancelledError, Watch, Watched
 from millstream.service.session import Session
@@ -46,10 +46,10 @@ def run_backfill(
     if statement.name in engine.catalog.sources and not statement.or_replace:
         return None
     configured = ConfiguredStatement(statement, parsed.text, parsed.script, session.properties)
-    context = PlanningContext(configured, engine.definitions, engine.environment)
+    context = PlanningContext(configured, engine.registry.definitions, engine.registry.environment)
     planned_query = plan_create_as(statement, context)
     run, partition_count = _bounded_run(planned_query, engine)
-    topics = queries.topics_of(engine.log, run.topology)
+    topics = starting.topics_of(engine.log, run.topology)
     with _watched(statement.name, engine, session) as watch:
         try:
             produced = list(_produced(statement, run, engine, watch))
@@ -90,7 +90,7 @@ def _watched(name: str, engine: Engine, session: Session) -> Iterator[Watch]:
 def _bounded_run(planned_query: PlannedQuery, engine: Engine) -> tuple[Run, int]:
     """The bounded run, and the partition count of the sink."""
     planned, properties = planned_query.planned, planned_query.record.properties
-    topology = queries.topology_of(engine, planned_query.record.id, planned)
+    topology = starting.topology_of(engine.registry, planned_query.record.id, planned)
     topic = sink_topic(planned, engine.log)
     run = run_of(engine, topology, everything(engine.log, topology), properties)
     return replace(run, widths={**run.widths, topic.name: topic.partitions}), topic.partitions

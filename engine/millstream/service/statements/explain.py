@@ -11,6 +11,7 @@ from millstream.functions.function import Catalogue
 from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
+from millstream.queries.starting import topology_of
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
@@ -22,7 +23,6 @@ from millstream.service.programs import (
     pushed,
     shown_programs,
 )
-from millstream.service.queries import topology_of
 from millstream.service.results import Rows
 from millstream.service.session import Session
 from millstream.service.statements.described import push_facts, query_facts
@@ -58,7 +58,7 @@ def explained_statement(statement: s.Statement, engine: Engine, session: Session
             node, topology = push.root, push_topology(engine, EXPLAINED, push)
             return Explained(text, node, topology, first_programs(engine, topology, properties))
     planned = plan_of(statement, engine.catalog, engine.functions, properties)
-    topology = topology_of(engine, EXPLAINED, planned)
+    topology = topology_of(engine.registry, EXPLAINED, planned)
     programs = first_programs(engine, topology, properties)
     return Explained(text, planned.node, topology, programs)
 

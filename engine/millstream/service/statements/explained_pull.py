@@ -61,7 +61,7 @@ def positions_text(sources: list[Source], engine: Engine) -> str:
         committed = engine.log.positions(query.query_id)
         inputs = [
             (topic.name, partition)
-            for topic in engine.topics.get(query.query_id, ())
+            for topic in engine.registry.topics.get(query.query_id, ())
             if topic.name in query.inputs
             for partition in range(topic.partitions)
         ]

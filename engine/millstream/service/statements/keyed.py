@@ -44,7 +44,7 @@ class KeyedPull:
     def is_current(self, engine: Engine) -> bool:
         """Whether the catalog and the plan that it was prepared on are still current."""
         query_id, planned = self.maintained_by
-        return engine.catalog is self.catalog and engine.plans.get(query_id) is planned
+        return engine.catalog is self.catalog and engine.registry.plans.get(query_id) is planned
 
 
 def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull | None:
@@ -72,7 +72,7 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
         return None
     table = materialized_table(source, engine)
     assert isinstance(statement, s.SelectStatement)
-    maintained_by = (table.query_id, engine.plans[table.query_id])
+    maintained_by = (table.query_id, engine.registry.plans[table.query_id])
     sql = keys_sql(plan, table.view, pull_schema(source), column)
     return KeyedPull(statement, source, plan.schema, sql, catalog, maintained_by)
 

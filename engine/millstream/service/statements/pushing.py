@@ -14,10 +14,7 @@ from millstream.plan.delivery import with_key
 from millstream.plan.nodes import Deliver, Project, Write
 from millstream.plan.shareable import of_keyed_rows, shared_source
 from millstream.plan.sinks import Client
-from millstream.runtime.spec import QuerySpec
-from millstream.service.changes import key_names
-from millstream.service.engine import Engine
-from millstream.service.queries import (
+from millstream.queries.starting import (
     add_query,
     caching,
     commit_interval,
@@ -27,10 +24,13 @@ from millstream.service.queries import (
     start_positions,
     topology_of,
 )
+from millstream.queries.user_functions import calls_users_functions
+from millstream.runtime.spec import QuerySpec
+from millstream.service.changes import key_names
+from millstream.service.engine import Engine
 from millstream.service.results import Stream
 from millstream.service.session import Session
 from millstream.service.shared_push import SharedPushQuery
-from millstream.service.users import calls_users_functions
 from millstream.topology.topology import Topology
 from millstream_parser import print_statement
 from millstream_parser import statements as s
@@ -70,7 +70,7 @@ def planned_push(
 def push_topology(engine: Engine, query_id: str, push: PlannedPush) -> Topology:
     """The sub-topologies of a push query. All tasks run in this process, without changelogs."""
     planned = replace(push.planned, node=push.root)
-    return topology_of(engine, query_id, planned, alone=True).without_changelogs()
+    return topology_of(engine.registry, query_id, planned, alone=True).without_changelogs()
 
 
 def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
@@ -151,7 +151,12 @@ def _start(engine: Engine, push_query: SharedPushQuery, session: Session, kind: 
             push_query.query_id,
             push_query.query_id,
             executors(
-                engine, topology, session.properties, cached=cached, delivering=True, held=False
+                engine.registry,
+                topology,
+                session.properties,
+                cached=cached,
+                delivering=True,
+                held=False,
             ),
             repartitions=repartitions_of(topology),
             start=start_positions(engine.log, topology, session.properties),

@@ -14,49 +14,40 @@ from typing import Any
 
 from millstream.log.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.service.engine import EndedQuery, Engine
-from millstream.service.statements import teardown
+from millstream.queries import teardown
+from millstream.queries.registry import EndedQuery, QueryRegistry
 from millstream.topology.topology import owner_of
 
 
-def sweep(engine: Engine, *, below: int | None = None) -> None:
+def sweep(registry: QueryRegistry, *, below: int | None = None) -> None:
     """Delete the internal topics, the positions and the state of queries that do not exist. Call it
     after the command log is replayed and before any query runs.
 
     `below`: on a log that other instances share, topics and positions are deleted only if the
     number in the query's id is smaller.
     """
-    for query_id in sorted(_with_topics(engine) | engine.store.query_ids()):
-        if query_id in engine.catalog.queries:
+    for query_id in sorted(_with_topics(registry) | registry.store.query_ids()):
+        if query_id in registry.catalog.queries:
             continue
-        teardown.drop_local(engine, query_id, commit=False)
+        teardown.drop_local(registry, query_id, commit=False)
         number = teardown.generated_number(query_id)
         if below is None:
-            teardown.erase(engine, query_id)
+            teardown.erase(registry, query_id)
         elif number is not None and number < below:
-            engine.ended_queries[query_id] = EndedQuery(frozenset(), teardown.DELETE_ATTEMPTS)
-    erase_ended(engine)
+            registry.ended_queries[query_id] = EndedQuery(frozenset(), teardown.DELETE_ATTEMPTS)
+    erase_ended(registry)
 
 
-def erase_ended(engine: Engine) -> None:
+def erase_ended(registry: QueryRegistry) -> None:
     """Try to delete the topics and positions of ended queries. This fails while other instances
     still run them. What remains after the last try is deleted at the next start."""
-    for query_id, ended in tuple(engine.ended_queries.items()):
-        del engine.ended_queries[query_id]
+    for query_id, ended in tuple(registry.ended_queries.items()):
+        del registry.ended_queries[query_id]
         try:
-            teardown.erase(engine, query_id, ended.topics)
+            teardown.erase(registry, query_id, ended.topics)
         except MillstreamError:
             if ended.attempts > 1:
-                engine.ended_queries[query_id] = replace(ended, attempts=ended.attempts - 1)
-
-
-def finish_last(engine: Engine) -> None:
-    """Delete the topic that the last command deletes after it is written, if the instance that
-    wrote it did not. This runs before any other statement, which would otherwise reuse the
-    topic."""
-    done = engine.replay_state.applied
-    if done and done[-1].command.deletes is not None:
-        delete_topic(engine.log, *done[-1].command.deletes)
+                registry.ended_queries[query_id] = replace(ended, attempts=ended.attempts - 1)
 
 
 def delete_topic(log: Log[Any], name: str, identity: str) -> None:
@@ -66,7 +57,7 @@ def delete_topic(log: Log[Any], name: str, identity: str) -> None:
         log.delete_topic(name)
 
 
-def _with_topics(engine: Engine) -> set[str]:
-    prefix = engine.settings.internal_prefix
-    found = (owner_of(topic.name, prefix) for topic in engine.log.topics())
+def _with_topics(registry: QueryRegistry) -> set[str]:
+    prefix = registry.settings.internal_prefix
+    found = (owner_of(topic.name, prefix) for topic in registry.log.topics())
     return {query_id for query_id in found if query_id is not None}

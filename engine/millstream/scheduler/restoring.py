@@ -14,8 +14,8 @@ from millstream.log.log import WatchedLog
 from millstream.runtime.restoration import FollowSpec, Progress, Restoration, Role
 from millstream.runtime.spec import QueryStatus, RuntimeSettings, TaskStatus
 from millstream.runtime.tasks import TaskState
-from millstream.service.threads.catch_up_gate import CatchUpGate
-from millstream.service.threads.fair_lock import FairRLock
+from millstream.scheduler.catch_up_gate import CatchUpGate
+from millstream.scheduler.fair_lock import FairRLock
 from millstream.state.store import Store
 from millstream.topology.topology import Topology
 

@@ -18,10 +18,9 @@ from millstream.log.identity import check_topics
 from millstream.log.log import Appended, Topic, TopicPartition
 from millstream.model.errors import ConflictError
 from millstream.model.problem import Problem
-from millstream.service import queries
-from millstream.service.command_topic.commands import FirstCommit
-from millstream.service.engine import Engine
-from millstream.service.history.replaced_table import difference
+from millstream.queries import starting
+from millstream.queries.registry import QueryRegistry
+from millstream.queries.replaced_table import difference
 from millstream.topology.topology import Topology
 
 
@@ -48,12 +47,21 @@ class BackfillResult:
         return sum(record.bytes for record in self.records)
 
 
-def check_backfill(engine: Engine, query_id: str, backfill: BackfillResult) -> None:
+@dataclass(frozen=True, slots=True)
+class FirstCommit:
+    """The first records and positions of a query, written in one transaction with its command."""
+
+    query_id: str
+    records: tuple[Appended[pa.Table], ...]
+    positions: Mapping[TopicPartition, int]
+
+
+def check_backfill(registry: QueryRegistry, query_id: str, backfill: BackfillResult) -> None:
     """Raise ConflictError unless the query is still the one that the job ran."""
-    check_topics(engine.log, backfill.topics)
-    planned = engine.plans[query_id]
-    topology = queries.topology_of(engine, backfill.topology.query_id, planned)
-    partition_count = sink_topic(planned, engine.log).partitions
+    check_topics(registry.log, backfill.topics)
+    planned = registry.plans[query_id]
+    topology = starting.topology_of(registry, backfill.topology.query_id, planned)
+    partition_count = sink_topic(planned, registry.log).partitions
     if topology != backfill.topology or partition_count != backfill.partition_count:
         raise definition_changed(query_id)
 
@@ -67,19 +75,19 @@ def definition_changed(query_id: str) -> ConflictError:
     )
 
 
-def first_commit(engine: Engine, query_id: str, backfill: BackfillResult) -> FirstCommit:
+def first_commit(registry: QueryRegistry, query_id: str, backfill: BackfillResult) -> FirstCommit:
     """The first commit of a query of the catalog, from the result of the job. The records of the
     job's changelogs go to the changelogs of the query. Of a recomputed table it has only the
     changes to the existing one; the query that writes that table must be stopped."""
-    topology = queries.topology_of(engine, query_id, engine.plans[query_id])
+    topology = starting.topology_of(registry, query_id, registry.plans[query_id])
     pairs = zip(backfill.topology.internal_topics, topology.internal_topics, strict=True)
     names = {theirs.name: ours.name for theirs, ours in pairs}
     changes = [record for record in backfill.records if record.topic in names]
     rows = [record for record in backfill.records if record.topic not in names]
     if backfill.replaced is not None:
-        limit = engine.settings.history_memory_limit
-        with closing(Workspace(engine.functions, limit)) as workspace:
+        limit = registry.settings.history_memory_limit
+        with closing(Workspace(registry.functions, limit)) as workspace:
             topic = backfill.replaced.topic
-            rows = list(difference(engine.log, topic, backfill.partition_count, rows, workspace))
+            rows = list(difference(registry.log, topic, backfill.partition_count, rows, workspace))
     renamed = (replace(record, topic=names[record.topic]) for record in changes)
     return FirstCommit(query_id, (*rows, *renamed), backfill.positions)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from millstream.catalog.catalog import QueryKind, QueryRecord
-from millstream.ddl import topologies
+from millstream.ddl import topologies, wordings
 from millstream.ddl.topologies import partitions_of
 from millstream.executor.executor import DuckDBExecutor
 from millstream.functions.function import Catalogue
@@ -21,11 +21,10 @@ from millstream.model.settings import effective
 from millstream.operators.registration import node_expressions
 from millstream.operators.udfs import register_expressions
 from millstream.plan.build import Planned
+from millstream.queries.registry import PersistentQuery, QueryRegistry
+from millstream.queries.user_functions import calls_users_functions
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import ExecutorSpec, Guarantee, QuerySpec
-from millstream.service import wordings
-from millstream.service.engine import Engine, PersistentQuery
-from millstream.service.users import calls_users_functions
 from millstream.state.store import Store
 from millstream.topology.topology import InternalTopic, SourceInput, Topology, lanes_of
 
@@ -42,11 +41,11 @@ problems that they are about."""
 
 
 def topology_of(
-    engine: Engine, query_id: str, planned: Planned, *, alone: bool = False
+    registry: QueryRegistry, query_id: str, planned: Planned, *, alone: bool = False
 ) -> Topology:
     """The sub-topologies of a plan over the topics that exist now. See `ddl/topologies.py`."""
-    created = engine.topics.get(query_id, ())
-    return topologies.topology_of(query_id, planned, engine.environment, created, alone=alone)
+    created = registry.topics.get(query_id, ())
+    return topologies.topology_of(query_id, planned, registry.environment, created, alone=alone)
 
 
 def make_topic(log: Log[pa.Table], topic: Topic, *, shared: bool) -> str | None:
@@ -61,67 +60,67 @@ def make_topic(log: Log[pa.Table], topic: Topic, *, shared: bool) -> str | None:
     return topic.name
 
 
-def start_new(engine: Engine, query_id: str) -> None:
+def start_new(registry: QueryRegistry, query_id: str) -> None:
     """Add a new persistent query to the runtime. Its start positions are committed first, unless it
     materialises a SOURCE TABLE, which is always read from its first record."""
-    record = engine.catalog.queries[query_id]
+    record = registry.catalog.queries[query_id]
     if record.kind is QueryKind.SOURCE_TABLE:
-        start(engine, query_id)
+        start(registry, query_id)
         return
-    topology = make_topics(engine, query_id, fresh=True)
-    _commit_start_positions(engine.log, query_id, topology, record.properties)
-    _run(engine, record, topology)
+    topology = make_topics(registry, query_id, fresh=True)
+    _commit_start_positions(registry.log, query_id, topology, record.properties)
+    _run(registry, record, topology)
 
 
-def start(engine: Engine, query_id: str) -> None:
+def start(registry: QueryRegistry, query_id: str) -> None:
     """Add a persistent query of the catalog to the runtime."""
-    topology = make_topics(engine, query_id, fresh=False)
-    _run(engine, engine.catalog.queries[query_id], topology)
+    topology = make_topics(registry, query_id, fresh=False)
+    _run(registry, registry.catalog.queries[query_id], topology)
 
 
-def _run(engine: Engine, record: QueryRecord, topology: Topology) -> None:
+def _run(registry: QueryRegistry, record: QueryRecord, topology: Topology) -> None:
     query_id = record.id
     cached = caching(record.properties)
     exactly = effective(record.properties, "processing.guarantee") != "at_least_once"
     specs = executors(
-        engine, topology, record.properties, cached=cached, delivering=False, held=exactly
+        registry, topology, record.properties, cached=cached, delivering=False, held=exactly
     )
-    if engine.restoring is not None:
-        engine.restoring.add_query(engine.store, topology, engine.functions)
+    if registry.restoring is not None:
+        registry.restoring.add_query(registry.store, topology, registry.functions)
     add_query(
-        engine.runtime,
+        registry.runtime,
         QuerySpec(
             query_id,
             query_id,
             specs,
             guarantee=Guarantee.EXACTLY_ONCE if exactly else Guarantee.AT_LEAST_ONCE,
             repartitions=repartitions_of(topology),
-            topics=engine.topics[query_id],
+            topics=registry.topics[query_id],
             users_functions=calls_users_functions(topology),
             priority=int(effective(record.properties, "ksql.query.priority")),
             commit_interval_ms=commit_interval(record.properties),
         ),
     )
-    paused = query_id in engine.paused
+    paused = query_id in registry.paused
     if paused:
-        engine.runtime.pause(query_id)
-    engine.queries[query_id] = PersistentQuery(engine.plans[query_id], paused)
+        registry.runtime.pause(query_id)
+    registry.queries[query_id] = PersistentQuery(registry.plans[query_id], paused)
 
 
-def make_topics(engine: Engine, query_id: str, *, fresh: bool) -> Topology:
+def make_topics(registry: QueryRegistry, query_id: str, *, fresh: bool) -> Topology:
     """Create the internal topics of a query, and note all of its topics in the catalog snapshot."""
-    check_topics(engine.log, engine.topics.get(query_id, ()))
-    topology = topology_of(engine, query_id, engine.plans[query_id])
+    check_topics(registry.log, registry.topics.get(query_id, ()))
+    topology = topology_of(registry, query_id, registry.plans[query_id])
     for topic in map(internal_topic, topology.internal_topics):
-        exists = engine.log.topic(topic.name) is not None
+        exists = registry.log.topic(topic.name) is not None
         # A topic that a new query finds belongs to an earlier query of the same id. It may still be
         # deleted as an orphan, so it is replaced.
         if exists and fresh:
-            engine.log.delete_topic(topic.name)
+            registry.log.delete_topic(topic.name)
         if fresh or not exists:
-            make_topic(engine.log, topic, shared=engine.shared)
-    topics = {query_id: topics_of(engine.log, topology)}
-    engine.definitions = engine.definitions.with_topics(topics)
+            make_topic(registry.log, topic, shared=registry.shared)
+    topics = {query_id: topics_of(registry.log, topology)}
+    registry.definitions = registry.definitions.with_topics(topics)
     return topology
 
 
@@ -135,7 +134,7 @@ def topics_of(log: Log[pa.Table], topology: Topology) -> tuple[Topic, ...]:
 
 
 def executors(
-    engine: Engine,
+    registry: QueryRegistry,
     topology: Topology,
     properties: Mapping[str, str],
     *,
@@ -146,9 +145,9 @@ def executors(
     """An executor for each sub-topology, with the settings of the query's session."""
     internal = {item.name: item for item in topology.internal_topics}
     fatal = fatal_problems(properties)
-    by_arrival = takes_by_arrival(engine.log, topology, properties)
+    by_arrival = takes_by_arrival(registry.log, topology, properties)
     specs: list[ExecutorSpec[pa.Table]] = []
-    register_plan(engine.store, engine.functions, topology)
+    register_plan(registry.store, registry.functions, topology)
     with ExitStack() as opened:
         for sub in topology.subtopologies:
             out = sub.output
@@ -156,13 +155,13 @@ def executors(
                 partition_count = 1
             else:
                 partition_count = (
-                    internal[out].tasks if out in internal else partitions_of(out, engine.log)
+                    internal[out].tasks if out in internal else partitions_of(out, registry.log)
                 )
             executor = DuckDBExecutor(
-                engine.store,
+                registry.store,
                 topology.query_id,
                 sub,
-                engine.functions,
+                registry.functions,
                 output_partitions=partition_count,
                 output_lanes=internal[out].lanes if out in internal else 0,
                 cached=cached,

@@ -4,7 +4,7 @@ work.
 `lock` protects the set of queries and the catalog. Statements hold it, the threads do not. A
 statement that touches one query waits until no thread works on that query. The wait is bounded
 unless a user's function hangs. Two threads never work on the same query
-(`service/threads/scheduler.py`).
+(`scheduler/scheduler.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import Step
-from millstream.service.threads.fair_lock import FairRLock
-from millstream.service.threads.scheduler import Scheduler
+from millstream.scheduler.fair_lock import FairRLock
+from millstream.scheduler.scheduler import Scheduler
 
 SLICE_SECONDS = 0.05
 """How long a thread keeps a query that has more to do before it takes another one."""
