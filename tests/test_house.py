@@ -43,6 +43,9 @@ MAY_SEE: dict[str, set[str]] = {
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "log", "state", "runtime"}
     | {"executor", "ddl", "history", "scheduler"},
+    "command_topic": LANGUAGE
+    | VOCABULARY
+    | {"catalog", "plan", "log", "ddl", "scheduler", "queries"},
     "testing": VOCABULARY | {"log", "runtime"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
@@ -67,6 +70,7 @@ HOMES: dict[str, set[str]] = {
     "duckdb": {"operators", "formats", "state", "executor", "log", "query", "service", "functions"},
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),
+        "command_topic",
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

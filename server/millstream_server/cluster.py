@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
+from millstream.plan.script import parse_text
 from millstream.service.cluster.host_info import PeerHost
 from millstream.service.cluster.joining import hosted_partitions
 from millstream.service.execution import execute_statement
 from millstream.service.metrics.figures import QueryMetrics
 from millstream.service.session import Session
-from millstream.service.text import parse_text
 from millstream_server.answers import objects
 from millstream_server.endpoints import body_of, media_type, principal_of
 from millstream_server.entities import changed

@@ -8,8 +8,8 @@ import secrets
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from millstream.plan.script import ParsedStatement
 from millstream.service.results import History
-from millstream.service.text import ParsedStatement
 from millstream_server import statements
 from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects
 from millstream_server.auth.principal import ANONYMOUS, Principal

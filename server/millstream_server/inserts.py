@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
+from millstream.plan.script import parse_text
 from millstream.service.statements.row_inserts import InsertResult, RowInserts, open_inserts
-from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed
 from millstream_server.auth.principal import Principal

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from millstream.command_topic.outcomes import Outcomes
 from millstream.model.errors import MillstreamError
 from millstream.model.overrides import Overrides
-from millstream.service.command_topic.outcomes import Outcomes
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import History
@@ -109,7 +109,7 @@ class Server:
         self.owners: dict[str, str] = {}
         """The principals of the running push queries."""
         self.ongoing = OngoingWork()
-        self._outcomes = Outcomes(engine)
+        self._outcomes = Outcomes(engine.command_topic)
         self.statuses: dict[str, Mapping[str, Any]] = {}
         """The status of commands that are on no topic."""
         self._statements = ThreadPoolExecutor(
@@ -203,7 +203,11 @@ class Server:
     def last_command(self) -> int:
         """The number of the last command executed here."""
         engine = self.engine
-        return (engine.replay_state.position if engine.shared else engine.commands.next_offset) - 1
+        return (
+            engine.command_topic.state.position
+            if engine.shared
+            else engine.command_topic.log.next_offset
+        ) - 1
 
     def known_statuses(self) -> Mapping[str, Mapping[str, Any]]:
         """The status of all commands of the service, and of statements that were executed only

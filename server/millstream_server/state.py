@@ -51,7 +51,9 @@ async def healthcheck(request: Request, server: Server) -> Response:
 
 def _healthy(server: Server) -> bool:
     engine = server.engine
-    return not engine.closed and engine.driver.failure is None and engine.replay_state.complete
+    return (
+        not engine.closed and engine.driver.failure is None and engine.command_topic.state.complete
+    )
 
 
 async def ready(request: Request, server: Server) -> Response:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from millstream.model.errors import MillstreamError, StatementError
+from millstream.plan.script import ParsedStatement
 from millstream.plan.show import show_plan
 from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_statement, parse_script
@@ -16,7 +17,6 @@ from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import explained_query, explained_statement, plan_of
 from millstream.service.statements.explained_pull import POSITIONS, pull_stages
 from millstream.service.statements.inspect import existing_source
-from millstream.service.text import ParsedStatement
 from millstream.topology.show import show_topology
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal

@@ -8,9 +8,9 @@ from typing import Any
 
 from millstream.catalog.source import Source
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey
+from millstream.plan.script import parse_text
 from millstream.plan.types import sql_type
 from millstream.service.engine import Engine
-from millstream.service.text import parse_text
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.compare import row_difference

@@ -20,9 +20,9 @@ from random import Random
 from typing import Any
 
 from millstream.log.faults import SimulatedCrash
+from millstream.plan.script import ParsedStatement
 from millstream.service.engine import Engine
 from millstream.service.session import Session
-from millstream.service.text import ParsedStatement
 from tests.conformance.cases import Case, Record
 from tests.conformance.engine_case import (
     BY_TIME,
@@ -169,12 +169,12 @@ class Mortal:
 
     def _execute(self, statement: ParsedStatement, session: Session) -> None:
         """A client whose connection broke checks whether its statement was executed."""
-        before = self.engine.commands.next_offset
+        before = self.engine.command_topic.log.next_offset
         if self.rnd.random() < 0.5:
             self.world.trap.set(self.rnd.randint(1, 10))
         if self._dies(lambda: execute(statement, session, self.engine)):
             self._restart("in a statement")
-            if self.engine.commands.next_offset == before:
+            if self.engine.command_topic.log.next_offset == before:
                 execute(statement, session, self.engine)
 
     def _live_and_die(self) -> None:

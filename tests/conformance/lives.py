@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from millstream.command_topic.commands import database_id
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.log.batches import TABLES
 from millstream.log.embedded import EmbeddedLog
@@ -21,7 +22,6 @@ from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended, DirectReader, Outcome, TopicPartition, Writer
 from millstream.log.membership import SoleMember
 from millstream.log.simulated import SimulatedLog
-from millstream.service.command_topic.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
 from millstream.service.opening import open_state

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from millstream.command_topic import following, snapshots
 from millstream.log.kafka.log import KafkaLog
 from millstream.model.errors import ConflictError
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
-from millstream.service.command_topic import following, snapshots
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script
 from millstream.service.on_kafka import open_kafka_engine
@@ -51,10 +51,10 @@ def execute(engine: Engine, sql: str) -> None:
 def agree(*engines: Engine) -> None:
     """Wait until all hold the same."""
     deadline = time.monotonic() + PATIENCE_S
-    while len({snapshots.digest_of(engine) for engine in engines}) > 1:
+    while len({snapshots.digest_of(engine.command_topic) for engine in engines}) > 1:
         assert time.monotonic() < deadline
         for engine in engines:
-            following.follow(engine)
+            following.follow(engine.command_topic)
 
 
 def visits(topic: str) -> str:
@@ -82,7 +82,7 @@ def test_both_come_to_hold_the_same(start: Starting) -> None:
     agree(one, two)
     three = start()
     agree(one, two, three)
-    following.follow(one)
+    following.follow(one.command_topic)
     assert not [topic.name for topic in one.log.topics() if query_id in topic.name]
 
 
@@ -123,8 +123,8 @@ def test_a_start_reads_the_snapshot(start: Starting) -> None:
     execute(one, "CREATE TYPE money AS INT;")
     two = start()
     agree(one, two)
-    assert two.replay_state.replayed < 15
+    assert two.command_topic.state.replayed < 15
     one.close()
     three = start()
     agree(two, three)
-    assert three.replay_state.replayed == 1
+    assert three.command_topic.state.replayed == 1

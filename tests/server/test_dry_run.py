@@ -13,7 +13,7 @@ def state(door: RunningServer) -> tuple[object, ...]:
     engine = door.engine
     ends = [engine.log.end_offset("s", partition) for partition in range(2)]
     names = {topic.name for topic in engine.log.topics()}
-    return engine.catalog, engine.commands.next_offset, ends, names
+    return engine.catalog, engine.command_topic.log.next_offset, ends, names
 
 
 @pytest.mark.parametrize(

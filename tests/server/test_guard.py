@@ -10,10 +10,10 @@ import pytest
 
 from millstream.catalog.catalog import Catalog
 from millstream.model.settings import EngineSettings
+from millstream.plan.script import ParsedStatement
 from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream.service.session import Session
-from millstream.service.text import ParsedStatement
 from millstream_parser import statements as s
 from millstream_server.auth.access import Access
 from millstream_server.auth.guard import Scope

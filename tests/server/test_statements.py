@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from millstream.command_topic.entries import Command
 from millstream.model.settings import EngineSettings
 from millstream.service.clock import now_ms
 from millstream.service.cluster.host_info import PeerHost
 from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata
-from millstream.service.command_topic.entries import Command
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
 from tests.served import Served, served
@@ -293,7 +293,7 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
         told = {entity["commandId"]: entity["commandStatus"] for (entity,) in given}
         assert statuses(door) == told
     with closing(open_engine(path, EngineSettings(), now_ms)) as engine, served(engine) as door:
-        assert engine.replay_state.replayed < len(MANY), "it has begun with a snapshot"
+        assert engine.command_topic.state.replayed < len(MANY), "it has begun with a snapshot"
         assert statuses(door) == told
         with httpx.Client(base_url=door.url, timeout=PATIENCE_S) as client:
             assert client.get("/status/table/OTHER/create").status_code == 404
@@ -301,9 +301,12 @@ def test_statuses_outlive_the_server(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_here_has_a_status(shop: RunningServer) -> None:
     command = Command("DROP STREAM nothing;", {}, number=99)
-    with shop.engine.commands.lease(0) as lease:
+    with shop.engine.command_topic.log.lease(0) as lease:
         lease.append(
-            command, shop.engine.replay_state.previous, 0, shop.engine.replay_state.position
+            command,
+            shop.engine.command_topic.state.previous,
+            0,
+            shop.engine.command_topic.state.position,
         )
     told = shop.http.get("/status/stream/NOTHING/drop").json()
     assert told["status"] == "ERROR"

@@ -18,6 +18,7 @@ from millstream.log.log import Topic
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.python_values import tuples
 from millstream.model.settings import EngineSettings
+from millstream.plan.script import ParsedStatement
 from millstream.runtime.spec import QueryState
 from millstream.service.changes import Row, changed_rows
 from millstream.service.engine import Engine
@@ -25,7 +26,6 @@ from millstream.service.execution import execute_statement, open_engine, parse_s
 from millstream.service.results import Done, Stream
 from millstream.service.session import Bounds, Session
 from millstream.service.statements.inserting import row_to_insert
-from millstream.service.text import ParsedStatement
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects
 from millstream_cli.testing.cases import Case, ExpectedError, Step

@@ -15,12 +15,12 @@ from millstream.ddl.change import Definition, plan_change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import MillstreamError
+from millstream.plan.script import ParsedStatement, locate
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.service.session import Session
 from millstream.service.statements import control, inserting
 from millstream.service.statements.explain import plan_of
-from millstream.service.text import ParsedStatement, locate
 from millstream_parser import statements as s
 
 
@@ -34,7 +34,7 @@ class DryRun:
         self._session = replace(
             session, properties=dict(session.properties), variables=dict(session.variables)
         )
-        self._number = engine.commands.next_offset
+        self._number = engine.command_topic.log.next_offset
         self._starts_queries = False
         """Whether the script starts queries. Their ids are not known yet if other instances issue
         statements, too."""

@@ -11,6 +11,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
+from millstream.command_topic.command_topic import CommandTopic
+from millstream.command_topic.commands import CommandLog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.log import TopicPartition, WatchedLog
@@ -25,8 +27,6 @@ from millstream.scheduler.restoring import Restoring
 from millstream.service.clock import ticks_ns
 from millstream.service.cluster.host_info import HostInfo
 from millstream.service.cluster.routing import Routing
-from millstream.service.command_topic.commands import CommandLog
-from millstream.service.command_topic.replay_state import ReplayState
 from millstream.service.history.historical import Historical
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -95,8 +95,14 @@ class Engine:
             full=settings.max_batch_records,
         )
         self.registry = self._registry(functions)
-        self.commands = CommandLog(log, settings.command_topic, shared=self.shared)
-        self.replay_state = ReplayState()
+        self.command_topic = CommandTopic(
+            CommandLog(log, settings.command_topic, shared=self.shared),
+            self.registry,
+            clock,
+            ticks,
+            incarnation,
+            self._alive,
+        )
         self.follower: Follower | None = None
         self.writer = self._writer_for_clients()
         self.push_streams: dict[str, Stream] = {}
@@ -136,6 +142,11 @@ class Engine:
             self.processing_log.add,
             self.shared,
         )
+
+    def _alive(self) -> frozenset[str]:
+        """The incarnations of the other instances that are alive."""
+        peers = self.host_info.peers()
+        return frozenset(peer.metadata.incarnation for peer in peers if peer.alive)
 
     def named(self, identity: str) -> str:
         """The name of a writer or a query, made unique among the instances of the service."""
@@ -264,7 +275,7 @@ class Engine:
         self.history.close()
         if self.restoring is not None:
             self.restoring.close()
-        self.commands.close()
+        self.command_topic.log.close()
         self.writer.close()
         self.log.maintain()
         self.log.close()

@@ -10,18 +10,31 @@ from functools import partial
 
 import pyarrow as pa
 
+from millstream.command_topic import following, issuing
+from millstream.command_topic.commands import database_id
+from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.persistent import has_backfill
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
-from millstream.model.errors import FencedError, MillstreamError
+from millstream.model.errors import FencedError, MillstreamError, StatementError
 from millstream.model.settings import EngineSettings
+from millstream.plan.script import (
+    ParsedStatement,
+    locate,
+    locate_by_name,
+    parameters_for,
+    parse_text,
+    read_script,
+    show_statement,
+    split_text,
+    substituted,
+)
 from millstream.queries import reconcile
+from millstream.queries.backfill_result import BackfillResult
 from millstream.service import wordings
-from millstream.service.command_topic import following, issuing
-from millstream.service.command_topic.commands import database_id
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
 from millstream.service.processing_stream import open_processing_stream
@@ -38,17 +51,6 @@ from millstream.service.statements import (
 )
 from millstream.service.statements.explain import explain
 from millstream.service.statements.printing import print_topic
-from millstream.service.text import (
-    ParsedStatement,
-    locate,
-    locate_by_name,
-    parameters_for,
-    parse_text,
-    read_script,
-    show_statement,
-    split_text,
-    substituted,
-)
 from millstream.state.store import Store
 from millstream_parser import Values
 from millstream_parser import statements as s
@@ -95,13 +97,13 @@ def resume_engine(
     engine = Engine(log, store, settings, clock, catalogue, incarnation=incarnation)
     try:
         open_processing_stream(engine)
-        following.restore_catalog(engine)
-        following.delete_orphans(engine)
-        reconcile.reconcile(engine.registry, quiesced=engine.replay_state.quiesced_id)
+        following.restore_catalog(engine.command_topic)
+        following.delete_orphans(engine.command_topic)
+        reconcile.reconcile(engine.registry, quiesced=engine.command_topic.state.quiesced_id)
     except BaseException:
         engine.close()
         raise
-    engine.follower = following.TopicFollower(engine)
+    engine.follower = following.TopicFollower(engine.command_topic)
     return engine
 
 
@@ -182,9 +184,31 @@ def _dispatch(engine: Engine, parsed: ParsedStatement, session: Session) -> Resu
             raise wordings.CONNECT_MISSING()
         case s.CreateAs() if has_backfill(statement):
             backfill = backfilling.run_backfill(statement, parsed, engine, session)
-            return issuing.issue(engine, parsed, session, backfill)
+            return _change_catalog(engine, parsed, session, backfill)
         case _:
-            return issuing.issue(engine, parsed, session)
+            return _change_catalog(engine, parsed, session)
+
+
+def _change_catalog(
+    engine: Engine,
+    parsed: ParsedStatement,
+    session: Session,
+    backfill: BackfillResult | None = None,
+) -> Done:
+    if engine.queries_file:
+        raise StatementError(
+            f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
+            hint="Add the statement to that file and start again.",
+        )
+    if isinstance(parsed.statement, s.ControlQuery):
+        ended = control.terminate_push_query(parsed.statement, engine)
+        if ended is not None:
+            return ended
+    configured = ConfiguredStatement(
+        parsed.statement, parsed.text, parsed.script, session.properties
+    )
+    change = issuing.issue(engine.command_topic, configured, backfill)
+    return Done(change.message, change.query_id, change.changed)
 
 
 def _run_script(engine: Engine, path: str, session: Session) -> Result:

@@ -6,14 +6,14 @@ executes the others. So the only permitted change of the file is to append state
 
 from __future__ import annotations
 
+from millstream.command_topic.entries import Command
 from millstream.model.errors import ConflictError
+from millstream.plan.script import ParsedStatement, locate, parse_text, read_text
 from millstream.service import wordings
-from millstream.service.command_topic.entries import Command
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.service.session import Session
 from millstream.service.statements.control import set_property
-from millstream.service.text import ParsedStatement, locate, parse_text, read_text
 from millstream_parser import statements as s
 
 _ALLOWED = (s.CreateSource, s.CreateAs, s.InsertInto, s.CreateType, s.DropType, s.SetProperty)
@@ -26,7 +26,7 @@ def run_queries_file(engine: Engine, path: str, session: Session) -> None:
     ConflictError if the database was not created from it; then it executes nothing.
     """
     statements = read_queries(path, "queries file")
-    commands = [command for _, command in engine.commands.read()]
+    commands = [command for _, command in engine.command_topic.log.read()]
     for parsed in _remaining(statements, commands, path, session):
         if isinstance(parsed.statement, s.SetProperty):
             set_property(parsed.statement, session)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.service.command_topic.replaying import StatementOutcome
+from millstream.command_topic.replaying import StatementOutcome
 from millstream.service.results import Done
 from millstream_parser import statements as s
 
@@ -48,12 +48,12 @@ def statuses_of(outcomes: Iterable[StatementOutcome]) -> dict[str, Entity]:
     """The status of commands from any instance, of any age: the last one of each id."""
     found: dict[str, Entity] = {}
     for outcome in outcomes:
-        statement, done = outcome.statement, outcome.done
-        command = command_id(statement, done.query_id if done else None)
-        if done is None:
+        statement = outcome.statement
+        command = command_id(statement, outcome.query_id)
+        if outcome.reason:
             found[command] = {"status": "ERROR", "message": outcome.reason, "queryId": None}
         else:
-            found[command] = status(done, statement)
+            found[command] = status(Done(outcome.message, outcome.query_id), statement)
     return found
 
 

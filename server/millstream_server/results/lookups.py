@@ -14,6 +14,7 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
+from millstream.plan.script import ParsedStatement, parameters_for, parse_text
 from millstream.query.conditions import Value
 from millstream.query.keyed import key_asked
 from millstream.service.engine import Engine
@@ -26,7 +27,6 @@ from millstream.service.statements.keyed import (
     keyed_rows,
     keyed_table,
 )
-from millstream.service.text import ParsedStatement, parameters_for, parse_text
 from millstream_server.auth.guard import Guard
 from millstream_server.auth.principal import Principal
 from millstream_server.failures import RefusedError, refusal

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
+from millstream.plan.script import ParsedStatement
 from millstream.service.execution import execute_statement
 from millstream.service.results import Change, History, Rows, Stream
-from millstream.service.text import ParsedStatement
 from millstream_parser import statements as s
 from millstream_server.auth.principal import Principal
 from millstream_server.entities.shapes import schema_of

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.command_topic import following, snapshots
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
 from millstream.log.simulated import SimulatedLog
 from millstream.model.settings import EngineSettings
-from millstream.service.command_topic import following, snapshots
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import execute_script, resume_engine
 from millstream.service.session import Session
@@ -68,8 +68,8 @@ class Cluster:
     def agree(self) -> str:
         """Let all follow; the digest that they have in common."""
         for engine in self.engines:
-            following.follow(engine)
-        digests = {snapshots.digest_of(engine) for engine in self.engines}
+            following.follow(engine.command_topic)
+        digests = {snapshots.digest_of(engine.command_topic) for engine in self.engines}
         assert len(digests) == 1
         for engine in self.engines:
             assert running(engine) == sorted(engine.catalog.queries)

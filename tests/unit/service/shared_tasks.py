@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from millstream import Database
+from millstream.command_topic import following
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.service.cluster.joining import hosted_partitions
@@ -21,7 +22,6 @@ from millstream.service.cluster.partition_read import PartitionRead
 from millstream.service.cluster.routing import Router
 from millstream.service.cluster.scatter_gather import serve_read
 from millstream.service.cluster.steps import ProgressByQuery, SnapshotStep
-from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from millstream.service.session import Session
 from tests.unit.service.converging import Cluster
@@ -109,7 +109,7 @@ class Sharing:
         """All instances follow, and do and commit all there is."""
         for _ in range(ROUNDS):
             for engine in self.engines:
-                following.follow(engine)
+                following.follow(engine.command_topic)
             self.groups.hear()
             # Both, always: what one has done may be for the other one to read.
             if not [engine for engine in self.engines if self.work(engine)]:

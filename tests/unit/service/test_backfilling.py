@@ -9,13 +9,14 @@ import pytest
 
 import millstream
 from millstream import Database, udf
+from millstream.command_topic import issuing
+from millstream.ddl.environment import ConfiguredStatement
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.service.command_topic import issuing
+from millstream.plan.script import parse_text
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import BackfillMetrics
 from millstream.service.session import Session
 from millstream.service.statements import backfilling
-from millstream.service.text import parse_text
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_killed_statements import execute, killed
 
@@ -180,7 +181,10 @@ def test_what_it_reads_may_not_become_another_thing(db: Database) -> None:
     db.execute(ORDERS.replace("amount DOUBLE", "amount BIGINT"))
     before = db.engine.log.topics(), db.engine.catalog
     with pytest.raises(MillstreamError):
-        issuing.issue(db.engine, piece, session, filled)
+        configured = ConfiguredStatement(
+            piece.statement, piece.text, piece.script, session.properties
+        )
+        issuing.issue(db.engine.command_topic, configured, filled)
     assert (db.engine.log.topics(), db.engine.catalog) == before
 
 

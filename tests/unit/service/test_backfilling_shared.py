@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from millstream.command_topic import following
 from millstream.log.faults import Fault
 from millstream.model.errors import UnavailableError
-from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from tests.unit.service.converging import Cluster, execute
 
@@ -59,12 +59,12 @@ def reached(engine: Engine, query_id: str) -> int:
 def test_every_reader_of_the_command_finds_its_result(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
-    following.follow(two)
+    following.follow(two.command_topic)
     heard = []
 
     def follow(_effect: str) -> None:
         cluster.calm()
-        following.follow(two)
+        following.follow(two.command_topic)
         for query_id in two.catalog.queries:
             heard.append((reached(two, query_id), changes(two)))
         cluster.on_effect = follow

@@ -353,7 +353,7 @@ def test_a_command_that_cannot_be_written_changes_nothing(
     before = [rows(db, text) for text in shows]
     query = before[1][0][0]
     with monkeypatch.context() as patch:
-        patch.setattr(db.engine.commands, "append", full)
+        patch.setattr(db.engine.command_topic.log, "append", full)
         for sql in (
             "CREATE STREAM e AS SELECT * FROM s;",
             "CREATE TYPE t AS INT;",

@@ -9,13 +9,13 @@ import pytest
 
 import millstream
 from millstream import udf
+from millstream.command_topic import following, snapshots
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.service import processing_stream
-from millstream.service.command_topic import following, snapshots
 from millstream.service.execution import execute_script
 from millstream.service.session import Session
 from millstream.state.store import Store
@@ -78,13 +78,13 @@ def test_a_query_is_replaced_on_both(cluster: Cluster) -> None:
 def test_positions_are_those_of_the_instance_that_was_asked(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS + "INSERT INTO visits VALUES ('ann', 'inn');")
-    following.follow(two)
+    following.follow(two.command_topic)
     session = Session({"auto.offset.reset": "latest"})
     list(execute_script(one, "CREATE STREAM s AS SELECT * FROM visits;", session))
     (query_id,) = one.catalog.queries
     before = cluster.log.positions(query_id)
     execute(one, "INSERT INTO visits VALUES ('bob', 'inn');")
-    following.follow(two)
+    following.follow(two.command_topic)
     assert cluster.log.positions(query_id) == before
     assert sum(before.values()) == 1
 
@@ -106,7 +106,7 @@ def interrupted(cluster: Cluster, effect: str, *statements: Callable[[], None]) 
 def test_the_slower_of_two_goes_on_from_what_the_faster_wrote(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
-    following.follow(two)
+    following.follow(two.command_topic)
     interrupted(cluster, "create_topic", lambda: execute(two, "CREATE TYPE money AS INT;"))
     execute(one, PLACES)
     cluster.agree()
@@ -120,7 +120,7 @@ def test_the_slower_of_two_goes_on_from_what_the_faster_wrote(cluster: Cluster) 
 def test_two_create_the_same_at_once(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
-    following.follow(two)
+    following.follow(two.command_topic)
     interrupted(cluster, "create_topic", lambda: execute(two, PLACES))
     with pytest.raises(ConflictError, match="already exists"):
         execute(one, PLACES)
@@ -133,7 +133,7 @@ def test_two_create_the_same_at_once(cluster: Cluster) -> None:
 def test_an_instance_that_is_always_slower_gets_an_error(cluster: Cluster) -> None:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
-    following.follow(two)
+    following.follow(two.command_topic)
     before = cluster.topics()
     numbers = range(20)
     interrupted(
@@ -215,7 +215,7 @@ def test_a_statement_that_fails_on_one_instance_only_isolates_its_object(cluster
     execute(one, VISITS)
     execute(one, "CREATE STREAM t AS SELECT guest, TWICE(place) AS p FROM visits;")
     execute(one, "CREATE STREAM u AS SELECT guest, place FROM visits;")
-    following.follow(two)
+    following.follow(two.command_topic)
     assert list(two.catalog.sources) == ["VISITS", "U"]
     assert [row["kind"] for row in two.processing_log.table().to_pylist()] == ["COMMAND"]
     with pytest.raises(ConflictError, match="TWICE") as failure:
@@ -237,7 +237,7 @@ def test_a_changed_command_topic_is_refused_and_queries_go_on(cluster: Cluster) 
     value = json.dumps({"version": 2, "text": "x", "properties": {}, "previous": "0" * 32}).encode()
     writer = cluster.log.writer("somebody")
     writer.append([Appended(COMMANDS, 0, raw_batch([(None, value, 0)]), 1)])
-    following.follow(one)
+    following.follow(one.command_topic)
     for engine in (one, cluster.start()):
         with pytest.raises(MillstreamError, match="expected") as failure:
             execute(engine, "DROP TABLE places;")
@@ -263,12 +263,12 @@ def test_a_start_replays_only_what_is_left(cluster: Cluster) -> None:
     for number in range(502):
         execute(one, f"CREATE TYPE t{number} AS INT; DROP TYPE t{number};")
     two = cluster.start()
-    assert two.replay_state.replayed < 60
+    assert two.command_topic.state.replayed < 60
     cluster.agree()
     one.close()
     cluster.engines.remove(one)
     three = cluster.start()
-    assert three.replay_state.replayed == 6
+    assert three.command_topic.state.replayed == 6
     assert three.registry.paused == {query_id}
     cluster.agree()
 
@@ -283,7 +283,7 @@ def test_a_query_that_was_replaced_while_its_instance_was_away(cluster: Cluster)
         "CREATE TABLE cheap AS SELECT id, price FROM books WHERE price < 5;"
         "INSERT INTO books VALUES ('1', 'Emma', 4);",
     )
-    following.follow(two)
+    following.follow(two.command_topic)
     two.drain()
     cluster.engines.remove(two)
     two.runtime.close()
@@ -315,7 +315,7 @@ def test_an_id_of_a_user_given_to_another_query(cluster: Cluster) -> None:
     cluster.engines.remove(two)
     two.runtime.close()
     execute(one, "TERMINATE own;" + joined.format("place"))
-    following.follow(one)
+    following.follow(one.command_topic)
     topics = [topic for topic in cluster.log.topics() if "OWN" in topic.name]
     assert topics
     three = cluster.start(store=store)
@@ -336,11 +336,13 @@ def test_a_log_of_one_process_is_read_as_older_versions_wrote_it(
     writer.append([Appended(COMMANDS, 0, raw_batch([(None, value, 0)]), 1)])
     db = reopen()
     assert list(db.engine.catalog.types) == ["MONEY"]
-    assert db.engine.replay_state.replayed == 15
+    assert db.engine.command_topic.state.replayed == 15
     db.execute("CREATE TYPE cents AS INT;")
-    versions = [json.loads(entry.value)["version"] for entry in db.engine.commands.since(-1)]
+    versions = [
+        json.loads(entry.value)["version"] for entry in db.engine.command_topic.log.since(-1)
+    ]
     assert set(versions) == {1}
-    assert reopen().engine.replay_state.replayed == 2
+    assert reopen().engine.command_topic.state.replayed == 2
 
 
 def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -> None:
@@ -350,7 +352,7 @@ def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -
         execute(one, f"CREATE TYPE t{number} AS INT;")
     topic = snapshots.topic_name(one)
     assert cluster.log.end_offset(topic, 0) - cluster.log.start_offset(topic, 0) == 1
-    found = snapshots.newest(one)
+    found = snapshots.newest(one.command_topic)
     assert found is not None
     wrong = snapshots.CommandSnapshot(
         found.position, found.previous, found.digest, found.commands[1:]
@@ -359,7 +361,7 @@ def test_a_snapshot_that_says_something_else_is_not_believed(cluster: Cluster) -
     writer = cluster.log.writer("somebody")
     writer.append([Appended(topic, 0, raw_batch([(None, value, 0)]), 1)])
     two = cluster.start()
-    assert two.replay_state.replayed == 61
+    assert two.command_topic.state.replayed == 61
     cluster.agree()
 
 

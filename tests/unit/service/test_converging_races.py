@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import pytest
 
+from millstream.command_topic import following, snapshots
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.service.command_topic import following, snapshots
 from millstream.service.engine import Engine
 from millstream.state.store import Store
 from tests.unit.service.converging import Cluster, execute, running
@@ -74,7 +74,7 @@ class Storm:
         engine = self.cluster.engines[index]
         try:
             if self.random.random() < 0.3:
-                following.follow(engine)
+                following.follow(engine.command_topic)
             execute(engine, self.random.choice(STATEMENTS))
         except MillstreamError:
             pass
@@ -109,7 +109,7 @@ def test_all_hold_the_same_in_the_end(seed: int) -> None:
     digest = cluster.agree()
     one = cluster.engines[0]
     fresh = cluster.start()
-    assert snapshots.digest_of(fresh) == digest
+    assert snapshots.digest_of(fresh.command_topic) == digest
     assert running(fresh) == sorted(fresh.catalog.queries)
     internal = one.settings.internal_prefix
     left = [name for name in cluster.topics() if name.startswith(internal) and "-" in name]
@@ -118,5 +118,5 @@ def test_all_hold_the_same_in_the_end(seed: int) -> None:
     ] == []
     for engine in cluster.engines:
         assert engine.store.query_ids() <= set(engine.catalog.queries)
-    assert not fresh.replay_state.unapplied
+    assert not fresh.command_topic.state.unapplied
     cluster.close()

@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
+from millstream.command_topic import following, quiesced
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.errors import UnavailableError
 from millstream.service.cluster.host_info import PeerHost
 from millstream.service.cluster.metadata import InstanceMetadata
-from millstream.service.command_topic import following, quiesced
 from millstream.service.engine import Engine
 from tests.unit.service.converging import Cluster, execute, running
 
@@ -38,7 +38,7 @@ def pair(cluster: Cluster) -> tuple[Engine, Engine]:
     one, two = cluster.start(), cluster.start()
     execute(one, VISITS)
     one.drain()
-    following.follow(two)
+    following.follow(two.command_topic)
     return one, two
 
 
@@ -57,7 +57,7 @@ def test_no_instance_runs_it_when_it_is_replaced(
 
     def follow(_effect: str) -> None:
         cluster.on_effect = lambda name: None
-        following.follow(two)
+        following.follow(two.command_topic)
         seen.append((old in two.catalog.queries, running(two)))
         cluster.on_effect = follow
 
@@ -79,7 +79,7 @@ def test_killed_at_any_effect_it_is_the_one_or_the_other() -> None:
         one, two = cluster.start(), cluster.start()
         execute(one, VISITS)
         one.drain()
-        following.follow(two)
+        following.follow(two.command_topic)
         left = [effect]
 
         def bomb(name: str, left: list[int] = left) -> None:
@@ -95,7 +95,7 @@ def test_killed_at_any_effect_it_is_the_one_or_the_other() -> None:
             one.runtime.close(commit=False)
             cluster.engines.remove(one)
         cluster.calm()
-        following.follow(two)
+        following.follow(two.command_topic)
         three = cluster.start()
         cluster.agree()
         (query,) = three.catalog.queries.values()
@@ -116,7 +116,7 @@ def test_where_it_fails_all_go_on(cluster: Cluster, pair: tuple[Engine, Engine])
 
     def follow(name: str) -> None:
         if name == "append.commit":
-            following.follow(two)
+            following.follow(two.command_topic)
             heard.append(running(two))
 
     cluster.on_effect = follow
@@ -162,8 +162,8 @@ def stuck(cluster: Cluster, pair: tuple[Engine, Engine]) -> Engine:
     cluster.calm()
     one.runtime.close(commit=False)
     cluster.engines.remove(one)
-    following.follow(two)
-    assert two.replay_state.quiesced is not None
+    following.follow(two.command_topic)
+    assert two.command_topic.state.quiesced is not None
     assert not running(two)
     return two
 
@@ -175,19 +175,19 @@ def ahead(engine: Engine, seconds: float) -> Callable[[], int]:
 
 def test_after_long_enough_the_others_end_it(stuck: Engine) -> None:
     stuck.ticks = ahead(stuck, 30)
-    following.follow(stuck)
+    following.follow(stuck.command_topic)
     assert not running(stuck)
     stuck.ticks = ahead(stuck, 3000)
-    following.follow(stuck)
+    following.follow(stuck.command_topic)
     assert running(stuck) == list(stuck.catalog.queries)
 
 
 def test_when_it_is_seen_to_die_they_end_it_at_once(stuck: Engine) -> None:
-    assert stuck.replay_state.quiesced is not None
-    metadata = InstanceMetadata("one", stuck.replay_state.quiesced.request.requester)
+    assert stuck.command_topic.state.quiesced is not None
+    metadata = InstanceMetadata("one", stuck.command_topic.state.quiesced.request.requester)
     stuck.host_info.peers = lambda: (PeerHost(metadata, alive=True, last_seen=0),)
-    following.follow(stuck)
+    following.follow(stuck.command_topic)
     assert not running(stuck)
     stuck.host_info.peers = lambda: (PeerHost(metadata, alive=False, last_seen=0),)
-    following.follow(stuck)
+    following.follow(stuck.command_topic)
     assert running(stuck) == list(stuck.catalog.queries)

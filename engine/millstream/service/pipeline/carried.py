@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from millstream.command_topic import following
 from millstream.history.splits import Run, Split, changelogs, inputs, since
 from millstream.history.task import Produced, Superseded
 from millstream.log.identity import check_topics
@@ -15,7 +16,6 @@ from millstream.log.log import Appended, TopicPartition
 from millstream.log.settled import await_settled
 from millstream.model.problem import Problem
 from millstream.queries import starting
-from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
 from millstream.service.pipeline.tasks import ExclusiveAssignment
@@ -55,7 +55,7 @@ class PipelineQuery:
     @property
     def current(self) -> bool:
         """Whether the query still has this definition, and no instance holds it to replace it."""
-        quiesced = self._engine.replay_state.quiesced
+        quiesced = self._engine.command_topic.state.quiesced
         held = quiesced is not None and quiesced.request.query_id == self.query_id
         return self._engine.registry.plans.get(self.query_id) is self._planned and not held
 
@@ -93,7 +93,7 @@ class PipelineQuery:
         engine = self._engine
         if engine.shared:
             with engine.driver.lock:
-                following.catch_up(engine)
+                following.catch_up(engine.command_topic)
             engine.log.positions(self.query_id, self._inputs)
             repartitions = (at for at in self._inputs if at[0] in self._repartitions)
             await_settled(engine.log, (*repartitions, *changelogs(self._topology)))

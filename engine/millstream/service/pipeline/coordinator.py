@@ -7,8 +7,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
+from millstream.command_topic import following
 from millstream.model.errors import MillstreamError
-from millstream.service.command_topic import following
 from millstream.service.engine import Engine
 from millstream.service.pipeline.carried import PipelineQuery
 
@@ -38,7 +38,7 @@ class PipelineCoordinator:
     def _run(self) -> None:
         while not self._stopping.wait(POLL_SECONDS):
             try:
-                following.follow(self._engine)
+                following.follow(self._engine.command_topic)
             except MillstreamError as error:
                 logging.getLogger("millstream").warning("commands cannot be followed: %s", error)
             for query in self._queries():

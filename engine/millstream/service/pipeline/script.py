@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.types import sql_type
-from millstream.service.engine import Engine
-from millstream.service.execution import execute_statement
-from millstream.service.headless import read_queries
-from millstream.service.session import Session
-from millstream.service.statements.control import set_property
-from millstream.service.text import (
+from millstream.plan.script import (
     ParsedStatement,
     first_line,
     parse_text,
     show_line,
     show_statement,
 )
+from millstream.plan.types import sql_type
+from millstream.service.engine import Engine
+from millstream.service.execution import execute_statement
+from millstream.service.headless import read_queries
+from millstream.service.session import Session
+from millstream.service.statements.control import set_property
 from millstream_parser import print_statement
 from millstream_parser import statements as s
 

@@ -22,13 +22,13 @@ from millstream.history.task import Produced
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
+from millstream.plan.script import ParsedStatement, show_statement
 from millstream.queries import starting
 from millstream.queries.backfill_result import BackfillResult
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
 from millstream.service.history.watch import CancelledError, Watch, Watched
 from millstream.service.session import Session
-from millstream.service.text import ParsedStatement, show_statement
 from millstream_parser import statements as s
 
 _READ = "read"

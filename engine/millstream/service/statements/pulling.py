@@ -15,6 +15,7 @@ from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
 from millstream.plan.places import Place, placed, span_of
+from millstream.plan.script import ParsedStatement, translated
 from millstream.plan.sources import functions_in
 from millstream.query.access import Allowed, check_access
 from millstream.query.extended import UNREADABLE, Written, extended_sql, sources_in, sources_of
@@ -27,7 +28,6 @@ from millstream.service.failures import reason
 from millstream.service.results import History, Rows
 from millstream.service.session import Session
 from millstream.service.statements import historical
-from millstream.service.text import ParsedStatement, translated
 from millstream_parser import statements as s
 from millstream_parser.history import Range
 

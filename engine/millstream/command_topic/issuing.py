@@ -6,11 +6,18 @@ meanwhile, the attempt is undone and repeated on top of that instance's command.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from millstream.command_topic import following, quiesced
+from millstream.command_topic.command_topic import CommandTopic
+from millstream.command_topic.commands import UNKNOWN, CommandTopicLease, LeaseLostError
+from millstream.command_topic.entries import Command
+from millstream.command_topic.replaying import finish_last
 from millstream.ddl.change import plan_change
 from millstream.ddl.effects import Change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.snapshot import CatalogSnapshot
-from millstream.model.errors import ConflictError, FencedError, MillstreamError, StatementError
+from millstream.model.errors import ConflictError, FencedError, MillstreamError
 from millstream.queries import reconcile, teardown
 from millstream.queries.backfill_result import (
     BackfillResult,
@@ -18,48 +25,34 @@ from millstream.queries.backfill_result import (
     first_commit,
 )
 from millstream.queries.registry import PersistentQuery
-from millstream.service.command_topic import following, quiesced
-from millstream.service.command_topic.commands import UNKNOWN, CommandTopicLease, LeaseLostError
-from millstream.service.command_topic.entries import Command
-from millstream.service.command_topic.replaying import finish_last
-from millstream.service.engine import Engine
-from millstream.service.results import Done
-from millstream.service.session import Session
-from millstream.service.statements import control
-from millstream.service.text import ParsedStatement
-from millstream_parser import statements as s
 
 ATTEMPTS = 5
 
 
 def issue(
-    engine: Engine,
-    parsed: ParsedStatement,
-    session: Session,
+    command_topic: CommandTopic,
+    configured: ConfiguredStatement,
     backfill: BackfillResult | None = None,
-) -> Done:
+) -> Change:
     """Execute a statement that changes the catalog, for all instances of the service. `backfill`:
     the result of the job that computed the past of the query that it starts.
 
     Raises ConflictError (code E-DDL-CONFLICT) if other instances took the lease during every
     attempt, UnavailableError (E-CMDLOG-DIVERGED) if the command topic is not as it was written.
     """
-    if engine.queries_file:
-        raise StatementError(
-            f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
-            hint="Add the statement to that file and start again.",
-        )
-    quiesce = quiesced.quiesce_request(engine, backfill)
-    with engine.driver.lock:
+    quiesce = quiesced.quiesce_request(command_topic, backfill)
+    with command_topic.registry.driver.lock:
         size = 0 if backfill is None else backfill.size
         for _ in range(ATTEMPTS):
             try:
-                with engine.commands.lease(engine.clock(), size=size, quiesce=quiesce) as lease:
-                    done = Attempt(engine, lease, parsed, session, backfill).run()
+                with command_topic.log.lease(
+                    command_topic.clock(), size=size, quiesce=quiesce
+                ) as lease:
+                    change = Attempt(command_topic, lease, configured, backfill).run()
             except LeaseLostError:
                 continue
-            engine.driver.wake()
-            return done
+            command_topic.registry.driver.wake()
+            return change
     raise ConflictError(
         f"Other instances of the service changed streams, tables or queries during each of"
         f" {ATTEMPTS} attempts to execute the statement; nothing was changed.",
@@ -73,107 +66,106 @@ class Attempt:
 
     def __init__(
         self,
-        engine: Engine,
+        command_topic: CommandTopic,
         lease: CommandTopicLease,
-        parsed: ParsedStatement,
-        session: Session,
+        configured: ConfiguredStatement,
         backfill: BackfillResult | None,
     ) -> None:
-        self.engine = engine
+        self.command_topic = command_topic
         self.lease = lease
-        self.parsed = parsed
-        self.session = session
+        self.configured = configured
         self.backfill = backfill
         self.replaced = backfill.replaced.query_id if backfill and backfill.replaced else None
         self.written = False
 
-    def run(self) -> Done:
+    def run(self) -> Change:
         """Plan the statement, apply it and write its command. Raises LeaseLostError if the lease
         was lost before the command was written; nothing is changed then."""
-        engine = self.engine
-        following.catch_up(engine)
-        engine.replay_state.check()
-        finish_last(engine)
+        command_topic = self.command_topic
+        following.catch_up(command_topic)
+        command_topic.state.check()
+        finish_last(command_topic)
         self.number = self._number()
-        self.before = engine.registry.definitions
+        self.before = command_topic.registry.definitions
         try:
-            done = self._execute()
+            change = self._execute()
         except FencedError as error:
-            if engine.shared and not self.written:
+            if command_topic.registry.shared and not self.written:
                 # Another instance is starting a query with the same id, chosen by a user.
                 raise LeaseLostError(error.message) from error
             raise
-        following.save_if_due(engine, self.lease, engine.settings.snapshot_commands)
-        return done
+        following.save_if_due(
+            command_topic, self.lease, command_topic.registry.settings.snapshot_commands
+        )
+        return change
 
     def _number(self) -> int:
-        if not self.engine.shared:
-            return self.engine.commands.next_offset
-        token, number = self.engine.replay_state.lease
+        if not self.command_topic.registry.shared:
+            return self.command_topic.log.next_offset
+        token, number = self.command_topic.state.lease
         if token != self.lease.token:
             raise LeaseLostError("Another instance has taken the lease")
         return number
 
-    def _execute(self) -> Done:
-        engine, parsed = self.engine, self.parsed
-        if isinstance(parsed.statement, s.ControlQuery):
-            ended = control.terminate_push_query(parsed.statement, engine)
-            if ended is not None:
-                return ended
-        configured = ConfiguredStatement(
-            parsed.statement, parsed.text, parsed.script, self.session.properties, self.number
-        )
-        change = plan_change(configured, self.before, engine.registry.environment)
+    def _execute(self) -> Change:
+        configured = replace(self.configured, number=self.number)
+        change = plan_change(configured, self.before, self.command_topic.registry.environment)
         if change.changed:
             self._apply(change)
-        return Done(change.message, change.query_id, change.changed)
+        return change
 
     def _apply(self, change: Change) -> None:
-        engine, backfill = self.engine, self.backfill
+        command_topic, backfill = self.command_topic, self.backfill
         planned_backfill = change.backfill
         if backfill is not None and (
             planned_backfill is None or planned_backfill.replaced != backfill.replaced
         ):
             raise definition_changed(change.query_id or "")
-        after = reconcile.prepare(engine.registry, change, backfill)
+        after = reconcile.prepare(command_topic.registry, change, backfill)
         try:
             self._stop_replaced()
             self._write(change, after)
         except MillstreamError as error:
-            reconcile.take_back(engine.registry, self.before, written=error.code == UNKNOWN)
+            reconcile.take_back(command_topic.registry, self.before, written=error.code == UNKNOWN)
             if self.replaced is not None:
                 self._resume_replaced(self.replaced, error)
             raise
-        engine.registry.definitions = after
-        reconcile.complete(engine.registry, change, backfill)
+        command_topic.registry.definitions = after
+        reconcile.complete(command_topic.registry, change, backfill)
 
     def _stop_replaced(self) -> None:
         """Stop the replaced query on all instances: the new table is compared with its final
         output."""
         if self.replaced is not None:
-            teardown.stop(self.engine.registry, self.replaced)
-        if self.backfill is not None and self.backfill.replaced is not None and self.engine.shared:
+            teardown.stop(self.command_topic.registry, self.replaced)
+        if (
+            self.backfill is not None
+            and self.backfill.replaced is not None
+            and self.command_topic.registry.shared
+        ):
             quiesced.await_quiesced(
-                self.engine, self.backfill.replaced, self.backfill.partition_count
+                self.command_topic, self.backfill.replaced, self.backfill.partition_count
             )
 
     def _resume_replaced(self, query_id: str, error: MillstreamError) -> None:
         """Resume a query that was not replaced. If the outcome is unknown, record the error
         instead: the query may have been replaced."""
         if error.code == UNKNOWN:
-            planned = self.engine.registry.plans[query_id]
-            self.engine.registry.queries[query_id] = PersistentQuery(planned, error=str(error))
-        elif self.engine.shared:
-            following.end_quiescence(self.engine)
+            planned = self.command_topic.registry.plans[query_id]
+            self.command_topic.registry.queries[query_id] = PersistentQuery(
+                planned, error=str(error)
+            )
+        elif self.command_topic.registry.shared:
+            following.end_quiescence(self.command_topic)
         else:
-            reconcile.reconcile(self.engine.registry)
+            reconcile.reconcile(self.command_topic.registry)
 
     def _write(self, change: Change, after: CatalogSnapshot) -> None:
-        engine, replay_state = self.engine, self.engine.replay_state
+        command_topic, replay_state = self.command_topic, self.command_topic.state
         new = after.catalog.queries.keys() - self.before.catalog.queries.keys()
         command = Command(
-            self.parsed.text,
-            dict(self.session.properties),
+            self.configured.text,
+            dict(self.configured.properties),
             change.deletes,
             {query_id: after.topics[query_id] for query_id in new},
             self.number,
@@ -181,9 +173,9 @@ class Attempt:
         first = None
         if self.backfill is not None:
             (query_id,) = new
-            first = first_commit(engine.registry, query_id, self.backfill)
+            first = first_commit(command_topic.registry, query_id, self.backfill)
         value = self.lease.append(
-            command, replay_state.previous, engine.clock(), replay_state.position, first
+            command, replay_state.previous, command_topic.clock(), replay_state.position, first
         )
         replay_state.record_append(value)
         replay_state.record(command, self.before, after)

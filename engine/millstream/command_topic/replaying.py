@@ -5,26 +5,27 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from millstream.command_topic.command_topic import CommandTopic
+from millstream.command_topic.entries import Command
 from millstream.ddl.change import plan_change
 from millstream.ddl.effects import Effect, ReplaceQuery
 from millstream.ddl.environment import ConfiguredStatement, Environment
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import MillstreamError
 from millstream.model.problem import Problem
+from millstream.plan.script import ParsedStatement, parse_text
 from millstream.queries.orphans import delete_topic
-from millstream.service.command_topic.entries import Command
-from millstream.service.engine import Engine
-from millstream.service.results import Done
-from millstream.service.text import ParsedStatement, parse_text
 from millstream_parser import statements as s
 
 
 @dataclass(frozen=True, slots=True)
 class StatementOutcome:
-    """The outcome of a statement on the command topic: its result, or the reason of its failure."""
+    """The outcome of a statement on the command topic: its message and the query that it started,
+    or the reason of its failure."""
 
     statement: s.Statement
-    done: Done | None = None
+    message: str = ""
+    query_id: str | None = None
     reason: str = ""
 
 
@@ -60,8 +61,7 @@ def plan_command(
             change = plan_change(configured, after, environment)
             after = change.after
             effects += change.effects
-            done = Done(change.message, change.query_id, change.changed)
-            outcomes.append(StatementOutcome(statement.statement, done))
+            outcomes.append(StatementOutcome(statement.statement, change.message, change.query_id))
     except Exception as error:
         reason = reason_of(error)
         failed = tuple(StatementOutcome(statement.statement, reason=reason) for statement in parsed)
@@ -69,26 +69,26 @@ def plan_command(
     return ReplayResult(after.with_topics(command.topics), tuple(outcomes), tuple(effects))
 
 
-def finish_last(engine: Engine) -> None:
+def finish_last(command_topic: CommandTopic) -> None:
     """Delete the topic that the last command deletes after it is written, if the instance that
     wrote it did not. This runs before any other statement, which would otherwise reuse the
     topic."""
-    applied = engine.replay_state.applied
+    applied = command_topic.state.applied
     if applied and applied[-1].command.deletes is not None:
-        delete_topic(engine.log, *applied[-1].command.deletes)
+        delete_topic(command_topic.registry.log, *applied[-1].command.deletes)
 
 
-def replay(engine: Engine, command: Command) -> None:
-    """Apply a command to the catalog of an engine; starts and ends no query. If the command fails,
+def replay(command_topic: CommandTopic, command: Command) -> None:
+    """Apply a command to the catalog; starts and ends no query. If the command fails,
     the failure is recorded, and only the object of that command is missing."""
-    before = engine.registry.definitions
-    result = plan_command(command, before, engine.registry.replay_environment)
+    before = command_topic.registry.definitions
+    result = plan_command(command, before, command_topic.registry.replay_environment)
     if result.error is not None:
-        _report_failure(engine, command, result.error)
+        _report_failure(command_topic, command, result.error)
         return
-    engine.registry.definitions = result.after
-    engine.replay_state.record(command, before, result.after)
-    engine.registry.replaced.update(
+    command_topic.registry.definitions = result.after
+    command_topic.state.record(command, before, result.after)
+    command_topic.registry.replaced.update(
         effect.query_id for effect in result.effects if isinstance(effect, ReplaceQuery)
     )
 
@@ -99,11 +99,11 @@ def reason_of(error: Exception) -> str:
     return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
-def _report_failure(engine: Engine, command: Command, error: Exception) -> None:
+def _report_failure(command_topic: CommandTopic, command: Command, error: Exception) -> None:
     """Record why a command failed. A bug of the engine does not stop it either."""
     reason = reason_of(error)
     message = f"The statement with number {command.number} failed here: {reason}"
     if not isinstance(error, MillstreamError):
         logging.getLogger("millstream").error(message, exc_info=error)
-    engine.replay_state.unapplied[command.number] = f"{reason}\nThe statement: {command.text}"
-    engine.processing_log.add("", (Problem("COMMAND", message, "", -1),))
+    command_topic.state.unapplied[command.number] = f"{reason}\nThe statement: {command.text}"
+    command_topic.registry.report("", (Problem("COMMAND", message, "", -1),))

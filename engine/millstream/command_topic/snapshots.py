@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from millstream.catalog.digest import catalog_digest
+from millstream.command_topic.command_topic import CommandTopic
+from millstream.command_topic.commands import CommandTopicLease
+from millstream.command_topic.entries import Command, command_fields, decode_command
+from millstream.command_topic.replay_state import AppliedCommand
+from millstream.command_topic.replaying import finish_last, plan_command
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.log.log import AS_THE_CLUSTER, Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError
-from millstream.service.command_topic.commands import CommandTopicLease
-from millstream.service.command_topic.entries import Command, command_fields, decode_command
-from millstream.service.command_topic.replay_state import AppliedCommand
-from millstream.service.command_topic.replaying import finish_last, plan_command
-from millstream.service.engine import Engine
 
 VERSION = 1
 BYTES_MAX = 900_000
@@ -41,54 +41,54 @@ class CommandSnapshot:
     commands: tuple[Command, ...]
 
 
-def topic_name(engine: Engine) -> str:
+def topic_name(command_topic: CommandTopic) -> str:
     """The name of the topic of snapshots."""
-    return f"{engine.settings.internal_prefix}snapshot"
+    return f"{command_topic.registry.settings.internal_prefix}snapshot"
 
 
-def digest_of(engine: Engine) -> str:
+def digest_of(command_topic: CommandTopic) -> str:
     """The digest of the engine's catalog: equal on all instances with the same catalog."""
-    return _digest(engine.registry.definitions)
+    return _digest(command_topic.registry.definitions)
 
 
 def _digest(definitions: CatalogSnapshot) -> str:
     return catalog_digest(definitions.catalog, definitions.paused)
 
 
-def save(engine: Engine, lease: CommandTopicLease) -> None:
+def save(command_topic: CommandTopic, lease: CommandTopicLease) -> None:
     """Write a snapshot of the commands so far. The engine must have read everything before the
     lease. Raises FencedError if the lease is lost."""
-    replay_state, commands = engine.replay_state, _verified_commands(engine)
+    replay_state, commands = command_topic.state, _verified_commands(command_topic)
     replay_state.unsaved = 0
     if commands is None:
         return
     snapshot = CommandSnapshot(
-        engine.commands.next_offset,
+        command_topic.log.next_offset,
         replay_state.previous,
-        digest_of(engine),
+        digest_of(command_topic),
         tuple(applied.command for applied in commands),
     )
     value = _encode(snapshot)
     if len(value) <= BYTES_MAX:
-        finish_last(engine)
-        topic = topic_name(engine)
-        _create_topic(engine, topic)
-        outdated = engine.log.end_offset(topic, 0)
+        finish_last(command_topic)
+        topic = topic_name(command_topic)
+        _create_topic(command_topic, topic)
+        outdated = command_topic.registry.log.end_offset(topic, 0)
         lease.writer.append(
-            [Appended(topic, 0, raw_batch([(None, value, engine.clock())]), 1, len(value))]
+            [Appended(topic, 0, raw_batch([(None, value, command_topic.clock())]), 1, len(value))]
         )
-        engine.log.truncate(topic, 0, outdated)
+        command_topic.registry.log.truncate(topic, 0, outdated)
     replay_state.applied = commands
 
 
-def newest(engine: Engine) -> CommandSnapshot | None:
+def newest(command_topic: CommandTopic) -> CommandSnapshot | None:
     """The newest snapshot that this version can read; None if there is none."""
-    topic = topic_name(engine)
-    if engine.log.topic(topic) is None:
+    topic = topic_name(command_topic)
+    if command_topic.registry.log.topic(topic) is None:
         return None
-    position, snapshot = engine.log.start_offset(topic, 0), None
+    position, snapshot = command_topic.registry.log.start_offset(topic, 0), None
     while True:
-        fetched = engine.log.read(topic, 0, position, 100)
+        fetched = command_topic.registry.log.read(topic, 0, position, 100)
         for row in fetched.batch.to_pylist():
             snapshot = _decode(row["value"]) or snapshot
         if fetched.end:
@@ -96,25 +96,27 @@ def newest(engine: Engine) -> CommandSnapshot | None:
         position = fetched.next_offset
 
 
-def _verified_commands(engine: Engine) -> list[AppliedCommand] | None:
+def _verified_commands(command_topic: CommandTopic) -> list[AppliedCommand] | None:
     """The fewest commands that are verified to make the current catalog; None if a replay of all
     commands does not."""
-    expected = digest_of(engine)
-    for commands in (engine.replay_state.needed(), engine.replay_state.applied):
-        definitions, failed = engine.registry.definitions.cleared(), False
+    expected = digest_of(command_topic)
+    for commands in (command_topic.state.needed(), command_topic.state.applied):
+        definitions, failed = command_topic.registry.definitions.cleared(), False
         for applied in commands:
-            result = plan_command(applied.command, definitions, engine.registry.replay_environment)
+            result = plan_command(
+                applied.command, definitions, command_topic.registry.replay_environment
+            )
             definitions, failed = result.after, failed or result.error is not None
         if not failed and _digest(definitions) == expected:
             return list(commands)
     return None
 
 
-def _create_topic(engine: Engine, topic: str) -> None:
-    if engine.log.topic(topic) is None:
+def _create_topic(command_topic: CommandTopic, topic: str) -> None:
+    if command_topic.registry.log.topic(topic) is None:
         config = {"cleanup.policy": "delete", "retention.ms": "-1"}
         with suppress(ConflictError):
-            engine.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
+            command_topic.registry.log.create_topic(Topic(topic, 1, AS_THE_CLUSTER, config))
 
 
 def _encode(snapshot: CommandSnapshot) -> bytes:

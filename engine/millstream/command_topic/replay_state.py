@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from millstream.command_topic.entries import Command, command_hash
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, MillstreamError
-from millstream.service.command_topic.entries import Command, command_hash
 
 if TYPE_CHECKING:
-    from millstream.service.command_topic.quiesced import QuiescedQuery
+    from millstream.command_topic.quiesced import QuiescedQuery
 
 ObjectName = tuple[str, str]
 """The kind and name of an object of the catalog."""

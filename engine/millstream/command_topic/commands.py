@@ -15,11 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from millstream.log.log import Appended, Log, Outcome, Topic, Writer
-from millstream.model.batch import raw_batch
-from millstream.model.errors import FencedError, MillstreamError, UnavailableError
-from millstream.queries.backfill_result import FirstCommit
-from millstream.service.command_topic.entries import (
+from millstream.command_topic.entries import (
     Command,
     Entry,
     QuiesceRequest,
@@ -27,6 +23,10 @@ from millstream.service.command_topic.entries import (
     encode_command,
     encode_lease,
 )
+from millstream.log.log import Appended, Log, Outcome, Topic, Writer
+from millstream.model.batch import raw_batch
+from millstream.model.errors import FencedError, MillstreamError, UnavailableError
+from millstream.queries.backfill_result import FirstCommit
 
 READ_MAX = 10_000
 UNKNOWN = "E-LOG-UNKNOWN"

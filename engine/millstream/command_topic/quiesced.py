@@ -13,13 +13,13 @@ import logging
 import time
 from dataclasses import dataclass
 
+from millstream.command_topic.command_topic import CommandTopic
+from millstream.command_topic.entries import QuiesceRequest
 from millstream.ddl.effects import ReplacedTable
 from millstream.log.settled import SETTLE_SECONDS, await_settled
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.queries import teardown
 from millstream.queries.backfill_result import BackfillResult
-from millstream.service.command_topic.entries import QuiesceRequest
-from millstream.service.engine import Engine
 
 LEAVE_SECONDS = 60.0
 """The time limit for all instances to leave the group of a quiesced query."""
@@ -31,7 +31,7 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class QuiescedQuery:
-    """A quiesced query. `since`: when this instance read the request, on the engine's monotonic
+    """A quiesced query. `since`: when this instance read the request, on its monotonic
     clock in ns; `requester_seen`: whether the requester has been seen alive since then."""
 
     request: QuiesceRequest
@@ -39,47 +39,52 @@ class QuiescedQuery:
     requester_seen: bool = False
 
 
-def quiesce_request(engine: Engine, backfill: BackfillResult | None) -> QuiesceRequest | None:
+def quiesce_request(
+    command_topic: CommandTopic, backfill: BackfillResult | None
+) -> QuiesceRequest | None:
     """The request to quiesce the query that a back-fill replaces; None if it replaces none, or if
     there are no other instances."""
-    if not engine.shared or backfill is None or backfill.replaced is None:
+    if not command_topic.registry.shared or backfill is None or backfill.replaced is None:
         return None
     query_id = backfill.replaced.query_id
     seconds = LEAVE_SECONDS + SETTLE_SECONDS + 2 * backfill.size / _BYTES_PER_SECOND
-    return None if query_id is None else QuiesceRequest(query_id, engine.incarnation, seconds)
+    return (
+        None if query_id is None else QuiesceRequest(query_id, command_topic.incarnation, seconds)
+    )
 
 
-def quiesce(engine: Engine, request: QuiesceRequest, *, live: bool) -> None:
+def quiesce(command_topic: CommandTopic, request: QuiesceRequest, *, live: bool) -> None:
     """Quiesce a query on this instance; `live`: whether the queries of the catalog are running."""
-    engine.replay_state.quiesced = QuiescedQuery(request, engine.ticks())
+    command_topic.state.quiesced = QuiescedQuery(request, command_topic.ticks())
     query_id = request.query_id
-    if live and query_id in engine.catalog.queries:
+    if live and query_id in command_topic.registry.catalog.queries:
         try:
-            teardown.stop(engine.registry, query_id)
+            teardown.stop(command_topic.registry, query_id)
         except MillstreamError as error:
             logging.getLogger("millstream").warning("query %s stops later: %s", query_id, error)
 
 
-def is_overdue(engine: Engine) -> bool:
+def is_overdue(command_topic: CommandTopic) -> bool:
     """Whether the requester of the current quiescence appears to be dead. A wrong guess is safe,
     because taking a lease fences the requester."""
-    quiesced = engine.replay_state.quiesced
+    quiesced = command_topic.state.quiesced
     if quiesced is None:
         return False
     request = quiesced.request
-    alive = {peer.metadata.incarnation for peer in engine.host_info.peers() if peer.alive}
-    requester_alive = request.requester in alive | {engine.incarnation}
+    requester_alive = request.requester in command_topic.alive() | {command_topic.incarnation}
     quiesced.requester_seen = quiesced.requester_seen or requester_alive
-    waited = (engine.ticks() - quiesced.since) / _SECOND_NS
+    waited = (command_topic.ticks() - quiesced.since) / _SECOND_NS
     return waited > request.seconds or (quiesced.requester_seen and not requester_alive)
 
 
-def await_quiesced(engine: Engine, replaced: ReplacedTable, width: int) -> None:
+def await_quiesced(command_topic: CommandTopic, replaced: ReplacedTable, width: int) -> None:
     """Wait until no instance can write for a quiesced query any more, and all transactions on its
     table are committed or aborted. Raises UnavailableError when that takes too long."""
     try:
-        _await_vacant(engine, replaced.made_by)
-        await_settled(engine.log, ((replaced.topic, partition) for partition in range(width)))
+        _await_vacant(command_topic, replaced.made_by)
+        await_settled(
+            command_topic.registry.log, ((replaced.topic, partition) for partition in range(width))
+        )
     except UnavailableError as error:
         raise UnavailableError(
             f"{error.message}; nothing was changed",
@@ -88,9 +93,9 @@ def await_quiesced(engine: Engine, replaced: ReplacedTable, width: int) -> None:
         ) from error
 
 
-def _await_vacant(engine: Engine, query_id: str) -> None:
+def _await_vacant(command_topic: CommandTopic, query_id: str) -> None:
     deadline = time.monotonic() + LEAVE_SECONDS
-    while not engine.log.vacant(query_id):
+    while not command_topic.registry.log.vacant(query_id):
         if time.monotonic() > deadline:
             raise UnavailableError(f"Other instances have not stopped query {query_id} in time")
         time.sleep(_PAUSE_SECONDS)
