@@ -46,6 +46,10 @@ MAY_SEE: dict[str, set[str]] = {
     "command_topic": LANGUAGE
     | VOCABULARY
     | {"catalog", "plan", "log", "ddl", "scheduler", "queries"},
+    "cluster": LANGUAGE
+    | VOCABULARY
+    | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}
+    | {"runtime", "executor", "scheduler", "queries", "query"},
     "testing": VOCABULARY | {"log", "runtime"},
 }
 """Rooms and what they may import (besides themselves); a room that is not listed sees all above."""
@@ -67,10 +71,20 @@ HOMES: dict[str, set[str]] = {
     "hypercorn": {"millstream_server"},
     "uvicorn": {"millstream_server"},
     "rich": {"millstream_cli"},
-    "duckdb": {"operators", "formats", "state", "executor", "log", "query", "service", "functions"},
+    "duckdb": {
+        "operators",
+        "formats",
+        "state",
+        "executor",
+        "log",
+        "query",
+        "service",
+        "functions",
+        "cluster",
+    },
     "threading": {
         *("log", "service", "executor", "state", "query", "history", "scheduler"),
-        "command_topic",
+        *("command_topic", "cluster"),
         *("millstream_cli", "millstream_server"),
     },
     "jwt": {"millstream_server"},

@@ -9,13 +9,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from millstream.cluster.host_info import PeerHost
+from millstream.cluster.joining import hosted_partitions
 from millstream.model.errors import MillstreamError
 from millstream.plan.script import parse_text
-from millstream.service.cluster.host_info import PeerHost
-from millstream.service.cluster.joining import hosted_partitions
+from millstream.query.session import Session
 from millstream.service.execution import execute_statement
 from millstream.service.metrics.figures import QueryMetrics
-from millstream.service.session import Session
 from millstream_server.answers import objects
 from millstream_server.endpoints import body_of, media_type, principal_of
 from millstream_server.entities import changed
@@ -41,7 +41,7 @@ def _this(view: View) -> Entity:
     per_query, lags = {}, {}
     for query in _persistent(view):
         places = query.places
-        standby = hosted_partitions(view.engine, query.query_id).standby
+        standby = hosted_partitions(view.engine.cluster, query.query_id).standby
         active = [{"topic": p.topic, "partition": p.partition} for p in places]
         per_query[query.query_id] = _shares(active, _sources(query, standby, view), query)
         lags[_store(query, view)] = _lags(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from millstream.service.history.watch import Watch
+from millstream.history.watch import Watch
 
 
 class Filling:

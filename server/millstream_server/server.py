@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 from millstream.command_topic.outcomes import Outcomes
 from millstream.model.errors import MillstreamError
 from millstream.model.overrides import Overrides
+from millstream.query.session import Bounds, Session
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import History
-from millstream.service.session import Bounds, Session
 from millstream_server.auth.guard import Guard, NoAuthentication
 from millstream_server.auth.principal import Principal
 from millstream_server.entities.changed import statuses_of
@@ -97,7 +97,7 @@ class Server:
     ) -> None:
         self.engine = engine
         self.settings = settings or ServerSettings()
-        engine.host_info.host = self.settings.host
+        engine.cluster.host_info.host = self.settings.host
         self.guard: Guard = guard or NoAuthentication()
         self.state = State.READY
         self.pulling = 0
@@ -141,7 +141,7 @@ class Server:
             self.settings.host,
             sight,
             pushing,
-            self.engine.host_info.peers(),
+            self.engine.cluster.host_info.peers(),
         )
 
     def may_end(self, principal: Principal, query_id: str) -> bool:

@@ -26,7 +26,7 @@ async def info(request: Request, server: Server) -> Response:
     """GET /info."""
     about = {
         "version": COMPATIBLE_VERSION,
-        "kafkaClusterId": server.engine.host_info.cluster_id,
+        "kafkaClusterId": server.engine.cluster.host_info.cluster_id,
         "ksqlServiceId": server.settings.service_id,
         "serverStatus": "RUNNING" if _healthy(server) else "ERROR",
     }
@@ -114,7 +114,7 @@ async def metadata_id(request: Request, server: Server) -> Response:
 
 def _cluster(server: Server) -> dict[str, object]:
     clusters = {
-        "kafka-cluster": server.engine.host_info.cluster_id,
+        "kafka-cluster": server.engine.cluster.host_info.cluster_id,
         "ksql-cluster": server.settings.service_id,
     }
     return {"id": "", "scope": {"path": [], "clusters": clusters}}

@@ -9,10 +9,10 @@ from typing import Any
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.plan.script import ParsedStatement
 from millstream.plan.show import show_plan
+from millstream.query.session import Session
 from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_statement, parse_script
 from millstream.service.results import Done
-from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream.service.statements.explain import explained_query, explained_statement, plan_of
 from millstream.service.statements.explained_pull import POSITIONS, pull_stages

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream_server.auth.audit import Audit
 from millstream_server.bootstrap.config import load_config

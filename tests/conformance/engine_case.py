@@ -16,10 +16,10 @@ from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.plan.script import ParsedStatement, parse_text
+from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine
-from millstream.service.session import Session
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.functions import functions

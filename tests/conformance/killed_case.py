@@ -21,8 +21,8 @@ from typing import Any
 
 from millstream.log.faults import SimulatedCrash
 from millstream.plan.script import ParsedStatement
+from millstream.query.session import Session
 from millstream.service.engine import Engine
-from millstream.service.session import Session
 from tests.conformance.cases import Case, Record
 from tests.conformance.engine_case import (
     BY_TIME,

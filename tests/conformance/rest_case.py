@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from millstream_server.results.framing import KSQL, PROTOBUF

@@ -14,10 +14,10 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
 from millstream.plan.script import parse_text
+from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine
-from millstream.service.session import Session
 from tests.differential.data import key_bytes, place, value_bytes
 from tests.differential.describe import Case, Join
 from tests.differential.statements import created, declared, properties

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.session import Session
 from millstream_server.auth.audit import Audit
 from millstream_server.auth.endpoint_needs import NEEDS
 from millstream_server.auth.passwords import hashed

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from millstream.query.session import Session
 from millstream.service.execution import execute_script
-from millstream.service.session import Session
 from millstream_server.results.framing import KSQL
 from tests.clients.places import need
 from tests.fuzz.callers import CALLERS, Caller, Shop, shop

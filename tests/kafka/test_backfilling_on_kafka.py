@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import millstream
 from millstream import InstanceSettings
+from millstream.cluster.joining import hosted_partitions
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.patience import alone
-from millstream.service.cluster.joining import hosted_partitions
 from tests.kafka.neighbour import neighbour
 from tests.patience import PATIENCE_S, until
 
@@ -108,7 +108,7 @@ def test_several_instances_go_on_from_it(
     with neighbour(servers, service):
         db.execute(sums(service))
         (query,) = db.engine.catalog.queries
-        until(lambda: len(hosted_partitions(db.engine, query).active) == PARTITIONS // 2)
+        until(lambda: len(hosted_partitions(db.engine.cluster, query).active) == PARTITIONS // 2)
         until(lambda: answers(db, 40))
         assert changes(servers, f"{service}.sums") == prefixes(40)
         insert(db, 40, 60)
@@ -159,7 +159,7 @@ def halved(db: millstream.Database, servers: str, service: str) -> Iterator[tupl
     db.execute(sums(service))
     (query,) = db.engine.catalog.queries
     with neighbour(servers, service) as other:
-        until(lambda: len(hosted_partitions(db.engine, query).active) == PARTITIONS // 2)
+        until(lambda: len(hosted_partitions(db.engine.cluster, query).active) == PARTITIONS // 2)
         yield other, query
 
 
@@ -173,7 +173,7 @@ def test_a_table_is_made_anew_while_others_work_on_it(
         assert times(servers, f"{service}.sums", 1000) == final(50)
         (new,) = db.engine.catalog.queries
         assert new != old
-        until(lambda: len(hosted_partitions(db.engine, new).active) == PARTITIONS // 2)
+        until(lambda: len(hosted_partitions(db.engine.cluster, new).active) == PARTITIONS // 2)
         insert(db, 50, 70)
         until(lambda: times(servers, f"{service}.sums", 1000) == final(70))
         db.execute(replacing(service, 7))
@@ -195,7 +195,7 @@ def test_a_suspended_process_does_not_overwrite_it(
         other.send_signal(signal.SIGCONT)
         insert(db, 50, 70)
         (new,) = db.engine.catalog.queries
-        until(lambda: len(hosted_partitions(db.engine, new).active) == PARTITIONS // 2)
+        until(lambda: len(hosted_partitions(db.engine.cluster, new).active) == PARTITIONS // 2)
         until(lambda: times(servers, f"{service}.sums", 1000) == final(70))
 
 

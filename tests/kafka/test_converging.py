@@ -11,13 +11,13 @@ import pytest
 
 from millstream.command_topic import following, snapshots
 from millstream.log.kafka.log import KafkaLog
+from millstream.model.clock import now_ms
 from millstream.model.errors import ConflictError
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script
 from millstream.service.on_kafka import open_kafka_engine
-from millstream.service.session import Session
 from tests.patience import PATIENCE_S
 
 Starting = Callable[[], Engine]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from millstream.cluster.membership import PeerMembership, topic_name, writer_identity
+from millstream.cluster.metadata import HostedPartitions, InstanceMetadata
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Topic
-from millstream.service.cluster.membership import PeerMembership, topic_name, writer_identity
-from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata
 from tests.patience import PATIENCE_S, until
 
 NAMESPACE = "_millstream.peers."

@@ -12,6 +12,7 @@ import pytest
 
 import millstream
 from millstream import InstanceSettings
+from millstream.cluster.joining import hosted_partitions
 from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run
@@ -19,10 +20,9 @@ from millstream.history.task import Produced
 from millstream.log.kafka import member as member_module
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.service.cluster.joining import hosted_partitions
+from millstream.query.session import Session
 from millstream.service.database import Database
 from millstream.service.pipeline.pipeline import Pipeline, open_pipeline
-from millstream.service.session import Session
 from tests.kafka.test_backfilling_on_kafka import (
     KEYS,
     PARTITIONS,
@@ -115,7 +115,9 @@ def thirds(db: Database) -> Mapping[int, int]:
 
 def all_held(db: Database) -> bool:
     queries = db.engine.catalog.queries
-    return all(len(hosted_partitions(db.engine, query).active) == PARTITIONS for query in queries)
+    return all(
+        len(hosted_partitions(db.engine.cluster, query).active) == PARTITIONS for query in queries
+    )
 
 
 @pytest.mark.timeout(300)
@@ -242,7 +244,7 @@ def _sums(db: Database) -> list[str]:
 
 
 def _some_held(db: Database, query: str) -> bool:
-    return len(hosted_partitions(db.engine, query).active) >= PARTITIONS // 2
+    return len(hosted_partitions(db.engine.cluster, query).active) >= PARTITIONS // 2
 
 
 def test_an_error_stops_the_query(service: Service) -> None:

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 import millstream
-from millstream.service.cluster import alignment
-from millstream.service.cluster.scatter_gather import READY_MS
+from millstream.cluster import alignment
+from millstream.cluster.scatter_gather import READY_MS
 from tests.patience import until
 from tests.snapshots.run import EARLIEST, Findings, read
 from tests.snapshots.workload import FEW, INVARIANTS, SCRIPT, load

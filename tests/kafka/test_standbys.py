@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import millstream
-from millstream.service.cluster.joining import hosted_partitions
+from millstream.cluster.joining import hosted_partitions
 from tests.kafka.neighbour import SHARING, neighbour
 from tests.patience import until
 
@@ -59,7 +59,7 @@ def test_a_killed_instance_is_stood_in_for(
         until(lambda: answers(db, sums))
 
         def followed() -> bool:
-            held = hosted_partitions(db.engine, query)
+            held = hosted_partitions(db.engine.cluster, query)
             return len(held.active) == 2 and list(held.standby.values()) == [0, 0]
 
         until(followed)
@@ -67,4 +67,4 @@ def test_a_killed_instance_is_stood_in_for(
     until(lambda: answers(db, sums))
     db.session.set(READS, "false")
     until(lambda: answers(db, sums))
-    assert hosted_partitions(db.engine, query).active == frozenset(range(PARTITIONS))
+    assert hosted_partitions(db.engine.cluster, query).active == frozenset(range(PARTITIONS))

@@ -20,8 +20,8 @@ from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.session import Session
 
 TOPICS = ("s", "r", "t", "u")
 SOURCES = """

@@ -9,8 +9,8 @@ import pytest
 from millstream import Database
 from millstream.model.errors import ConflictError, StatementError
 from millstream.plan.script import parse_text
+from millstream.query.session import Session
 from millstream.service.execution import execute_statement
-from millstream.service.session import Session
 from tests.refusals.sources import opened
 
 WITH = "WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON')"

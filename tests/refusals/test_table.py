@@ -16,9 +16,9 @@ import millstream
 from millstream import Database
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
 from millstream.model.overrides import Overrides
+from millstream.query.session import Bounds, Session
 from millstream.service.execution import execute_script
 from millstream.service.results import History, Rows
-from millstream.service.session import Bounds, Session
 from tests.patience import PATIENCE_S
 from tests.refusals.families import TEMPLATES, families_of, pattern
 from tests.refusals.sources import opened
@@ -59,8 +59,8 @@ WHOLE = {
 EXEMPT = {
     "ddl.NO_ORDER_OF_ARRIVAL": "of topics on Kafka, and of files that version 0.1 made",
     "service.PULL_OF_SOURCE_FAILED": "DuckDB fails, for lack of memory for example",
-    "service.ROWS_WITHOUT_COLUMN": "another instance asks for what no instance asks for",
-    "service.ROWS_UNREADABLE": "another instance asks, and DuckDB fails",
+    "query.ROWS_WITHOUT_COLUMN": "another instance asks for what no instance asks for",
+    "query.ROWS_UNREADABLE": "another instance asks, and DuckDB fails",
     "ddl.UPGRADE_OF_STATE": "a guard: check_upgrade refuses all that is known to change state",
 }.keys()
 """Templates that no statement meets in one process without a broker."""
@@ -157,7 +157,7 @@ def _signature(_: Database, __: Path) -> MillstreamError:
 ROADS: dict[str, tuple[Road, Mapping[str, str]]] = {
     "model.SIGNATURE": (_signature, {"name": "f", "signature": "STRING ->"}),
     "model.SETTING_PROHIBITED": (_prohibited, {"name": "auto.offset.reset"}),
-    "service.ANSWER_TOO_LONG": (_bounded, {"most": "0", "unit": "rows"}),
+    "query.ANSWER_TOO_LONG": (_bounded, {"most": "0", "unit": "rows"}),
     "service.FILE_COLUMNS": (_columns, {"path": "{folder}/orders.csv", "unknown": "colour"}),
     "service.QUERIES_FILE_DIFFERS": (_changed_file, {"path": "{folder}/app.sql"}),
     "service.QUERIES_FILE_STATEMENT": (

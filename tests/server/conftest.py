@@ -13,8 +13,8 @@ import pytest
 
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S

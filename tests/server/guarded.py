@@ -14,11 +14,11 @@ from typing import Any
 
 import httpx
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.session import Session
 from millstream_server.auth.audit import Audit
 from millstream_server.auth.passwords import hashed
 from millstream_server.bootstrap.addresses import Address

@@ -17,8 +17,8 @@ import hpack
 import httpx
 import pytest
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from millstream_server.http.admission import Admission, ConnectionLimits

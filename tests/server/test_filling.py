@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from millstream import udf
-from millstream.service.history.watch import Watch
+from millstream.history.watch import Watch
 from tests.patience import PATIENCE_S
 from tests.server.conftest import RunningServer
 

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 import pytest
 
 from millstream.catalog.catalog import Catalog
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
 from millstream.plan.script import ParsedStatement
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.execution import open_engine
-from millstream.service.session import Session
 from millstream_parser import statements as s
 from millstream_server.auth.access import Access
 from millstream_server.auth.guard import Scope

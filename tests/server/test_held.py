@@ -11,10 +11,10 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.session import Session
 from millstream_server.failures import RefusedError
 from millstream_server.results.held import HeldRows
 from millstream_server.server import ServerSettings

@@ -11,7 +11,7 @@ import httpx
 
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
-from millstream.service.session import Bounds
+from millstream.query.session import Bounds
 from tests.patience import PATIENCE_S, until
 from tests.server.conftest import RunningServer
 

@@ -14,7 +14,7 @@ import pytest
 
 from millstream.model.schema import Schema
 from millstream.plan.script import ParsedStatement
-from millstream.service.session import Session
+from millstream.query.session import Session
 from millstream_server.auth.guard import NoAuthentication
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.failures import FORBIDDEN, RefusedError

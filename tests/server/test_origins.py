@@ -13,8 +13,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream_server.auth.audit import Audit
 from millstream_server.auth.origins import Origins

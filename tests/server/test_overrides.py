@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
 from millstream.model.overrides import Overrides
 from millstream.model.properties import PROPERTIES
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream_server.bootstrap.config import load_config
 from millstream_server.bootstrap.wiring import overrides

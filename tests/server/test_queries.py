@@ -15,9 +15,9 @@ import pytest
 
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
 from millstream.runtime.spec import QueryState
-from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from tests.patience import PATIENCE_S

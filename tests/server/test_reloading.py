@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
 from millstream.service.execution import open_engine
 from millstream_server.auth.audit import Audit, Event
 from millstream_server.auth.passwords import hashed

@@ -17,12 +17,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
 from millstream.plan.script import parse_text
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
-from millstream.service.session import Session
 from millstream_server.auth.audit import Audit
 from millstream_server.auth.guard import NoAuthentication
 from millstream_server.auth.passwords import hashed

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from millstream.cluster.host_info import PeerHost
+from millstream.cluster.metadata import HostedPartitions, InstanceMetadata
 from millstream.command_topic.entries import Command
+from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.service.clock import now_ms
-from millstream.service.cluster.host_info import PeerHost
-from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata
 from millstream.service.execution import open_engine
 from tests.patience import PATIENCE_S
 from tests.served import Served, served
@@ -328,7 +328,7 @@ def test_queries_are_counted_over_the_instances(shop: RunningServer) -> None:
         neighbour("c:8088", "ERROR"),
         neighbour("d:8088", "ERROR", alive=False),
     )
-    shop.engine.host_info.peers = lambda: others
+    shop.engine.cluster.host_info.peers = lambda: others
     ((query,),) = (entity["queries"] for entity in shop.ksql("SHOW QUERIES;"))
     assert query["statusCount"] == {"RUNNING": 2, "ERROR": 1}
     assert query["state"] == "ERROR"
@@ -348,7 +348,7 @@ def test_explain_of_a_pull_query_shows_the_offsets(shop: RunningServer) -> None:
 
 def test_the_status_of_the_cluster(shop: RunningServer) -> None:
     others = (neighbour("b:8088", "RUNNING"), neighbour("d:8088", "RUNNING", alive=False))
-    shop.engine.host_info.peers = lambda: others
+    shop.engine.cluster.host_info.peers = lambda: others
     found = shop.http.get("/clusterStatus").json()["clusterStatus"]
     assert {host: status["hostAlive"] for host, status in found.items()} == {
         "localhost:8088": True,

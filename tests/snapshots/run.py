@@ -22,8 +22,8 @@ from pathlib import Path
 
 import millstream
 from millstream import Database
+from millstream.cluster.alignment import NOT_ALIGNED
 from millstream.model.errors import StatementError, UnavailableError
-from millstream.service.cluster.alignment import NOT_ALIGNED
 from tests.snapshots.workload import FEW, INVARIANTS, SCRIPT, Invariant, load
 
 EARLIEST = {"auto.offset.reset": "earliest"}

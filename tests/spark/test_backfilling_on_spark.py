@@ -10,9 +10,9 @@ import pytest
 
 import millstream
 from millstream import Database, udf
+from millstream.history.watch import Watch
 from millstream.model.errors import UnavailableError
 from millstream.model.settings import EngineSettings
-from millstream.service.history.watch import Watch
 from tests.patience import until
 from tests.spark.java import QUICK, missing
 from tests.unit.service.conftest import EARLIEST, ORDERS

@@ -14,8 +14,8 @@ import pytest
 import millstream
 from millstream import Database, History, udf
 from millstream.history.session import available
+from millstream.history.watch import Watch
 from millstream.model.settings import EngineSettings
-from millstream.service.history.watch import Watch
 from millstream_cli.sessions.historical import shown
 from millstream_cli.sessions.local import LocalSession
 from millstream_cli.sessions.results import ResultTable

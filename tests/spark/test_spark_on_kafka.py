@@ -18,8 +18,8 @@ from millstream.log.kafka.log import KafkaLog
 from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service.database import Database
-from millstream.service.session import Session
 from tests.crash import kafka_backfill_crash
 from tests.kafka.conftest import servers
 from tests.kafka.test_backfilling_on_kafka import KEYS, answers, insert

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from millstream.history.progress import StageProgress
+from millstream.history.watch import Watch
 from millstream.model.errors import MillstreamError
-from millstream.service.history.watch import Watch
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.results import Progress
 

@@ -19,12 +19,12 @@ from millstream.model.errors import MillstreamError, StatementError, Unavailable
 from millstream.model.python_values import tuples
 from millstream.model.settings import EngineSettings
 from millstream.plan.script import ParsedStatement
+from millstream.query.session import Bounds, Session
 from millstream.runtime.spec import QueryState
 from millstream.service.changes import Row, changed_rows
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine, parse_script
 from millstream.service.results import Done, Stream
-from millstream.service.session import Bounds, Session
 from millstream.service.statements.inserting import row_to_insert
 from millstream_cli.screen.live import marked
 from millstream_cli.sessions.objects import with_objects

@@ -45,5 +45,13 @@ SCAN_DISABLED = Template(
 BOUNDS_COMBINED = Template("`{expression}` cannot be combined with other {bound} bounds")
 BOUND_UNSUPPORTED = Template("Unsupported {bound} bounds: {direction}")
 BOUNDS_TWICE = Template("Duplicate {bound} bounds on: {direction}: [{listed}]")
+ANSWER_TOO_LONG = Template("The answer has more than {most} {unit}.")
+ROWS_WITHOUT_COLUMN = Template("{table} has no column that is asked for")
+ROWS_UNREADABLE = Template("{table} cannot be read")
+NOT_QUERYABLE = Template(
+    "The `{source}` table isn't queryable. To derive a queryable table, you can do 'CREATE "
+    "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "
+    "https://cnfl.io/queries for more info."
+)
 TEMPLATES = templates_in(globals())
 """All of them by name."""

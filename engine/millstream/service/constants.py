@@ -22,9 +22,9 @@ from millstream.plan.literals import coerce, text_as_boolean
 from millstream.plan.places import placed
 from millstream.plan.scope import Scope
 from millstream.plan.typing import type_expression
+from millstream.query.failures import reason
 from millstream.service import wordings
 from millstream.service.engine import Engine
-from millstream.service.failures import reason
 from millstream_parser.statements import Tree
 
 _CONSTRUCTORS = (Literal, MakeArray, MakeMap, MakeStruct)

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from millstream.functions.user import UserFunction
+from millstream.model.clock import now_ms
 from millstream.model.errors import StatementError
 from millstream.model.settings import EngineSettings, InstanceSettings
-from millstream.service.clock import now_ms
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.headless import run_queries_file
@@ -19,7 +20,6 @@ from millstream.service.history.sealing import seal_streams
 from millstream.service.metrics.figures import EngineMetrics
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import Result
-from millstream.service.session import Session
 from millstream_parser import Values
 
 

@@ -16,9 +16,9 @@ from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import MillstreamError
 from millstream.plan.script import ParsedStatement, locate
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
-from millstream.service.session import Session
 from millstream.service.statements import control, inserting
 from millstream.service.statements.explain import plan_of
 from millstream_parser import statements as s

@@ -11,12 +11,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
+from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.commands import CommandLog
 from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.log import TopicPartition, WatchedLog
 from millstream.log.reopening import ReopeningWriter
+from millstream.model.clock import ticks_ns
 from millstream.model.errors import ConflictError, FencedError, UnavailableError
 from millstream.model.settings import EngineSettings
 from millstream.queries.registry import QueryRegistry
@@ -24,9 +26,6 @@ from millstream.runtime.runtime import Runtime
 from millstream.runtime.spec import QueryStatus, RuntimeSettings
 from millstream.scheduler.driver import Driver
 from millstream.scheduler.restoring import Restoring
-from millstream.service.clock import ticks_ns
-from millstream.service.cluster.host_info import HostInfo
-from millstream.service.cluster.routing import Routing
 from millstream.service.history.historical import Historical
 from millstream.service.metrics.sampling import Sampler
 from millstream.service.processing_log import ProcessingLog
@@ -34,7 +33,6 @@ from millstream.service.results import Stream
 from millstream.service.shared_push import SharedPushQuery
 from millstream.state.store import Store
 
-CLIENT_IDENTITY = "_millstream_client"
 POLL_SECONDS = 0.2
 """The wait for the driver's lock in `statuses`, and the interval at which `drain` checks
 queries."""
@@ -95,6 +93,7 @@ class Engine:
             full=settings.max_batch_records,
         )
         self.registry = self._registry(functions)
+        self.cluster = Cluster(self.registry, incarnation, clock)
         self.command_topic = CommandTopic(
             CommandLog(log, settings.command_topic, shared=self.shared),
             self.registry,
@@ -114,14 +113,6 @@ class Engine:
         self.closed = False
         self.queries_file = ""
         """The file that defines the catalog, if statements must not change it; empty otherwise."""
-        self.routing: Routing | None = None
-        """Finds the state that other instances hold; None if all state is here."""
-        self.host_info = HostInfo()
-        self.on_start: list[Callable[[], None]] = []
-        """Called by `start`."""
-        self.on_close: list[Callable[[], None]] = []
-        """Called by `close` after the queries have ended, before the log and the state are
-        closed."""
         self.driver.on_failure = self._fail_pushes
         self.history = Historical(settings)
         self.files: Mapping[str, str] = {}
@@ -145,15 +136,11 @@ class Engine:
 
     def _alive(self) -> frozenset[str]:
         """The incarnations of the other instances that are alive."""
-        peers = self.host_info.peers()
+        peers = self.cluster.host_info.peers()
         return frozenset(peer.metadata.incarnation for peer in peers if peer.alive)
 
-    def named(self, identity: str) -> str:
-        """The name of a writer or a query, made unique among the instances of the service."""
-        return f"{identity}.{self.incarnation}" if self.incarnation else identity
-
     def _writer_for_clients(self) -> ReopeningWriter[pa.Table]:
-        name = self.named(CLIENT_IDENTITY)
+        name = self.cluster.unique_name(CLIENT_IDENTITY)
         writer = ReopeningWriter(lambda: self.log.writer(name), own=self.shared)
         writer.open()
         return writer
@@ -174,7 +161,7 @@ class Engine:
             self.follower.start()
         self.driver.start()
         self.sampler.start()
-        for callback in self.on_start:
+        for callback in self.cluster.on_start:
             callback()
 
     @property
@@ -270,7 +257,7 @@ class Engine:
                 stopped(query_id)
 
     def _release(self) -> None:
-        for callback in self.on_close:
+        for callback in self.cluster.on_close:
             callback()
         self.history.close()
         if self.restoring is not None:

@@ -34,12 +34,12 @@ from millstream.plan.script import (
 )
 from millstream.queries import reconcile
 from millstream.queries.backfill_result import BackfillResult
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
 from millstream.service.processing_stream import open_processing_stream
 from millstream.service.results import Done, History, Result
-from millstream.service.session import Session
 from millstream.service.statements import (
     asserts,
     backfilling,
@@ -75,7 +75,7 @@ def open_engine(
         log.close()
         raise
     engine.files = files_of(path)
-    engine.host_info.cluster_id = identity
+    engine.cluster.host_info.cluster_id = identity
     engine.history.on_spark.database = engine.files.get("log")
     engine.history.on_spark.database_id = identity
     if problem is not None:

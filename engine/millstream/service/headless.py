@@ -9,10 +9,10 @@ from __future__ import annotations
 from millstream.command_topic.entries import Command
 from millstream.model.errors import ConflictError
 from millstream.plan.script import ParsedStatement, locate, parse_text, read_text
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
-from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream_parser import statements as s
 

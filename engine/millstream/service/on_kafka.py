@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
+from millstream.cluster.joining import join_service
+from millstream.cluster.sharing import MembershipThread
 from millstream.functions.catalogue import builtin_catalogue
 from millstream.functions.user import UserFunction
 from millstream.history.from_kafka import FromKafka
@@ -19,8 +21,6 @@ from millstream.model.errors import (
     UnavailableError,
 )
 from millstream.model.settings import EngineSettings, InstanceSettings
-from millstream.service.cluster.joining import join_service
-from millstream.service.cluster.sharing import MembershipThread
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import resume_engine
 from millstream.service.opening import MEMORY
@@ -72,9 +72,9 @@ def open_kafka_engine(
             log, store, settings, clock, catalogue, incarnation=membership.incarnation
         )
         failed.callback(engine.close)
-        joined.append(join_service(engine, sharing))
+        joined.append(join_service(engine.cluster, sharing))
         failed.pop_all()
-    engine.host_info.cluster_id = log.cluster_id()
+    engine.cluster.host_info.cluster_id = log.cluster_id()
     engine.files = {} if state == MEMORY else {"state": state}
     engine.history.on_spark.kafka = FromKafka(servers, dict(client or {}))
     return engine

@@ -72,14 +72,6 @@ QUERIES_FILE_STATEMENT = Template("A {what} cannot hold this statement: {stateme
 FILE_FORMAT_UNKNOWN = Template("Cannot tell the format of '{path}' from its name.")
 FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
 FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
-ANSWER_TOO_LONG = Template("The answer has more than {most} {unit}.")
 TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
-NOT_QUERYABLE = Template(
-    "The `{source}` table isn't queryable. To derive a queryable table, you can do 'CREATE "
-    "TABLE QUERYABLE_{source} AS SELECT * FROM {source}'. See "
-    "https://cnfl.io/queries for more info."
-)
-ROWS_WITHOUT_COLUMN = Template("{table} has no column that is asked for")
-ROWS_UNREADABLE = Template("{table} cannot be read")
 TEMPLATES = templates_in(globals())
 """All templates by name."""

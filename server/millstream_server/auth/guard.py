@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from millstream.catalog.catalog import Catalog
 from millstream.plan.script import ParsedStatement
-from millstream.service.session import Session
+from millstream.query.session import Session
 from millstream_server.auth.access import Access
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.auth.visible import VisibleCatalog

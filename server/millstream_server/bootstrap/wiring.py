@@ -11,8 +11,8 @@ from millstream.functions.function import Catalogue
 from millstream.model.errors import StatementError
 from millstream.model.overrides import Overrides, canonical_names
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Bounds
 from millstream.service.engine import Engine
-from millstream.service.session import Bounds
 from millstream_server.auth.access import Access, read_rules
 from millstream_server.auth.audit import Audit
 from millstream_server.auth.auth import Authenticator, Rules

@@ -8,7 +8,7 @@ from typing import Any
 from millstream.catalog.source import Source
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
-from millstream.service.session import Session
+from millstream.query.session import Session
 from millstream_parser.statements import Listing, Show
 from millstream_server.entities.described import query_description, source_description
 from millstream_server.entities.functions import function_names

@@ -9,8 +9,8 @@ from typing import Any
 
 from millstream.catalog.catalog import QueryRecord
 from millstream.catalog.source import Source
+from millstream.cluster.host_info import PeerHost
 from millstream.model.schema import SourceKind
-from millstream.service.cluster.host_info import PeerHost
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import EngineMetrics, QueryMetrics
 from millstream_server.auth.visible import VisibleCatalog

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import millstream
-from millstream.service.cluster.joining import hosted_partitions
+from millstream.cluster.joining import hosted_partitions
 from tests.kafka.neighbour import SHARING, neighbour
 from tests.kafka.run import cluster
 from tests.kafka.test_standbys import PARTITIONS, PROPERTIES, READS
@@ -53,7 +53,7 @@ def rounds(db: millstream.Database, servers: str, kills: int, rows: int) -> list
             return False
 
     def followed() -> bool:
-        held = hosted_partitions(db.engine, query)
+        held = hosted_partitions(db.engine.cluster, query)
         return len(held.active) == PARTITIONS // 2 and list(held.standby.values()) == [0, 0]
 
     for _ in range(kills):

@@ -282,7 +282,7 @@ ROWS = (
     ),
     Refused(
         "SELECT * FROM «people» WHERE id = 'a';",
-        "service.NOT_QUERYABLE",
+        "query.NOT_QUERYABLE",
         {"source": "PEOPLE"},
     ),
 )

@@ -12,8 +12,8 @@ import pytest
 import millstream
 from millstream import udf
 from millstream.history.progress import StageProgress
+from millstream.history.watch import Watch
 from millstream.model.errors import UnavailableError
-from millstream.service.history.watch import Watch
 from millstream_cli.sessions.filling import asked, fills, followed
 from millstream_cli.sessions.interrupts import Interrupt
 from millstream_cli.sessions.local import LocalSession

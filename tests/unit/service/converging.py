@@ -16,9 +16,9 @@ from millstream.log.batches import TABLES
 from millstream.log.faults import Fault
 from millstream.log.simulated import SimulatedLog
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service.engine import Engine, with_functions
 from millstream.service.execution import execute_script, resume_engine
-from millstream.service.session import Session
 from millstream.state.store import Store
 
 COMMANDS = EngineSettings().command_topic

@@ -12,18 +12,18 @@ from typing import Any
 import pyarrow as pa
 
 from millstream import Database
+from millstream.cluster.joining import hosted_partitions
+from millstream.cluster.metadata import InstanceMetadata, PeerView, updated_view
+from millstream.cluster.participant import Participations
+from millstream.cluster.partition_read import PartitionRead
+from millstream.cluster.routing import Router
+from millstream.cluster.scatter_gather import serve_read
+from millstream.cluster.steps import ProgressByQuery, SnapshotStep
 from millstream.command_topic import following
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
-from millstream.service.cluster.joining import hosted_partitions
-from millstream.service.cluster.metadata import InstanceMetadata, PeerView, updated_view
-from millstream.service.cluster.participant import Participations
-from millstream.service.cluster.partition_read import PartitionRead
-from millstream.service.cluster.routing import Router
-from millstream.service.cluster.scatter_gather import serve_read
-from millstream.service.cluster.steps import ProgressByQuery, SnapshotStep
+from millstream.query.session import Session
 from millstream.service.engine import Engine
-from millstream.service.session import Session
 from tests.unit.service.converging import Cluster
 
 ROUNDS = 200
@@ -75,9 +75,9 @@ class Sharing:
         engine = self.cluster.start()
         number = len(self.engines)
         self.engines.append(engine)
-        self.participations.append(Participations(engine))
-        engine.routing = Router(
-            lambda query_id: hosted_partitions(engine, query_id),
+        self.participations.append(Participations(engine.cluster))
+        engine.cluster.routing = Router(
+            lambda query_id: hosted_partitions(engine.cluster, query_id),
             lambda: [self.seen(n) for n in range(len(self.engines)) if n != number],
             self.fetch,
             self.send,
@@ -88,7 +88,8 @@ class Sharing:
     def seen(self, number: int) -> PeerView:
         engine = self.engines[number]
         queries = {
-            query_id: hosted_partitions(engine, query_id) for query_id in engine.catalog.queries
+            query_id: hosted_partitions(engine.cluster, query_id)
+            for query_id in engine.catalog.queries
         }
         return updated_view(
             None, InstanceMetadata(f"i{number}", f"i{number}", str(number), queries), 0, 0
@@ -102,7 +103,9 @@ class Sharing:
 
     def fetch(self, address: str, request: PartitionRead, timeout_ms: int) -> pa.Table:
         number = int(address)
-        schema, batches = serve_read(self.engines[number], request, self.participations[number])
+        schema, batches = serve_read(
+            self.engines[number].cluster, request, self.participations[number]
+        )
         return pa.Table.from_batches(batches, schema)
 
     def settle(self) -> None:
@@ -145,7 +148,8 @@ class Sharing:
         found = []
         for engine in self.engines:
             tasks = {
-                frozenset(hosted_partitions(engine, name).active) for name in engine.catalog.queries
+                frozenset(hosted_partitions(engine.cluster, name).active)
+                for name in engine.catalog.queries
             }
             found.append(tasks.pop() if len(tasks) == 1 else frozenset())
         return found

@@ -13,9 +13,9 @@ from millstream.command_topic import issuing
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.plan.script import parse_text
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import BackfillMetrics
-from millstream.service.session import Session
 from millstream.service.statements import backfilling
 from tests.unit.service.conftest import EARLIEST, ORDERS
 from tests.unit.service.test_killed_statements import execute, killed

@@ -15,9 +15,9 @@ from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import ConflictError, MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service import processing_stream
 from millstream.service.execution import execute_script
-from millstream.service.session import Session
 from millstream.state.store import Store
 from tests.unit.service.converging import COMMANDS, Cluster, execute, running
 

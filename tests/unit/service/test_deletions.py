@@ -12,8 +12,8 @@ from millstream import Database, Deletion, Row, Stream
 from millstream.log.log import Appended
 from millstream.model.batch import DIFF, raw_batch
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service.execution import open_engine
-from millstream.service.session import Session
 
 TABLES = """
 CREATE TABLE t (id INT PRIMARY KEY, v STRING, l ARRAY<INT>, st STRUCT<a INT>)

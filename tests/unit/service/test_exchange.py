@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from millstream.cluster import exchange as rooms
+from millstream.cluster.exchange import Exchange, ExecuteStep, ReadRows
+from millstream.cluster.partition_read import PartitionRead, decode_request, encode_request
+from millstream.cluster.steps import AdvanceQuery, ProgressByQuery, SnapshotStep
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.listener import InternalListener
 from millstream.query.conditions import Condition
 from millstream.runtime.alignment import Reached
 from millstream.runtime.spec import QueryState
-from millstream.service.cluster import exchange as rooms
-from millstream.service.cluster.exchange import Exchange, ExecuteStep, ReadRows
-from millstream.service.cluster.partition_read import PartitionRead, decode_request, encode_request
-from millstream.service.cluster.steps import AdvanceQuery, ProgressByQuery, SnapshotStep
 from tests.patience import PATIENCE_MS, PATIENCE_S
 
 REQUEST = PartitionRead(

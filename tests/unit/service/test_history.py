@@ -24,8 +24,8 @@ from millstream.history.splits import Split
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
+from millstream.query.session import Bounds
 from millstream.service.history.planning import plan_historical
-from millstream.service.session import Bounds
 from millstream_parser import parse, statements
 
 SCRIPT = """

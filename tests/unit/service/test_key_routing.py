@@ -9,8 +9,8 @@ import pytest
 import millstream
 from millstream import Database
 from millstream.catalog.source import Source
-from millstream.service.cluster.key_routing import partitions_of_keys
-from millstream.service.cluster.scatter_gather import materialized_table
+from millstream.cluster.key_routing import partitions_of_keys
+from millstream.cluster.scatter_gather import materialized_table
 
 SCRIPT = """
 CREATE STREAM plays (who STRING KEY, song BIGINT, mood STRING, loud DOUBLE)
@@ -47,7 +47,7 @@ def placed(db: Database, name: str) -> tuple[list[tuple[int, set[int] | None]], 
     """For each row its actual and its computed partition, and the partition count."""
     engine = db.engine
     source = engine.catalog.source(name)
-    table = materialized_table(source, engine)
+    table = materialized_table(source, engine.cluster)
     columns = [column.name for column in source.schema.key]
     listed = ", ".join(f'"{column}"' for column in columns)
     cursor = engine.store.cursor()

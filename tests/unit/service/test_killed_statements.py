@@ -17,9 +17,9 @@ from millstream.log.log import Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.model.errors import UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, resume_engine
-from millstream.service.session import Session
 from millstream.state.store import Store
 
 VISITS = """

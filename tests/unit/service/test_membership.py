@@ -7,14 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from millstream.log.batches import TABLES
-from millstream.log.embedded import EmbeddedLog
-from millstream.log.log import Appended, Log, Topic
-from millstream.log.simulated import SimulatedLog
-from millstream.model.batch import raw_batch
-from millstream.model.errors import FencedError
-from millstream.service.cluster.membership import PeerMembership, topic_name
-from millstream.service.cluster.metadata import (
+from millstream.cluster.membership import PeerMembership, topic_name
+from millstream.cluster.metadata import (
     HostedPartitions,
     InstanceMetadata,
     PeerView,
@@ -25,6 +19,12 @@ from millstream.service.cluster.metadata import (
     standbys,
     updated_view,
 )
+from millstream.log.batches import TABLES
+from millstream.log.embedded import EmbeddedLog
+from millstream.log.log import Appended, Log, Topic
+from millstream.log.simulated import SimulatedLog
+from millstream.model.batch import raw_batch
+from millstream.model.errors import FencedError
 
 PREFIX = "shop."
 TOPIC = topic_name(PREFIX)

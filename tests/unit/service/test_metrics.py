@@ -12,12 +12,12 @@ import pytest
 import millstream
 from millstream import Database, MillstreamError
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.runtime.durations import BOUNDS_MS
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from millstream.service.metrics.metrics import metrics
 from millstream.service.metrics.sampling import SECOND_NS, Sampler
-from millstream.service.session import Session
 from tests.unit.service.conftest import EARLIEST, LATE, fill
 
 SPENDING = "CTAS_SPENDING_1"

@@ -10,16 +10,16 @@ import pytest
 
 import millstream
 from millstream import Database
+from millstream.cluster import alignment
+from millstream.cluster.alignment import Alignment, Positions
+from millstream.cluster.scatter_gather import READY_MS
 from millstream.log.log import Outcome, TopicPartition
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.runtime.alignment import QueryTopics
-from millstream.service.cluster import alignment
-from millstream.service.cluster.alignment import Alignment, Positions
-from millstream.service.cluster.scatter_gather import READY_MS
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
-from millstream.service.session import Session
 from tests.snapshots.run import Findings, read
 from tests.snapshots.workload import (
     INVARIANTS,

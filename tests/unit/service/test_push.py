@@ -12,12 +12,12 @@ import millstream
 from millstream import Database, History, MillstreamError, Rows, Stream
 from millstream.model.schema import Schema
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service import shared_push
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream.service.rendered_rows import RenderedRows
 from millstream.service.results import Change
-from millstream.service.session import Session
 from tests.patience import PATIENCE_S
 
 

@@ -12,8 +12,8 @@ from millstream import Database, Stream
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
+from millstream.query.session import Session
 from millstream.service.execution import open_engine
-from millstream.service.session import Session
 
 SOURCES = """
 CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC='s', FORMAT='JSON', PARTITIONS=2);

@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
+from millstream.cluster.host_info import PeerHost
+from millstream.cluster.metadata import InstanceMetadata
 from millstream.command_topic import following, quiesced
 from millstream.log.faults import Fault, SimulatedCrash
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.errors import UnavailableError
-from millstream.service.cluster.host_info import PeerHost
-from millstream.service.cluster.metadata import InstanceMetadata
 from millstream.service.engine import Engine
 from tests.unit.service.converging import Cluster, execute, running
 
@@ -185,9 +185,9 @@ def test_after_long_enough_the_others_end_it(stuck: Engine) -> None:
 def test_when_it_is_seen_to_die_they_end_it_at_once(stuck: Engine) -> None:
     assert stuck.command_topic.state.quiesced is not None
     metadata = InstanceMetadata("one", stuck.command_topic.state.quiesced.request.requester)
-    stuck.host_info.peers = lambda: (PeerHost(metadata, alive=True, last_seen=0),)
+    stuck.cluster.host_info.peers = lambda: (PeerHost(metadata, alive=True, last_seen=0),)
     following.follow(stuck.command_topic)
     assert not running(stuck)
-    stuck.host_info.peers = lambda: (PeerHost(metadata, alive=False, last_seen=0),)
+    stuck.cluster.host_info.peers = lambda: (PeerHost(metadata, alive=False, last_seen=0),)
     following.follow(stuck.command_topic)
     assert running(stuck) == list(stuck.catalog.queries)

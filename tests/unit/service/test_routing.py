@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream import Database
-from millstream.model.errors import StatementError, UnavailableError
-from millstream.query.conditions import Condition
-from millstream.service.cluster.metadata import (
+from millstream.cluster.metadata import (
     HostedPartitions,
     InstanceMetadata,
     PeerView,
     updated_view,
 )
-from millstream.service.cluster.partition_read import PartitionRead
-from millstream.service.cluster.routing import assign_reads
-from millstream.service.cluster.scatter_gather import wire_columns
+from millstream.cluster.partition_read import PartitionRead
+from millstream.cluster.routing import assign_reads
+from millstream.cluster.scatter_gather import wire_columns
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.query.conditions import Condition
 from tests.patience import PATIENCE_MS
 from tests.unit.service.two_instances import KEYS, PARTITIONS, Node, database, part_of
 

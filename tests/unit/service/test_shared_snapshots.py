@@ -12,20 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream import Database
-from millstream.log.log import TopicPartition
-from millstream.model.errors import StatementError, UnavailableError
-from millstream.runtime.alignment import (
-    QueryTopics,
-    Reached,
-    SubTopologyTopics,
-    moved_up_to,
-    read_up_to,
-)
-from millstream.runtime.spec import QueryState
-from millstream.service.cluster import alignment
-from millstream.service.cluster.participant import Participations
-from millstream.service.cluster.scatter_gather import READY_MS
-from millstream.service.cluster.steps import (
+from millstream.cluster import alignment
+from millstream.cluster.participant import Participations
+from millstream.cluster.scatter_gather import READY_MS
+from millstream.cluster.steps import (
     AdvanceQuery,
     HoldQueries,
     ReleaseSnapshot,
@@ -36,6 +26,16 @@ from millstream.service.cluster.steps import (
     encode_progress,
     encode_step,
 )
+from millstream.log.log import TopicPartition
+from millstream.model.errors import StatementError, UnavailableError
+from millstream.runtime.alignment import (
+    QueryTopics,
+    Reached,
+    SubTopologyTopics,
+    moved_up_to,
+    read_up_to,
+)
+from millstream.runtime.spec import QueryState
 from tests.patience import until
 from tests.snapshots.workload import INVARIANTS, SCRIPT, Number, appended, transfers
 from tests.unit.service.conftest import EARLIEST
@@ -136,7 +136,7 @@ def test_an_instance_that_is_left_behind_would_be_found(
         there = {p: max(at, step.bounds.get(p, at)) for p, at in reached.positions.items()}
         return {**answer, query_id: replace(reached, positions=there)}
 
-    routing = both.engines[0].routing
+    routing = both.engines[0].cluster.routing
     assert routing is not None
     monkeypatch.setattr(routing, "send", lying)
     write(both, 1, 60)
@@ -257,7 +257,7 @@ def test_a_failing_instance_blocks_no_other_one(
 ) -> None:
     both, databases = plain
     write(both, 1)
-    routing = both.engines[0].routing
+    routing = both.engines[0].cluster.routing
     assert routing is not None
     right = both.send
 
@@ -282,7 +282,7 @@ def test_a_requesting_instance_that_dies_blocks_no_other_one(
     both, databases = plain
     engine = both.engines[1]
     query_ids = tuple(sorted(engine.runtime.lineage(engine.catalog.queries).query_ids))
-    part = Participations(engine, retention_s=0.0)
+    part = Participations(engine.cluster, retention_s=0.0)
     part.execute("a", HoldQueries(query_ids, 0.0))
     until(lambda: refuses(part, "a", TakeSnapshot()))
     part.execute("b", HoldQueries(query_ids, 600.0))
@@ -307,7 +307,7 @@ def refuses(part: Participations, snapshot_id: str, step: SnapshotStep) -> bool:
 
 def test_queries_of_another_catalog_are_not_held(plain: tuple[Sharing, list[Database]]) -> None:
     both, _ = plain
-    part = Participations(both.engines[1])
+    part = Participations(both.engines[1].cluster)
     with pytest.raises(UnavailableError, match="query UNKNOWN is not running on all instances"):
         part.execute("a", HoldQueries(("UNKNOWN",), 600.0))
     (query_id, *_) = both.engines[1].catalog.queries

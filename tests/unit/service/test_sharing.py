@@ -8,12 +8,12 @@ import pytest
 
 import millstream
 from millstream import Database
+from millstream.cluster.membership import PeerMembership
+from millstream.cluster.metadata import HostedPartitions
+from millstream.cluster.scatter_gather import READY_MS
+from millstream.cluster.sharing import MembershipThread, join_peers
 from millstream.model.errors import StatementError, UnavailableError
 from millstream.model.listener import InternalListener
-from millstream.service.cluster.membership import PeerMembership
-from millstream.service.cluster.metadata import HostedPartitions
-from millstream.service.cluster.scatter_gather import READY_MS
-from millstream.service.cluster.sharing import MembershipThread, join_peers
 from tests.unit.service.two_instances import database
 
 
@@ -29,7 +29,11 @@ def test_an_instance_that_has_everything_sends_no_request() -> None:
     with database(frozenset(range(4))) as db:
         before = list(db.execute("SELECT * FROM totals ORDER BY item;"))
         sharing = join_peers(
-            db.engine, "one", InternalListener(), hosted=holding(0, 1, 2, 3), writers=no_writers
+            db.engine.cluster,
+            "one",
+            InternalListener(),
+            hosted=holding(0, 1, 2, 3),
+            writers=no_writers,
         )
         sharing.heartbeat()
         assert list(db.execute("SELECT * FROM totals ORDER BY item;")) == before
@@ -39,13 +43,21 @@ def test_an_instance_that_has_everything_sends_no_request() -> None:
 def test_a_partition_without_an_owner_is_an_error_until_it_has_one() -> None:
     with database(frozenset(range(4))) as db, database(frozenset({3})) as other:
         sharing = join_peers(
-            db.engine, "one", InternalListener(), hosted=holding(0, 1, 2), writers=no_writers
+            db.engine.cluster,
+            "one",
+            InternalListener(),
+            hosted=holding(0, 1, 2),
+            writers=no_writers,
         )
         sharing.heartbeat()
         with pytest.raises(UnavailableError, match="partition 3 "):
             db.execute("SELECT * FROM totals;")
         there = join_peers(
-            other.engine, "two", InternalListener(token="x"), hosted=holding(3), writers=no_writers
+            other.engine.cluster,
+            "two",
+            InternalListener(token="x"),
+            hosted=holding(3),
+            writers=no_writers,
         )
         meet(db, other, there)
         sharing.heartbeat()
@@ -64,8 +76,10 @@ def meet(db: Database, other: Database, there: MembershipThread) -> None:
 def test_with_the_same_token_they_answer_each_other() -> None:
     with database(frozenset({0, 1, 2})) as db, database(frozenset({3})) as other:
         door = InternalListener(token="shared")
-        here = join_peers(db.engine, "one", door, hosted=holding(0, 1, 2), writers=no_writers)
-        there = join_peers(other.engine, "two", door, hosted=holding(3), writers=no_writers)
+        here = join_peers(
+            db.engine.cluster, "one", door, hosted=holding(0, 1, 2), writers=no_writers
+        )
+        there = join_peers(other.engine.cluster, "two", door, hosted=holding(3), writers=no_writers)
         meet(db, other, there)
         here.heartbeat()
         with database(frozenset(range(4))) as whole:
@@ -75,16 +89,20 @@ def test_with_the_same_token_they_answer_each_other() -> None:
 
 def test_the_others_are_known_as_they_present_themselves() -> None:
     with database(frozenset(range(4))) as db, database(frozenset({3})) as other:
-        other.engine.host_info.host = "two:8088"
+        other.engine.cluster.host_info.host = "two:8088"
         here = join_peers(
-            db.engine, "one", InternalListener(), hosted=holding(0), writers=no_writers
+            db.engine.cluster, "one", InternalListener(), hosted=holding(0), writers=no_writers
         )
         there = join_peers(
-            other.engine, "two", InternalListener(token="x"), hosted=holding(3), writers=no_writers
+            other.engine.cluster,
+            "two",
+            InternalListener(token="x"),
+            hosted=holding(3),
+            writers=no_writers,
         )
         meet(db, other, there)
         here.heartbeat()
-        (found,) = db.engine.host_info.peers()
+        (found,) = db.engine.cluster.host_info.peers()
         assert (found.host, found.alive) == ("two:8088", True)
         assert found.last_seen <= db.engine.clock()
         assert set(found.metadata.states.values()) == {"RUNNING"}
@@ -94,16 +112,16 @@ def test_the_others_are_known_as_they_present_themselves() -> None:
 def test_closing_the_engine_takes_leave() -> None:
     with millstream.connect(properties={READY_MS: "0"}) as db:
         sharing = join_peers(
-            db.engine, "one", InternalListener(), hosted=holding(), writers=no_writers
+            db.engine.cluster, "one", InternalListener(), hosted=holding(), writers=no_writers
         )
         sharing.start()
         ears = PeerMembership(db.engine.log, db.engine.settings.internal_prefix, "two", "two1")
         sharing.publish_soon()
-        for leave in db.engine.on_close:
+        for leave in db.engine.cluster.on_close:
             leave()
         ears.refresh(0)
         assert ears.live() == ()
-        db.engine.on_close.clear()
+        db.engine.cluster.on_close.clear()
 
 
 def test_the_default_token_is_for_one_machine_only() -> None:
@@ -112,7 +130,7 @@ def test_the_default_token_is_for_one_machine_only() -> None:
         pytest.raises(StatementError, match="need a token"),
     ):
         join_peers(
-            db.engine,
+            db.engine.cluster,
             "one",
             InternalListener("0.0.0.0:0", plain=True),
             hosted=holding(),

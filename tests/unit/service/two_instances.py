@@ -10,20 +10,20 @@ import pyarrow as pa
 
 import millstream
 from millstream import Database
-from millstream.formats.partition import partition_of
-from millstream.model.listener import InternalListener
-from millstream.service.cluster.exchange import Exchange
-from millstream.service.cluster.metadata import (
+from millstream.cluster.exchange import Exchange
+from millstream.cluster.metadata import (
     HostedPartitions,
     InstanceMetadata,
     PeerView,
     updated_view,
 )
-from millstream.service.cluster.participant import Participations
-from millstream.service.cluster.partition_read import PartitionRead
-from millstream.service.cluster.routing import Fetch, Router
-from millstream.service.cluster.scatter_gather import READY_MS, SNAPSHOT, serve_read
-from millstream.service.session import Session
+from millstream.cluster.participant import Participations
+from millstream.cluster.partition_read import PartitionRead
+from millstream.cluster.routing import Fetch, Router
+from millstream.cluster.scatter_gather import READY_MS, SNAPSHOT, serve_read
+from millstream.formats.partition import partition_of
+from millstream.model.listener import InternalListener
+from millstream.query.session import Session
 
 PARTITIONS = 4
 PROPERTIES = {"auto.offset.reset": "earliest", READY_MS: "0", SNAPSHOT: "false"}
@@ -76,13 +76,13 @@ class Node:
 
     def __post_init__(self) -> None:
         engine = self.db.engine
-        snapshots = Participations(engine)
+        snapshots = Participations(engine.cluster)
         self.exchange = Exchange(
             InternalListener(token="t"),
-            lambda request: serve_read(engine, request, snapshots),
+            lambda request: serve_read(engine.cluster, request, snapshots),
             snapshots.execute,
         )
-        engine.routing = Router(
+        engine.cluster.routing = Router(
             lambda _: self.held,
             lambda: self.live(),
             lambda *given: self.fetch(*given),
@@ -110,5 +110,5 @@ class Node:
     def leave(self) -> None:
         """The database is as it was before."""
         self.exchange.close()
-        self.db.engine.routing = None
+        self.db.engine.cluster.routing = None
         self.db.session = Session(dict(PROPERTIES))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from millstream.history.session import SparkSettings
+from millstream.history.watch import Watch
 from millstream.model.settings import EngineSettings
 from millstream.service.history.on_spark import OnSpark
-from millstream.service.history.watch import Watch
 
 
 class Historical:

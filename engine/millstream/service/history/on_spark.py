@@ -22,9 +22,9 @@ from millstream.history.session import Spark, SparkSettings
 from millstream.history.shared import SEALED
 from millstream.history.splits import Run, Split
 from millstream.history.task import Produced
+from millstream.history.watch import Watch
 from millstream.history.within import Timed, Within
 from millstream.log.log import Log
-from millstream.service.history.watch import Watch
 
 
 class OnSpark:

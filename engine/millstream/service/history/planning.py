@@ -24,9 +24,9 @@ from millstream.plan.sinks import Client
 from millstream.queries.starting import fatal_problems, takes_by_arrival, topology_of
 from millstream.query.extended import sources_in
 from millstream.query.past import is_key, key_items, running, sorting
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine
-from millstream.service.session import Session
 from millstream_parser import statements as s
 from millstream_parser.history import Range
 

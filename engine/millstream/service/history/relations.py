@@ -9,18 +9,18 @@ import duckdb
 import pyarrow as pa
 
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import ScatterGather, pull_schema, wire_columns
 from millstream.model.batch import ROWTIME
 from millstream.model.physical import physical_names
 from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
+from millstream.query.bounded import TIMEOUT, within
 from millstream.query.extended import Written, extended_sql, mentioned
 from millstream.query.past import whole
-from millstream.service.bounded import TIMEOUT, within
-from millstream.service.cluster.scatter_gather import ScatterGather, pull_schema, wire_columns
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.history.planning import BoundedQuery, plan_historical
 from millstream.service.history.spool import Spool
-from millstream.service.session import Session
 from millstream_parser.history import Range
 
 BATCH_ROWS = 50_000
@@ -39,7 +39,7 @@ class Relations:
         self._engine = engine
         self._session = session
         self._mentioned = mentioned(written)
-        self._scatter_gather = ScatterGather(engine, session, cursor)
+        self._scatter_gather = ScatterGather(engine.cluster, session, cursor)
         self._current: list[Source] = []
         """The tables that are read from their current state."""
         self._relations: dict[tuple[str, Range | None], str] = {}

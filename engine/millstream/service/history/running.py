@@ -11,15 +11,15 @@ from millstream.history.reading import FromLog, Source
 from millstream.history.session import available
 from millstream.history.splits import Run, Split, widths_of
 from millstream.history.task import Produced
+from millstream.history.watch import Watch, Watched
 from millstream.history.within import Within
 from millstream.log.log import Appended, TopicPartition
 from millstream.model.problem import Problem
 from millstream.model.schema import SourceKind
 from millstream.queries.starting import caching, fatal_problems, takes_by_arrival
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.history.planning import BoundedQuery
-from millstream.service.history.watch import Watch, Watched
-from millstream.service.session import Session
 from millstream.topology.topology import Topology
 
 BACKEND = "millstream.history.backend"

@@ -16,12 +16,12 @@ from millstream.history.splits import Run
 from millstream.history.task import Produced
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.settings import EngineSettings, InstanceSettings
+from millstream.query.session import Session
 from millstream.service.database import open_log_engine
 from millstream.service.engine import Engine
 from millstream.service.pipeline.carried import Advance, PipelineQuery, Runner
 from millstream.service.pipeline.coordinator import PipelineCoordinator
 from millstream.service.pipeline.script import Script, apply_script, show_query
-from millstream.service.session import Session
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

@@ -13,10 +13,10 @@ from millstream.plan.script import (
     show_statement,
 )
 from millstream.plan.types import sql_type
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.service.headless import read_queries
-from millstream.service.session import Session
 from millstream.service.statements.control import set_property
 from millstream_parser import print_statement
 from millstream_parser import statements as s

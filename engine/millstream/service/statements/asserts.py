@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from millstream.catalog.properties import Form, Properties, read_properties
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import pull_schema
 from millstream.formats.codec import DecodeSpec, decode
 from millstream.formats.decoder import decode_spec
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
 from millstream.plan.define import declared_schema
+from millstream.query.session import Session
 from millstream.service import wordings
-from millstream.service.cluster.scatter_gather import pull_schema
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
 from millstream.service.results import Done
-from millstream.service.session import Session
 from millstream.service.statements.inserting import target_columns
 from millstream_parser import statements as s
 

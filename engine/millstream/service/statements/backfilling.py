@@ -19,16 +19,16 @@ from millstream.history.local import run_local
 from millstream.history.reading import FromLog
 from millstream.history.splits import Run, everything
 from millstream.history.task import Produced
+from millstream.history.watch import CancelledError, Watch, Watched
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
 from millstream.plan.script import ParsedStatement, show_statement
 from millstream.queries import starting
 from millstream.queries.backfill_result import BackfillResult
+from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
-from millstream.service.history.watch import CancelledError, Watch, Watched
-from millstream.service.session import Session
 from millstream_parser import statements as s
 
 _READ = "read"

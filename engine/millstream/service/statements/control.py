@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from millstream.model.settings import canonical_name
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.results import Done
-from millstream.service.session import Session
 from millstream_parser.statements import ControlQuery, DefineVariable, SetProperty
 
 

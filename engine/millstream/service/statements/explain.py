@@ -12,6 +12,7 @@ from millstream.plan.build import Planned, plan_query
 from millstream.plan.show import show_plan
 from millstream.plan.sinks import Client, ExistingStream, NewSource, Target
 from millstream.queries.starting import topology_of
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.metrics.metrics import metrics
@@ -24,7 +25,6 @@ from millstream.service.programs import (
     shown_programs,
 )
 from millstream.service.results import Rows
-from millstream.service.session import Session
 from millstream.service.statements.described import push_facts, query_facts
 from millstream.service.statements.explained_pull import pull_stages
 from millstream.service.statements.pushing import planned_push, push_topology

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import materialized_table
 from millstream.log.log import TopicPartition
 from millstream.model.schema import SourceKind
 from millstream.query.extended import Written, sources_in, sources_of
 from millstream.service import wordings
-from millstream.service.cluster.scatter_gather import materialized_table
 from millstream.service.engine import Engine
 from millstream_parser import statements as s
 
@@ -48,7 +48,7 @@ def positions_text(sources: list[Source], engine: Engine) -> str:
     """The queries that feed the tables, with their committed offsets and the end offsets of their
     inputs."""
     tables = [source for source in sources if source.kind is SourceKind.TABLE]
-    queries = {materialized_table(table, engine).query_id: table.name for table in tables}
+    queries = {materialized_table(table, engine.cluster).query_id: table.name for table in tables}
     lines = [
         f"{source.name}: a stream, read from the log up to its end"
         for source in sources

@@ -9,26 +9,26 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.cluster.scatter_gather import pull_schema
+from millstream.history.watch import CancelledError, Watch
 from millstream.model.batch import DIFF, PART
 from millstream.model.errors import MillstreamError
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Schema, SourceKind
 from millstream.operators.udfs import register_expressions
+from millstream.query.bounded import TIMED_OUT, TimeBudget, check_size
 from millstream.query.extended import Written
+from millstream.query.failures import reason
 from millstream.query.past import whole
 from millstream.query.pull import plan_pull, steady
+from millstream.query.session import Bounds, Session
 from millstream.service import wordings
-from millstream.service.bounded import TIMED_OUT, TimeBudget, check_size
-from millstream.service.cluster.scatter_gather import pull_schema
 from millstream.service.engine import Engine
-from millstream.service.failures import reason
 from millstream.service.history.planning import BoundedQuery, plan_historical
 from millstream.service.history.relations import BATCH_ROWS, Relations
 from millstream.service.history.running import rows_of
 from millstream.service.history.spool import Spool
-from millstream.service.history.watch import CancelledError, Watch
 from millstream.service.results import History
-from millstream.service.session import Bounds, Session
 from millstream_parser import statements as s
 
 Batches = Generator[pa.Table, None, None]

@@ -26,11 +26,11 @@ from millstream.model.schema import Column, Role, Schema, SourceKind
 from millstream.model.settings import EngineSettings
 from millstream.model.types import BIGINT
 from millstream.plan.places import placed
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.constants import constant_row
 from millstream.service.engine import Engine
 from millstream.service.results import Done
-from millstream.service.session import Session
 from millstream.service.statements.loading import load_batches
 from millstream_parser.statements import CopyFrom, InsertValues
 

@@ -14,12 +14,12 @@ from millstream.model.nearest import did_you_mean
 from millstream.model.properties import PROPERTIES
 from millstream.model.schema import SourceKind
 from millstream.plan import wordings as plan_wordings
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import PUSH
 from millstream.service.metrics.metrics import metrics
 from millstream.service.results import Rows
-from millstream.service.session import Session
 from millstream.service.statements.described import (
     field_rows,
     push_facts,

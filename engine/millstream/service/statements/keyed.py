@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from millstream.catalog.catalog import Catalog
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import materialized_table, pull_schema
 from millstream.model.schema import Schema, SourceKind
 from millstream.plan.build import Planned
 from millstream.query.conditions import Value
+from millstream.query.failures import reason
 from millstream.query.keyed import key_column, keys_sql, with_keys
 from millstream.service import wordings
-from millstream.service.cluster.scatter_gather import materialized_table, pull_schema
 from millstream.service.engine import Engine
-from millstream.service.failures import reason
 from millstream.service.statements.pulling import planned_pull, unsupported_clause
 from millstream_parser import statements as s
 
@@ -59,7 +59,7 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
         query is None
         or query.emit is not None
         or query.source.range is not None
-        or engine.routing is not None
+        or engine.cluster.routing is not None
         or unsupported_clause(query) is not None
     ):
         return None
@@ -70,7 +70,7 @@ def keyed_pull(statement: s.Statement, script: str, engine: Engine) -> KeyedPull
     column = key_column(query, plan, Schema(source.schema.key))
     if column is None:
         return None
-    table = materialized_table(source, engine)
+    table = materialized_table(source, engine.cluster)
     assert isinstance(statement, s.SelectStatement)
     maintained_by = (table.query_id, engine.registry.plans[table.query_id])
     sql = keys_sql(plan, table.view, pull_schema(source), column)

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from millstream.model.physical import arrow_type, duckdb_type, physical_names
 from millstream.model.schema import Column, Role, Schema
 from millstream.model.types import BYTES, STRING, Decimal, Primitive, SqlType
+from millstream.query.failures import reason
 from millstream.service import wordings
-from millstream.service.failures import reason
 from millstream.service.local_file import FileFormat, file_format, literal, open_for
 
 BATCH_ROWS = 50_000

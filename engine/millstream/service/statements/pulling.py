@@ -8,6 +8,7 @@ from functools import partial
 import duckdb
 
 from millstream.catalog.source import Source
+from millstream.cluster.scatter_gather import ScatterGather, pull_schema
 from millstream.model.batch import PART
 from millstream.model.errors import StatementError
 from millstream.model.physical import physical_names
@@ -18,15 +19,14 @@ from millstream.plan.places import Place, placed, span_of
 from millstream.plan.script import ParsedStatement, translated
 from millstream.plan.sources import functions_in
 from millstream.query.access import Allowed, check_access
+from millstream.query.bounded import TIMEOUT, within
 from millstream.query.extended import UNREADABLE, Written, extended_sql, sources_in, sources_of
+from millstream.query.failures import reason
 from millstream.query.pull import Pull, plan_pull, steady
+from millstream.query.session import Session
 from millstream.service import wordings
-from millstream.service.bounded import TIMEOUT, within
-from millstream.service.cluster.scatter_gather import ScatterGather, pull_schema
 from millstream.service.engine import Engine
-from millstream.service.failures import reason
 from millstream.service.results import History, Rows
-from millstream.service.session import Session
 from millstream.service.statements import historical
 from millstream_parser import statements as s
 from millstream_parser.history import Range
@@ -93,11 +93,11 @@ def _pull_from_table(
     with placed(query.where, script):
         check_access(query.where, source.schema.key, windowed=windowed, allowed=allowed)
     # Rows from other instances come without their partitions.
-    plan = steady(plan, pull_schema(source), [PART] if engine.routing is None else [])
+    plan = steady(plan, pull_schema(source), [PART] if engine.cluster.routing is None else [])
     cursor = engine.store.cursor()
     try:
         register_expressions(cursor, plan.expressions, engine.functions, engine.store.functions)
-        scatter_gather = ScatterGather(engine, session, cursor)
+        scatter_gather = ScatterGather(engine.cluster, session, cursor)
         with within(cursor, session.bounds.milliseconds):
             table = scatter_gather.execute(
                 lambda: plan.sql(f"({scatter_gather.rows(source, plan.conditions)})")
@@ -201,7 +201,7 @@ def _extended(
         limit = min(limit, session.bounds.milliseconds)
     try:
         with within(cursor, limit):
-            scatter_gather = ScatterGather(engine, session, cursor)
+            scatter_gather = ScatterGather(engine.cluster, session, cursor)
             relation = partial(_current_rows_sql, scatter_gather=scatter_gather)
             return Rows(scatter_gather.execute(lambda: extended_sql(written, relation), tables))
     except duckdb.Error as error:
@@ -212,6 +212,6 @@ def _extended(
 
 def _current_rows_sql(name: str, _: Range | None, *, scatter_gather: ScatterGather) -> str:
     """A SELECT of the current rows of a table."""
-    source = scatter_gather.engine.catalog.source(name)
+    source = scatter_gather.cluster.registry.catalog.source(name)
     columns = ", ".join(map(identifier, physical_names(pull_schema(source).names)))
     return f'SELECT {columns}, "$rowtime" AS ROWTIME FROM ({scatter_gather.rows(source)}) AS t'

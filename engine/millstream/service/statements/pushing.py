@@ -25,11 +25,11 @@ from millstream.queries.starting import (
     topology_of,
 )
 from millstream.queries.user_functions import calls_users_functions
+from millstream.query.session import Session
 from millstream.runtime.spec import QuerySpec
 from millstream.service.changes import key_names
 from millstream.service.engine import Engine
 from millstream.service.results import Stream
-from millstream.service.session import Session
 from millstream.service.shared_push import SharedPushQuery
 from millstream.topology.topology import Topology
 from millstream_parser import print_statement
@@ -81,7 +81,7 @@ def push(query: s.Query, text: str, engine: Engine, session: Session) -> Stream:
         engine.push_count += 1
         number = f"{engine.clock()}{engine.push_count}"
         prefix = "SCALABLE_PUSH_QUERY" if plan.scalable else "transient"
-        query_id = engine.named(f"{prefix}_{planned.sources[0].name}_{number}")
+        query_id = engine.cluster.unique_name(f"{prefix}_{planned.sources[0].name}_{number}")
         schema = planned.node.schema
         stream = Stream(
             query_id,

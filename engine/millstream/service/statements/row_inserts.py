@@ -19,9 +19,9 @@ from millstream.model.event_time import LATEST
 from millstream.model.physical import arrow_type
 from millstream.model.schema import Column, SourceKind
 from millstream.model.types import BIGINT, DATE, STRING, TIME, TIMESTAMP
+from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine
-from millstream.service.session import Session
 from millstream.service.statements.inserting import (
     append,
     insertable_schema,

@@ -15,12 +15,9 @@ from typing import assert_never
 
 import duckdb
 
-from millstream.model.errors import UnavailableError
-from millstream.runtime.alignment import QueryTopics, Reached, read_up_to
-from millstream.runtime.query_runner import STOPPED
-from millstream.runtime.spec import QueryState
-from millstream.service.cluster.partition_read import NOT_READY
-from millstream.service.cluster.steps import (
+from millstream.cluster.cluster import Cluster
+from millstream.cluster.partition_read import NOT_READY
+from millstream.cluster.steps import (
     AdvanceQuery,
     HoldQueries,
     ProgressByQuery,
@@ -28,7 +25,10 @@ from millstream.service.cluster.steps import (
     SnapshotStep,
     TakeSnapshot,
 )
-from millstream.service.engine import Engine
+from millstream.model.errors import UnavailableError
+from millstream.runtime.alignment import QueryTopics, Reached, read_up_to
+from millstream.runtime.query_runner import STOPPED
+from millstream.runtime.spec import QueryState
 
 RETENTION_S = 60.0
 """How long a snapshot is kept for an instance that does not release it."""
@@ -47,10 +47,10 @@ def snapshot_not_ready(why: str) -> UnavailableError:
 class Participant:
     """This instance's part in one snapshot. The caller executes one step at a time."""
 
-    def __init__(self, engine: Engine, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, cluster: Cluster, cursor: duckdb.DuckDBPyConnection) -> None:
         """`cursor` reads the snapshot once it is taken."""
         self.cursor = cursor
-        self._engine = engine
+        self._cluster = cluster
         self._held = ExitStack()
         self._queries: dict[str, QueryTopics] = {}
         self._taken = False
@@ -63,13 +63,13 @@ class Participant:
             case AdvanceQuery():
                 self._advance(step)
             case TakeSnapshot():
-                self._engine.store.take_snapshot(self.cursor)
+                self._cluster.registry.store.take_snapshot(self.cursor)
                 self._taken = True
             case ReleaseSnapshot():
                 self._release()
             case _:
                 assert_never(step)
-        reached = self._engine.runtime.reached
+        reached = self._cluster.registry.runtime.reached
         running = ((query_id, reached(query_id)) for query_id in self._queries)
         progress = {query_id: at for query_id, at in running if at is not None}
         if self._taken:
@@ -78,30 +78,30 @@ class Participant:
 
     def _hold(self, step: HoldQueries) -> None:
         until = time.monotonic() + step.seconds
-        lineage = self._engine.runtime.lineage(step.query_ids)
+        lineage = self._cluster.registry.runtime.lineage(step.query_ids)
         self._queries = {query.query_id: query for query in lineage.queries}
         differing = set(step.query_ids) ^ self._queries.keys()
         if differing:
             # One of the two instances has not applied a statement yet.
             raise snapshot_not_ready(f"query {min(differing)} is not running on all instances")
         # After the hold, the queries have advanced: their output is new input of other queries.
-        self._held.callback(self._engine.driver.wake)
+        self._held.callback(self._cluster.registry.driver.wake)
         try:
-            self._held.enter_context(self._engine.driver.holding(step.query_ids, until))
+            self._held.enter_context(self._cluster.registry.driver.holding(step.query_ids, until))
         except UnavailableError as error:
             if error.code == "E-QUERY-BUSY":
                 raise snapshot_not_ready(error.message) from error
             raise
 
     def _advance(self, step: AdvanceQuery) -> None:
-        engine, until = self._engine, time.monotonic() + step.seconds
+        cluster, until = self._cluster, time.monotonic() + step.seconds
         if step.query_id not in self._queries or self._taken:
             raise snapshot_not_ready(f"query {step.query_id} is not held any more")
         wanted = read_up_to(self._queries[step.query_id], step.bounds)
         try:
-            engine.runtime.end_at(step.query_id, step.bounds)
+            cluster.registry.runtime.end_at(step.query_id, step.bounds)
             while True:
-                reached = engine.runtime.reached(step.query_id)
+                reached = cluster.registry.runtime.reached(step.query_id)
                 if reached is None:
                     raise snapshot_not_ready(f"query {step.query_id} is not running here")
                 missing = _missing_progress(reached, wanted)
@@ -109,10 +109,10 @@ class Participant:
                     return
                 if time.monotonic() > until:
                     raise snapshot_not_ready(f"query {step.query_id} {missing}")
-                if not engine.driver.process(step.query_id):
+                if not cluster.registry.driver.process(step.query_id):
                     time.sleep(_WAIT_S)
         finally:
-            engine.runtime.end_at(step.query_id, {})
+            cluster.registry.runtime.end_at(step.query_id, {})
 
     def _release(self) -> None:
         try:
@@ -138,8 +138,8 @@ def _missing_progress(reached: Reached, wanted: dict[tuple[str, int], int]) -> s
 class Participations:
     """This instance's participations in the snapshots of other instances. Thread-safe."""
 
-    def __init__(self, engine: Engine, retention_s: float = RETENTION_S) -> None:
-        self._engine = engine
+    def __init__(self, cluster: Cluster, retention_s: float = RETENTION_S) -> None:
+        self._cluster = cluster
         self._retention_s = retention_s
         self._lock = threading.Lock()
         self._participations: dict[str, _ExpiringParticipant] = {}
@@ -182,7 +182,7 @@ class Participations:
     def _participation(self, snapshot_id: str, *, create: bool) -> _ExpiringParticipant | None:
         with self._lock:
             if create and snapshot_id not in self._participations:
-                participant = Participant(self._engine, self._engine.store.cursor())
+                participant = Participant(self._cluster, self._cluster.registry.store.cursor())
                 self._participations[snapshot_id] = _ExpiringParticipant(participant)
             return self._participations.get(snapshot_id)
 

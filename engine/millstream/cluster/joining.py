@@ -1,51 +1,51 @@
-"""Makes an engine on a shared log an instance of its service."""
+"""Makes this process an instance of its service."""
 
 from __future__ import annotations
 
+from millstream.cluster.cluster import CLIENT_IDENTITY, Cluster
+from millstream.cluster.metadata import HostedPartitions, assigned_standbys, owner
+from millstream.cluster.sharing import MembershipThread, join_peers
 from millstream.model.settings import InstanceSettings
 from millstream.runtime.following import Role
 from millstream.runtime.tasks import TaskState
-from millstream.service.cluster.metadata import HostedPartitions, assigned_standbys, owner
-from millstream.service.cluster.sharing import MembershipThread, join_peers
-from millstream.service.engine import CLIENT_IDENTITY, Engine
 
 
-def join_service(engine: Engine, settings: InstanceSettings) -> MembershipThread:
+def join_service(cluster: Cluster, settings: InstanceSettings) -> MembershipThread:
     """Publish this instance to its peers and accept their reads. If it dies, they abort its open
     transactions."""
-    name = settings.instance_id or engine.incarnation
+    name = settings.instance_id or cluster.incarnation
     membership = join_peers(
-        engine,
+        cluster,
         name,
         settings.door,
-        hosted=lambda query_id: hosted_partitions(engine, query_id),
-        writers=lambda: writer_identities(engine),
-        incarnation=engine.incarnation,
+        hosted=lambda query_id: hosted_partitions(cluster, query_id),
+        writers=lambda: writer_identities(cluster),
+        incarnation=cluster.incarnation,
         session_ms=settings.session_timeout_ms,
     )
     if settings.standby_replicas:
         membership.on_heartbeat = lambda: update_standbys(
-            engine, membership, name, settings.standby_replicas
+            cluster, membership, name, settings.standby_replicas
         )
-    engine.on_start.append(membership.start)
+    cluster.on_start.append(membership.start)
     return membership
 
 
-def hosted_partitions(engine: Engine, query_id: str) -> HostedPartitions:
+def hosted_partitions(cluster: Cluster, query_id: str) -> HostedPartitions:
     """The partitions of a query whose state is on this instance."""
-    tasks = engine.runtime.tasks(query_id)
+    tasks = cluster.registry.runtime.tasks(query_id)
     opening = {task.id.partition: 0 for task in tasks if task.state is TaskState.RESTORING}
     active = frozenset(task.id.partition for task in tasks) - opening.keys()
-    standby, restoring_percent = _restore_progress(engine, query_id)
+    standby, restoring_percent = _restore_progress(cluster, query_id)
     inactive = {partition: lag for partition, lag in standby.items() if partition not in active}
     return HostedPartitions(active, inactive, {**restoring_percent, **opening})
 
 
-def _restore_progress(engine: Engine, query_id: str) -> tuple[dict[int, int], dict[int, int]]:
+def _restore_progress(cluster: Cluster, query_id: str) -> tuple[dict[int, int], dict[int, int]]:
     """The lag of each standby task, and the restored percentage of each task in restoration."""
     standby: dict[int, int] = {}
     restoring_percent: dict[int, int] = {}
-    for progress in engine.restoring.progress() if engine.restoring else ():
+    for progress in cluster.registry.restoring.progress() if cluster.registry.restoring else ():
         if progress.query_id != query_id:
             continue
         partition = progress.task.partition
@@ -57,10 +57,12 @@ def _restore_progress(engine: Engine, query_id: str) -> tuple[dict[int, int], di
     return standby, restoring_percent
 
 
-def update_standbys(engine: Engine, membership: MembershipThread, name: str, replicas: int) -> None:
+def update_standbys(
+    cluster: Cluster, membership: MembershipThread, name: str, replicas: int
+) -> None:
     """Maintain the standby tasks that are assigned to this instance, given the live instances and
     the owners of partitions."""
-    restoring = engine.restoring
+    restoring = cluster.registry.restoring
     if restoring is None:
         return
     live, metadata = membership.instances(), membership.metadata()
@@ -75,6 +77,6 @@ def update_standbys(engine: Engine, membership: MembershipThread, name: str, rep
         restoring.standby(query_id, frozenset(wanted))
 
 
-def writer_identities(engine: Engine) -> tuple[str, ...]:
+def writer_identities(cluster: Cluster) -> tuple[str, ...]:
     """The identities (transactional ids) of this process's writers."""
-    return tuple(engine.named(name) for name in (CLIENT_IDENTITY, *engine.runtime.query_ids()))
+    return tuple(map(cluster.unique_name, (CLIENT_IDENTITY, *cluster.registry.runtime.query_ids())))

@@ -12,6 +12,17 @@ import pyarrow as pa
 
 from millstream.catalog.catalog import QueryKind
 from millstream.catalog.source import Source
+from millstream.cluster.alignment import AlignedSnapshot, aligned_snapshot
+from millstream.cluster.cluster import Cluster
+from millstream.cluster.key_routing import partitions_of_keys
+from millstream.cluster.participant import Participations
+from millstream.cluster.partition_read import (
+    ACTIVE_ONLY,
+    NOT_READY,
+    PartitionRead,
+    not_ready,
+)
+from millstream.cluster.routing import Routing
 from millstream.model.batch import PART, ROWTIME
 from millstream.model.errors import UnavailableError
 from millstream.model.physical import duckdb_type, physical_names
@@ -20,22 +31,11 @@ from millstream.model.types import BIGINT
 from millstream.operators.sql import identifier
 from millstream.operators.view import View, table_view
 from millstream.queries.starting import topology_of
+from millstream.query import wordings
+from millstream.query.bounded import collected
 from millstream.query.conditions import Condition, condition_sql, pinned
-from millstream.service import wordings
-from millstream.service.bounded import collected
-from millstream.service.cluster.alignment import AlignedSnapshot, aligned_snapshot
-from millstream.service.cluster.key_routing import partitions_of_keys
-from millstream.service.cluster.participant import Participations
-from millstream.service.cluster.partition_read import (
-    ACTIVE_ONLY,
-    NOT_READY,
-    PartitionRead,
-    not_ready,
-)
-from millstream.service.cluster.routing import Routing
-from millstream.service.engine import Engine
-from millstream.service.failures import reason
-from millstream.service.session import Session
+from millstream.query.failures import reason
+from millstream.query.session import Session
 from millstream.topology.topology import SubTopology
 
 STANDBY_READS = "ksql.query.pull.enable.standby.reads"
@@ -69,24 +69,26 @@ class MaterializedTable:
         return frozenset(range(self.sub.partitions))
 
 
-def materialized_table(source: Source, engine: Engine) -> MaterializedTable:
+def materialized_table(source: Source, cluster: Cluster) -> MaterializedTable:
     """The materialization of a table; StatementError if no query materializes it."""
     query_id = source.query_id or next(
         (
             query.id
-            for query in engine.catalog.queries.values()
+            for query in cluster.registry.catalog.queries.values()
             if query.kind is QueryKind.SOURCE_TABLE and source.name in query.sources
         ),
         None,
     )
-    planned = engine.registry.plans.get(query_id or "")
+    planned = cluster.registry.plans.get(query_id or "")
     if planned is None or query_id is None:
         raise wordings.NOT_QUERYABLE(
             source=source.name, hint="No query keeps the rows of this one."
         )
-    sub = topology_of(engine.registry, query_id, planned).subtopologies[-1]
+    sub = topology_of(cluster.registry, query_id, planned).subtopologies[-1]
     view = table_view(
-        sub, engine.functions, lambda name: engine.store.table(query_id, sub.index, name)
+        sub,
+        cluster.registry.functions,
+        lambda name: cluster.registry.store.table(query_id, sub.index, name),
     )
     if view is None:
         raise wordings.NOT_QUERYABLE(source=source.name, hint="Its query keeps no rows.")
@@ -96,9 +98,11 @@ def materialized_table(source: Source, engine: Engine) -> MaterializedTable:
 class ScatterGather:
     """Reads the tables of one pull query."""
 
-    def __init__(self, engine: Engine, session: Session, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, cluster: Cluster, session: Session, cursor: duckdb.DuckDBPyConnection
+    ) -> None:
         """`cursor`: runs the query. The rows of other instances are registered with it."""
-        self.engine = engine
+        self.cluster = cluster
         self.cursor = cursor
         self._bounds = session.bounds
         standby = session.flag(STANDBY_READS)
@@ -135,18 +139,18 @@ class ScatterGather:
         their state as of the same offsets."""
         if not self._aligned or len({source.name for source in tables}) < 2:
             return
-        query_ids = {materialized_table(source, self.engine).query_id for source in tables}
+        query_ids = {materialized_table(source, self.cluster).query_id for source in tables}
         if len(query_ids) < 2:
             return
         self._snapshot = self._resources.enter_context(
-            aligned_snapshot(self.engine, query_ids, self.cursor)
+            aligned_snapshot(self.cluster, query_ids, self.cursor)
         )
 
     def rows(self, source: Source, conditions: tuple[Condition, ...] = ()) -> str:
         """A SELECT of the committed rows of a table, with the physical columns of its pull schema
         and `$rowtime`. It contains all rows that satisfy the conditions, and perhaps others."""
-        table = materialized_table(source, self.engine)
-        routing = self.engine.routing
+        table = materialized_table(source, self.cluster)
+        routing = self.cluster.routing
         if routing is None:
             return table.view.text
         request = PartitionRead(
@@ -177,7 +181,7 @@ class ScatterGather:
         keys = pinned(conditions, key)
         if keys is None:
             return table.partitions
-        known = self.engine.catalog.sources
+        known = self.cluster.registry.catalog.sources
 
         def is_written(read: Source) -> bool:
             source = known.get(read.name)
@@ -188,9 +192,9 @@ class ScatterGather:
 
     def _check_still_readable(self) -> None:
         """Raise UnavailableError if local state has lost partitions since they were read."""
-        if self.engine.routing is not None:
+        if self.cluster.routing is not None:
             for query_id, partitions in self._local_reads:
-                self.engine.routing.check_readable(query_id, partitions, self._lag_max)
+                self.cluster.routing.check_readable(query_id, partitions, self._lag_max)
 
     def _reset(self) -> None:
         self._snapshot = None
@@ -221,19 +225,19 @@ def _partition_rows(table: MaterializedTable, partitions: frozenset[int], source
 
 
 def serve_read(
-    engine: Engine, request: PartitionRead, snapshots: Participations
+    cluster: Cluster, request: PartitionRead, snapshots: Participations
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Serve the request of another instance from local state.
 
     Raises UnavailableError (E-NOT-READY) if this instance does not host the partitions, or has
     another definition of the table: one of the two instances has not applied a statement yet.
     """
-    source = engine.catalog.sources.get(request.table)
-    if source is None or wire_columns(source) != request.columns or engine.routing is None:
+    source = cluster.registry.catalog.sources.get(request.table)
+    if source is None or wire_columns(source) != request.columns or cluster.routing is None:
         raise not_ready(
             request.query_id, min(request.partitions, default=0), "is not known here as asked"
         )
-    table = materialized_table(source, engine)
+    table = materialized_table(source, cluster)
     if table.query_id != request.query_id or not request.partitions <= table.partitions:
         raise not_ready(
             request.query_id, min(request.partitions, default=0), "is not known here as asked"
@@ -246,7 +250,7 @@ def serve_read(
     text = " AND ".join((_partition_rows(table, request.partitions, source), *predicates))
     if request.snapshot:
         return _read_snapshot(request, text, snapshots)
-    return _read_current(engine.store.cursor(), engine.routing, request, text)
+    return _read_current(cluster.registry.store.cursor(), cluster.routing, request, text)
 
 
 def _read_snapshot(

@@ -10,7 +10,7 @@ from millstream.model.overrides import Overrides
 from millstream.model.settings import check_property, effective
 
 if TYPE_CHECKING:
-    from millstream.service.history.watch import Watch
+    from millstream.history.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)

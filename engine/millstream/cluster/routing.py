@@ -14,16 +14,16 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.model.errors import UnavailableError
-from millstream.service.cluster.metadata import (
+from millstream.cluster.metadata import (
     HostedPartitions,
     InstanceMetadata,
     PeerView,
     owner,
     standbys,
 )
-from millstream.service.cluster.partition_read import NOT_READY, PartitionRead, not_ready
-from millstream.service.cluster.steps import ProgressByQuery, SendStep, SnapshotStep
+from millstream.cluster.partition_read import NOT_READY, PartitionRead, not_ready
+from millstream.cluster.steps import ProgressByQuery, SendStep, SnapshotStep
+from millstream.model.errors import UnavailableError
 
 Fetch = Callable[[str, PartitionRead, int], pa.Table]
 """Fetches rows from the instance at an address, with a timeout in ms; raises UnavailableError."""

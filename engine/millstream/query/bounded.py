@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.errors import UnavailableError
-from millstream.service import wordings
-from millstream.service.session import Bounds
+from millstream.query import wordings
+from millstream.query.session import Bounds
 
 _INTERRUPT_INTERVAL_S = 0.05
 """An interrupt between two DuckDB statements is lost, so it is repeated until the work ends."""

@@ -18,10 +18,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from millstream.model.errors import MillstreamError, StatementError, UnavailableError
-from millstream.model.listener import InternalListener
-from millstream.service.cluster.partition_read import PartitionRead, decode_request, encode_request
-from millstream.service.cluster.steps import (
+from millstream.cluster.partition_read import PartitionRead, decode_request, encode_request
+from millstream.cluster.steps import (
     ProgressByQuery,
     SnapshotStep,
     decode_progress,
@@ -29,6 +27,8 @@ from millstream.service.cluster.steps import (
     encode_progress,
     encode_step,
 )
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.model.listener import InternalListener
 
 BYTES_MAX = 1 << 30
 """The maximum size in memory of the rows of one request."""

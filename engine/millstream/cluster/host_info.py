@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from millstream.service.cluster.metadata import InstanceMetadata, PeerView
+from millstream.cluster.metadata import InstanceMetadata, PeerView
 
 
 @dataclass(frozen=True, slots=True)

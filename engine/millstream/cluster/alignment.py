@@ -20,15 +20,11 @@ from dataclasses import dataclass, replace
 import duckdb
 import pyarrow as pa
 
-from millstream.log.log import TopicPartition
-from millstream.model.errors import MillstreamError, StatementError, UnavailableError
-from millstream.runtime.alignment import Lineage, QueryTopics, Reached, merged, moved_up_to
-from millstream.runtime.query_runner import STOPPED
-from millstream.runtime.spec import QueryState
-from millstream.service.cluster.participant import Participant, snapshot_not_ready
-from millstream.service.cluster.partition_read import PartitionRead
-from millstream.service.cluster.routing import Fetch, GatheredRows
-from millstream.service.cluster.steps import (
+from millstream.cluster.cluster import Cluster
+from millstream.cluster.participant import Participant, snapshot_not_ready
+from millstream.cluster.partition_read import PartitionRead
+from millstream.cluster.routing import Fetch, GatheredRows
+from millstream.cluster.steps import (
     AdvanceQuery,
     HoldQueries,
     ProgressByQuery,
@@ -37,7 +33,11 @@ from millstream.service.cluster.steps import (
     SnapshotStep,
     TakeSnapshot,
 )
-from millstream.service.engine import Engine
+from millstream.log.log import TopicPartition
+from millstream.model.errors import MillstreamError, StatementError, UnavailableError
+from millstream.runtime.alignment import Lineage, QueryTopics, Reached, merged, moved_up_to
+from millstream.runtime.query_runner import STOPPED
+from millstream.runtime.spec import QueryState
 
 NOT_ALIGNED = "E-SNAPSHOT"
 HOLD_S = 2.0
@@ -99,7 +99,7 @@ class AlignedSnapshot:
 
 @contextmanager
 def aligned_snapshot(
-    engine: Engine, query_ids: Collection[str], cursor: duckdb.DuckDBPyConnection
+    cluster: Cluster, query_ids: Collection[str], cursor: duckdb.DuckDBPyConnection
 ) -> Iterator[AlignedSnapshot]:
     """Context manager: inside, `cursor` and the rows fetched with the yielded snapshot show the
     tables of these queries as of one moment.
@@ -107,12 +107,12 @@ def aligned_snapshot(
     Raises UnavailableError (E-NOT-READY) if the queries are not aligned within HOLD_S, and
     StatementError (E-SNAPSHOT) if a stopped query has read up to other offsets.
     """
-    lineage = engine.runtime.lineage(query_ids)
+    lineage = cluster.registry.runtime.lineage(query_ids)
     for query_id in lineage.query_ids:
-        reached = engine.runtime.reached(query_id)
+        reached = cluster.registry.runtime.reached(query_id)
         if reached is not None:
-            check_lag(engine, query_id, reached)
-    alignment = Alignment(engine, lineage, cursor, time.monotonic() + HOLD_S)
+            check_lag(cluster, query_id, reached)
+    alignment = Alignment(cluster, lineage, cursor, time.monotonic() + HOLD_S)
     try:
         alignment.hold()
         cut = alignment.advance_all()
@@ -125,25 +125,25 @@ class Alignment:
     """Aligns the queries of one lineage, on all instances that share them, at one cut."""
 
     def __init__(
-        self, engine: Engine, lineage: Lineage, cursor: duckdb.DuckDBPyConnection, until: float
+        self, cluster: Cluster, lineage: Lineage, cursor: duckdb.DuckDBPyConnection, until: float
     ) -> None:
         """`cursor` will read the snapshot; `until` is its deadline on the monotonic clock."""
-        self._engine = engine
+        self._cluster = cluster
         self._lineage = lineage
         self._until = until
         self._participants: dict[str, Participant | RemoteParticipant] = {}
         """By address, "" for this instance. The order is the same on all instances: two
         alignments hold queries in this order and cannot deadlock."""
         self._held: dict[str, Reached] = {}
-        routing, snapshot_id = engine.routing, uuid.uuid4().hex
+        routing, snapshot_id = cluster.routing, uuid.uuid4().hex
         if routing is None:
-            self._participants[""] = Participant(engine, cursor)
+            self._participants[""] = Participant(cluster, cursor)
             return
         for address in routing.addresses(lineage.query_ids):
             self._participants[address] = (
                 RemoteParticipant(address, snapshot_id, routing.send)
                 if address
-                else Participant(engine, cursor)
+                else Participant(cluster, cursor)
             )
 
     def hold(self) -> None:
@@ -155,20 +155,20 @@ class Alignment:
         ]
         self._held = {query.query_id: _merged(query, answers) for query in self._lineage.queries}
         for query_id, reached in self._held.items():
-            check_lag(self._engine, query_id, reached)
+            check_lag(self._cluster, query_id, reached)
 
     def advance_all(self) -> Positions:
         """Advance each query to the cut, in the order of the data; returns the cut."""
         lineage = self._lineage
         sources = [p for q in lineage.queries for p in q.partitions if p[0] in lineage.sources]
-        ends = consistent_ends(self._engine, frozenset(sources), self._until)
+        ends = consistent_ends(self._cluster, frozenset(sources), self._until)
         cut = self._cut(ends)
         bounds: dict[TopicPartition, int] = dict(cut)
         for query in lineage.queries:
             inner = [p for p in query.partitions if p[0] in query.inputs - lineage.sources]
             # Records that another instance has committed may not be readable yet, so `end_offsets`
             # may lag behind.
-            bounds |= self._engine.log.written_ends(inner)
+            bounds |= self._cluster.registry.log.written_ends(inner)
             bounds |= self.advance(query, bounds)
         self._check_not_overtaken(bounds)
         return cut
@@ -186,12 +186,12 @@ class Alignment:
             moved = moved_up_to(query, own, reached.positions)
             if not moved:
                 return own
-            own |= self._engine.log.written_ends(moved)
+            own |= self._cluster.registry.log.written_ends(moved)
 
     def take(self, cut: Positions) -> AlignedSnapshot:
         """Take a snapshot of the state on all instances, and let the queries continue."""
         answers = self._execute_on_all(TakeSnapshot())
-        if self._engine.routing is None:
+        if self._cluster.routing is None:
             return AlignedSnapshot(cut, None, ())
         for query in self._lineage.queries:
             _check_covered(query, list(answers.values()))
@@ -254,7 +254,7 @@ class Alignment:
         """The positions of a query; committed positions for tasks that are not open."""
         if query.partitions <= reached.positions.keys():
             return reached.positions
-        return self._engine.log.positions(query.query_id) | dict(reached.positions)
+        return self._cluster.registry.log.positions(query.query_id) | dict(reached.positions)
 
     def _check_stopped(self, query: QueryTopics, reached: Reached, bounds: Positions) -> None:
         """Raise StatementError (E-SNAPSHOT) unless a stopped query has read up to `bounds`."""
@@ -274,11 +274,11 @@ class Alignment:
     def _check_not_overtaken(self, bounds: Positions) -> None:
         """Raise UnavailableError (E-NOT-READY) if an instance that is no participant has taken over
         tasks and committed beyond the bounds: other queries may have read its output."""
-        if self._engine.routing is None:
+        if self._cluster.routing is None:
             return
 
         def overtaken_query(query: QueryTopics) -> str:
-            committed = self._engine.log.positions(query.query_id, query.partitions)
+            committed = self._cluster.registry.log.positions(query.query_id, query.partitions)
             overtaken = any(at > bounds.get(p, at) for p, at in committed.items())
             return query.query_id if overtaken else ""
 
@@ -289,7 +289,7 @@ class Alignment:
 
 
 def consistent_ends(
-    engine: Engine, partitions: Collection[TopicPartition], until: float
+    cluster: Cluster, partitions: Collection[TopicPartition], until: float
 ) -> dict[TopicPartition, int]:
     """The end offsets of partitions, as of one moment.
 
@@ -299,7 +299,7 @@ def consistent_ends(
     one_topic = len({topic for topic, _ in partitions}) < 2
     before: dict[TopicPartition, int] = {}
     while True:
-        ends = engine.log.end_offsets(partitions)
+        ends = cluster.registry.log.end_offsets(partitions)
         complete = len(ends) == len(partitions)
         if complete and (one_topic or ends == before):
             return ends
@@ -312,14 +312,14 @@ def consistent_ends(
         before = ends
 
 
-def check_lag(engine: Engine, query_id: str, reached: Reached) -> None:
+def check_lag(cluster: Cluster, query_id: str, reached: Reached) -> None:
     """Raise UnavailableError (E-NOT-READY) if a query is not open yet, or has so many unread
     records that the other queries would be held too long."""
     if reached.state in STOPPED:
         return
     if reached.state is not QueryState.RUNNING:
         raise snapshot_not_ready(f"query {query_id} is being opened or restored")
-    ends = engine.log.end_offsets(tuple(reached.positions))
+    ends = cluster.registry.log.end_offsets(tuple(reached.positions))
     left = sum(max(0, end - reached.positions[partition]) for partition, end in ends.items())
     if left > LAG_RECORDS_MAX:
         raise snapshot_not_ready(f"query {query_id} has some {left} records to read yet")

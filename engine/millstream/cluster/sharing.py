@@ -9,16 +9,16 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
+from millstream.cluster.cluster import Cluster
+from millstream.cluster.exchange import Exchange
+from millstream.cluster.host_info import PeerHost, peer_hosts
+from millstream.cluster.membership import SESSION_MS, PeerMembership
+from millstream.cluster.metadata import HostedPartitions, InstanceMetadata, PeerView
+from millstream.cluster.participant import Participations
+from millstream.cluster.routing import Router
+from millstream.cluster.scatter_gather import serve_read
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
-from millstream.service.cluster.exchange import Exchange
-from millstream.service.cluster.host_info import PeerHost, peer_hosts
-from millstream.service.cluster.membership import SESSION_MS, PeerMembership
-from millstream.service.cluster.metadata import HostedPartitions, InstanceMetadata, PeerView
-from millstream.service.cluster.participant import Participations
-from millstream.service.cluster.routing import Router
-from millstream.service.cluster.scatter_gather import serve_read
-from millstream.service.engine import Engine
 
 HEARTBEAT_S = 0.5
 
@@ -113,7 +113,7 @@ class MembershipThread:
 
 
 def join_peers(
-    engine: Engine,
+    cluster: Cluster,
     instance: str,
     listener: InternalListener,
     *,
@@ -122,7 +122,7 @@ def join_peers(
     incarnation: str = "",
     session_ms: int = SESSION_MS,
 ) -> MembershipThread:
-    """Make an engine an instance of its service. The caller starts the returned thread;
+    """Make this process an instance of its service. The caller starts the returned thread;
     `Engine.close` stops it.
 
     `hosted`: returns the current partitions of a query, by its id. A partition must become inactive
@@ -136,32 +136,36 @@ def join_peers(
                 f"Instances that listen at {listener.address} need a token that they share",
                 hint="Every client of the cluster can read the default token from its metadata.",
             )
-        topic = engine.log.topic(engine.settings.command_topic)
+        topic = cluster.registry.log.topic(cluster.registry.settings.command_topic)
         listener = replace(listener, token="" if topic is None else topic.id)
     incarnation = incarnation or uuid.uuid4().hex
-    prefix = engine.settings.internal_prefix
-    peers = PeerMembership(engine.log, prefix, instance, incarnation, session_ms=session_ms)
-    snapshots = Participations(engine)
+    prefix = cluster.registry.settings.internal_prefix
+    peers = PeerMembership(
+        cluster.registry.log, prefix, instance, incarnation, session_ms=session_ms
+    )
+    snapshots = Participations(cluster)
     exchange = Exchange(
-        listener, lambda request: serve_read(engine, request, snapshots), snapshots.execute
+        listener, lambda request: serve_read(cluster, request, snapshots), snapshots.execute
     )
 
     def metadata() -> InstanceMetadata:
-        queries = {query_id: hosted(query_id) for query_id in list(engine.catalog.queries)}
+        queries = {
+            query_id: hosted(query_id) for query_id in list(cluster.registry.catalog.queries)
+        }
         return InstanceMetadata(
             instance,
             incarnation,
             exchange.address,
             queries,
             writers(),
-            host=engine.host_info.host,
-            states=engine.registry.states(),
+            host=cluster.host_info.host,
+            states=cluster.registry.states(),
         )
 
     membership = MembershipThread(peers, metadata)
-    engine.routing = Router(
+    cluster.routing = Router(
         hosted, lambda: membership.live, exchange.fetch, exchange.send, incarnation
     )
-    engine.host_info.peers = lambda: membership.peers(engine.clock())
-    engine.on_close += [membership.close, exchange.close, snapshots.close]
+    cluster.host_info.peers = lambda: membership.peers(cluster.clock())
+    cluster.on_close += [membership.close, exchange.close, snapshots.close]
     return membership

@@ -16,12 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Reader, Topic
-from millstream.log.reopening import ReopeningWriter
-from millstream.model.batch import raw_batch
-from millstream.model.errors import ConflictError, CorruptionError, MillstreamError
-from millstream.service.clock import now_ms
-from millstream.service.cluster.metadata import (
+from millstream.cluster.metadata import (
     InstanceMetadata,
     PeerView,
     decode_metadata,
@@ -29,6 +24,11 @@ from millstream.service.cluster.metadata import (
     rendezvous,
     updated_view,
 )
+from millstream.log.log import AS_THE_CLUSTER, Appended, Log, Reader, Topic
+from millstream.log.reopening import ReopeningWriter
+from millstream.model.batch import raw_batch
+from millstream.model.clock import now_ms
+from millstream.model.errors import ConflictError, CorruptionError, MillstreamError
 
 PUBLISH_MS = 1_000
 SESSION_MS = 10_000
