@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 
 from millstream.command_topic.command_topic import CommandTopic
 from millstream.command_topic.entries import QuiesceRequest
+from millstream.command_topic.replay_state import QuiescedQuery
 from millstream.ddl.effects import ReplacedTable
 from millstream.log.settled import SETTLE_SECONDS, await_settled
 from millstream.model.errors import MillstreamError, UnavailableError
@@ -27,16 +27,6 @@ _PAUSE_SECONDS = 0.05
 _BYTES_PER_SECOND = 1_000_000
 """A lower bound of the rate at which tables are compared and written."""
 _SECOND_NS = 1_000_000_000
-
-
-@dataclass(slots=True)
-class QuiescedQuery:
-    """A quiesced query. `since`: when this instance read the request, on its monotonic
-    clock in ns; `requester_seen`: whether the requester has been seen alive since then."""
-
-    request: QuiesceRequest
-    since: int
-    requester_seen: bool = False
 
 
 def quiesce_request(

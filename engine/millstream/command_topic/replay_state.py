@@ -12,14 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from millstream.command_topic.entries import Command, command_hash
+from millstream.command_topic.entries import Command, QuiesceRequest, command_hash
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import ConflictError, MillstreamError
-
-if TYPE_CHECKING:
-    from millstream.command_topic.quiesced import QuiescedQuery
 
 ObjectName = tuple[str, str]
 """The kind and name of an object of the catalog."""
@@ -34,6 +30,16 @@ class AppliedCommand:
     command: Command
     touched: frozenset[ObjectIncarnation]
     mentioned: frozenset[ObjectIncarnation]
+
+
+@dataclass(slots=True)
+class QuiescedQuery:
+    """A quiesced query. `since`: when this instance read the request, on its monotonic
+    clock in ns; `requester_seen`: whether the requester has been seen alive since then."""
+
+    request: QuiesceRequest
+    since: int
+    requester_seen: bool = False
 
 
 @dataclass(slots=True)
