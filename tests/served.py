@@ -13,8 +13,8 @@ from typing import Any
 from millstream.service.engine import Engine
 from millstream_server.auth.guard import Guard
 from millstream_server.bootstrap.addresses import Address
-from millstream_server.http.connections import Transport
 from millstream_server.http.listening import Tls, bind, serve
+from millstream_server.http.transport import Transport
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 

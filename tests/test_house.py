@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,33 @@ def test_arrows_go_down_only(room: str, path: Path) -> None:
             assert target in MAY_SEE[room], f"{room} may not import {name}"
         else:
             assert target not in ABOVE.get(room, set()), f"{room} may not import {name}"
+
+
+def dotted(path: Path) -> str:
+    """The name by which a module is imported."""
+    for package, folder in PACKAGES.items():
+        if path.is_relative_to(folder):
+            inside = path.relative_to(folder).with_suffix("").parts
+            return ".".join((package, *inside)).removesuffix(".__init__")
+    raise AssertionError(path)
+
+
+def dependencies(path: Path, known: set[str]) -> set[str]:
+    """The modules of the product that a module imports, as a whole or names of them."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            modules = {f"{node.module}.{alias.name}" for alias in node.names} & known
+            found |= modules or ({node.module} & known)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for types alone count, too."""
+    paths = {dotted(path): path for _, path in MODULES}
+    graph = {name: dependencies(path, set(paths)) for name, path in paths.items()}
+    assert sum(map(len, graph.values())) > len(graph), "imports were found"
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize(("room", "path"), MODULES, ids=IDS)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from millstream_server.endpoint import Endpoint
 from millstream_server.results.framing import DELIMITED, KSQL
-
-if TYPE_CHECKING:
-    from millstream_server.routes import Endpoint
 
 _TEXT, _WHOLE, _ANY = {"type": "string"}, {"type": "integer"}, {"type": "object"}
 _TRUTH = {"type": "boolean"}

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from millstream_server import cluster, endpoints, inserts, state, websocket
 from millstream_server.answers import Reading, objects, refused
 from millstream_server.auth.principal import ANONYMOUS
+from millstream_server.endpoint import Endpoint
 from millstream_server.entrance import Entrance
 from millstream_server.failures import TOO_SLOW, UNACCEPTABLE, RefusedError, unexpected
 from millstream_server.http.connections import AUTHENTICATED
@@ -25,25 +26,8 @@ from millstream_server.openapi import document
 from millstream_server.results.framing import ARROW, DELIMITED, JSON, KSQL, PROTOBUF
 from millstream_server.server import Server
 
-Call = Callable[[Request, Server], Awaitable[Response]]
 Handler = Callable[[Scope, Receive], Awaitable[Response]]
 _LOG = logging.getLogger("millstream.server")
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One route. `body`: the name of the request body's schema, `gives`: the media types of the
-    response; `always`: it also works while statements are not executed; `answer`: the name of the
-    schema of a JSON response."""
-
-    method: str
-    path: str
-    call: Call
-    summary: str
-    body: str = ""
-    gives: tuple[str, ...] = (KSQL, JSON)
-    always: bool = True
-    answer: str = ""
 
 
 _ROWS = (KSQL, JSON, DELIMITED, PROTOBUF, ARROW)

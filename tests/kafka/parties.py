@@ -13,8 +13,7 @@ import pytest
 from millstream.log.kafka.client import Membership
 from millstream.log.kafka.log import KafkaLog
 from millstream.log.kafka.member import KafkaMember
-from millstream.log.log import Appended, Topic
-from millstream.log.membership import Member
+from millstream.log.log import Appended, Member, Topic
 from tests.unit.log.suite import numbers_of_table, table_of
 
 Protocol = Literal["classic", "consumer"]

@@ -15,8 +15,8 @@ pytest.importorskip("confluent_kafka")
 
 from millstream.log.kafka import member as member_module
 from millstream.log.kafka.log import KafkaLog
-from millstream.log.log import Outcome
-from millstream.log.membership import Assignment, Lag, Member, SoleMember
+from millstream.log.log import Assignment, Lag, Member, Outcome
+from millstream.log.membership import SoleMember
 from millstream.model.errors import CorruptionError, FencedError, UnavailableError
 from tests.kafka.parties import (
     ALL,

@@ -15,8 +15,7 @@ pytest.importorskip("confluent_kafka")
 
 from millstream.log.kafka import member as member_module
 from millstream.log.kafka.log import KafkaLog
-from millstream.log.log import Outcome
-from millstream.log.membership import Assignment, Member
+from millstream.log.log import Assignment, Member, Outcome
 from millstream.model.errors import UnavailableError
 from tests.kafka.parties import GROUP, PROTOCOLS, TASKS, Party, Protocol, append, numbers
 

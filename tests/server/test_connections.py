@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from millstream_server.http.connection import Speaks, spoken
-from millstream_server.http.connections import Transport
+from millstream_server.http.transport import Transport
 from tests.patience import PATIENCE_S
 from tests.server.conftest import RunningServer
 

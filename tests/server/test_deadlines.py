@@ -22,9 +22,9 @@ from millstream.model.settings import EngineSettings
 from millstream.service.engine import Engine
 from millstream.service.execution import open_engine
 from millstream_server.http.admission import Admission, ConnectionLimits
-from millstream_server.http.connections import Transport
 from millstream_server.http.listening import Tls
 from millstream_server.http.progress import BYTES_TAKEN_MIN, Progress
+from millstream_server.http.transport import Transport
 from millstream_server.server import ServerSettings
 from tests.certified import authority
 from tests.patience import PATIENCE_S

@@ -26,12 +26,12 @@ from millstream_server.http.addresses import (
 )
 from millstream_server.http.admission import Admission, ConnectionLimits
 from millstream_server.http.connection import Connection
-from millstream_server.http.connections import Transport
 from millstream_server.http.frames import FrameMeter, Kind
 from millstream_server.http.http1 import PlainHttp1
 from millstream_server.http.http2 import LiveHttp2
 from millstream_server.http.listening import bind, serve
 from millstream_server.http.protocols import HttpConnection, NegotiatedProtocol, WholeHttp1
+from millstream_server.http.transport import Transport
 from tests.fuzz.floods import (
     HEADERS,
     OPENING,

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from millstream.log.log import Appended, Fetched, Log, Outcome, TopicPartition
-from millstream.log.membership import Member, SoleMember
+from millstream.log.log import Appended, Fetched, Log, Member, Outcome, TopicPartition
+from millstream.log.membership import SoleMember
 from millstream.model.errors import FencedError, UnavailableError
 from millstream.runtime.channels import Channels
 from millstream.runtime.ports import RunResult, Snapshots

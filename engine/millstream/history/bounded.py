@@ -15,12 +15,12 @@ from millstream.history.splits import Split
 from millstream.log.log import (
     DirectReader,
     Fetched,
+    Member,
     Reader,
     Topic,
     TopicPartition,
     Writer,
 )
-from millstream.log.membership import Member
 from millstream.model.batch import NO_RECORDS
 from millstream.model.errors import StatementError
 

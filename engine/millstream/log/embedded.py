@@ -31,6 +31,7 @@ from millstream.log.embedded_writer import EmbeddedWriter
 from millstream.log.log import (
     Appended,
     Fetched,
+    Member,
     Reader,
     Topic,
     TopicPartition,
@@ -38,7 +39,7 @@ from millstream.log.log import (
     of_places,
 )
 from millstream.log.logfile import LogFile
-from millstream.log.membership import Member, SoleMember
+from millstream.log.membership import SoleMember
 from millstream.log.stored import Stored
 from millstream.log.watchers import Watchers
 from millstream.model.batch import NO_NUMBERED_RECORDS, NO_RECORDS

@@ -10,13 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from millstream.model.errors import MillstreamError
 from millstream.model.event_time import NEVER
-
-if TYPE_CHECKING:
-    from millstream.log.membership import Member
 
 Batch = TypeVar("Batch")
 """The type of a batch: Arrow tables of `model.batch.RAW_SCHEMA`, lists in pure simulations."""
@@ -210,6 +207,56 @@ def of_places(
         for topic_partition, at in positions.items()
         if not topic_partitions or topic_partition in topic_partitions
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The tasks of a query that one member holds: partition p stands for task p of each of its
+    sub-topologies that has a task p.
+
+    `epoch` grows with each change. Tasks held before the epoch `lost` may belong to another member
+    already: they must be dropped, not committed.
+    """
+
+    epoch: int
+    partitions: frozenset[int]
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group has read: the `ends` of partitions, and the positions that it had committed
+    after these were requested; partitions without one are left out."""
+
+    positions: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+
+class Member(Protocol[Batch]):
+    """One instance's membership in a group whose members share the tasks of a query.
+
+    The assignment can change at any time, from other threads; no call waits for that.
+    """
+
+    def claim(self) -> Assignment:
+        """The current assignment of this member."""
+
+    def settled(self, epoch: int) -> None:
+        """Acknowledge the assignment of `epoch`: everything else is committed or dropped. The next
+        owners may be waiting for this."""
+
+    def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
+        """The writer of this member for the assignment of `epoch`; opening it aborts what its
+        earlier writers left open. Once that assignment is lost, `transact` returns ABORTED and
+        nothing of it becomes visible. `size`: as of `Log.writer`. Raises FencedError when another
+        process has taken this member's identity."""
+
+    def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
+        """How far the whole group has read, as measured since the last call; None without a
+        response. Starts a new request, without blocking."""
+
+    def close(self) -> None:
+        """Leave the group; the caller has committed or dropped its tasks before. Idempotent."""
 
 
 class Log(Protocol[Batch]):

@@ -1,65 +1,11 @@
-"""The assignment of a query's tasks to the instances that share it."""
+"""The member of a group without other members."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol
+from collections.abc import Collection
+from typing import Generic
 
-from millstream.log.log import Batch, TopicPartition, Writer
-
-if TYPE_CHECKING:
-    from millstream.log.log import Log
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The tasks of a query that one member holds: partition p stands for task p of each of its
-    sub-topologies that has a task p.
-
-    `epoch` grows with each change. Tasks held before the epoch `lost` may belong to another member
-    already: they must be dropped, not committed.
-    """
-
-    epoch: int
-    partitions: frozenset[int]
-    lost: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """How far a group has read: the `ends` of partitions, and the positions that it had committed
-    after these were requested; partitions without one are left out."""
-
-    positions: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-
-
-class Member(Protocol[Batch]):
-    """One instance's membership in a group whose members share the tasks of a query.
-
-    The assignment can change at any time, from other threads; no call waits for that.
-    """
-
-    def claim(self) -> Assignment:
-        """The current assignment of this member."""
-
-    def settled(self, epoch: int) -> None:
-        """Acknowledge the assignment of `epoch`: everything else is committed or dropped. The next
-        owners may be waiting for this."""
-
-    def writer(self, epoch: int, *, size: int = 0) -> Writer[Batch]:
-        """The writer of this member for the assignment of `epoch`; opening it aborts what its
-        earlier writers left open. Once that assignment is lost, `transact` returns ABORTED and
-        nothing of it becomes visible. `size`: as of `Log.writer`. Raises FencedError when another
-        process has taken this member's identity."""
-
-    def lag(self, topic_partitions: Collection[TopicPartition]) -> Lag | None:
-        """How far the whole group has read, as measured since the last call; None without a
-        response. Starts a new request, without blocking."""
-
-    def close(self) -> None:
-        """Leave the group; the caller has committed or dropped its tasks before. Idempotent."""
+from millstream.log.log import Assignment, Batch, Lag, Log, TopicPartition, Writer
 
 
 class SoleMember(Generic[Batch]):

@@ -25,6 +25,8 @@ from millstream.log.log import (
     Batch,
     DirectReader,
     Fetched,
+    Lag,
+    Member,
     Outcome,
     Reader,
     Topic,
@@ -32,7 +34,7 @@ from millstream.log.log import (
     ends_one_by_one,
     of_places,
 )
-from millstream.log.membership import Lag, Member, SoleMember
+from millstream.log.membership import SoleMember
 from millstream.log.simulated_group import Coordinator
 from millstream.log.simulated_records import Fate, Partition, Transaction, undo
 from millstream.log.watchers import Watchers

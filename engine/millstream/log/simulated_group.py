@@ -5,14 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Generic
+from typing import Generic, Protocol
 
-from millstream.log.log import Appended, Batch, Outcome, TopicPartition, Writer
-from millstream.log.membership import Assignment, Lag
+from millstream.log.log import Appended, Assignment, Batch, Lag, Outcome, TopicPartition, Writer
 from millstream.model.errors import FencedError, UnavailableError
 
-if TYPE_CHECKING:
-    from millstream.log.simulated import SimulatedLog
+
+class GroupLog(Protocol[Batch]):
+    """What a member needs of the log that it writes to."""
+
+    def writer(self, identity: str, admitted: Callable[[], bool]) -> Writer[Batch]:
+        """A writer that fences older ones of its identity, and fails when it is not `admitted`."""
+
+    def lag(self, group: str, topic_partitions: Collection[TopicPartition]) -> Lag | None:
+        """See `Member.lag`."""
 
 
 class Coordinator(Generic[Batch]):
@@ -29,7 +35,7 @@ class Coordinator(Generic[Batch]):
         self._joined = joined
         self._names = 0
 
-    def join(self, log: SimulatedLog[Batch], group: str, partitions: int) -> SimulatedMember[Batch]:
+    def join(self, log: GroupLog[Batch], group: str, partitions: int) -> SimulatedMember[Batch]:
         """A new member, which holds nothing yet."""
         self._names += 1
         member = SimulatedMember(self, log, group, self._names, partitions)
@@ -78,7 +84,7 @@ class SimulatedMember(Generic[Batch]):
     def __init__(
         self,
         coordinator: Coordinator[Batch],
-        log: SimulatedLog[Batch],
+        log: GroupLog[Batch],
         group: str,
         number: int,
         partitions: int,

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Generic
 
-from millstream.log.log import Batch, Log, TopicPartition, Writer
-from millstream.log.membership import Assignment, Lag, Member, SoleMember
+from millstream.log.log import Assignment, Batch, Lag, Log, Member, TopicPartition, Writer
+from millstream.log.membership import SoleMember
 from millstream.runtime.ports import Restorer
 from millstream.runtime.spec import QuerySpec
 

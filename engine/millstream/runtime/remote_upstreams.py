@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Generic
 
-from millstream.log.log import Batch, TopicPartition
-from millstream.log.membership import Lag
+from millstream.log.log import Batch, Lag, TopicPartition
 from millstream.runtime.spec import QuerySpec
 
 

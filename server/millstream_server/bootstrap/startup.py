@@ -31,8 +31,8 @@ from millstream_server.bootstrap.secret import Secret
 from millstream_server.bootstrap.wiring import answer_bounds, gate, overrides, pulls_at_a_time
 from millstream_server.http.addresses import AddressLimits
 from millstream_server.http.admission import ConnectionLimits
-from millstream_server.http.connections import Transport
 from millstream_server.http.listening import Listener, Tls, bind, serve
+from millstream_server.http.transport import Transport
 from millstream_server.routes import application
 from millstream_server.server import Server, ServerSettings
 

@@ -7,16 +7,14 @@ import ssl
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from millstream_server.http.addresses import network_of
 from millstream_server.http.http1 import PlainHttp1
 from millstream_server.http.progress import Progress
 from millstream_server.http.protocols import HttpConnection
+from millstream_server.http.transport import Transport
 from millstream_server.http.written import Written
-
-if TYPE_CHECKING:
-    from millstream_server.http.connections import Connections, Transport
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD_END = b"\r\n\r\n"
@@ -39,10 +37,32 @@ def spoken(seen: bytes) -> Speaks | None:
     return Speaks.OTHER if b"\r\nupgrade:" in head.lower() else Speaks.PLAIN
 
 
+class ConnectionOwner(Protocol):
+    """Counts the connections of a server, and has the protocols that handle them."""
+
+    transport: Transport
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection; returns False at the limit."""
+
+    def closed(self, connection: Connection) -> None:
+        """Note that a connection is closed."""
+
+    def plain(self, connection: Connection) -> PlainHttp1:
+        """The HTTP/1.1 protocol of a connection."""
+
+    async def other(
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Handle all other protocols, to the end of the connection."""
+
+
 class Connection(asyncio.Protocol):
     """Examines the first bytes, and forwards everything to the matching protocol."""
 
-    def __init__(self, connections: Connections, tls: Callable[[], ssl.SSLContext] | None) -> None:
+    def __init__(
+        self, connections: ConnectionOwner, tls: Callable[[], ssl.SSLContext] | None
+    ) -> None:
         self._connections = connections
         self._tls = tls
         self._seen = b""

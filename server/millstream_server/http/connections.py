@@ -6,7 +6,6 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import partial
 from typing import Any, cast
@@ -19,46 +18,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn import Config as PlainConfig
 from uvicorn.server import ServerState
 
-from millstream_server.http.admission import Admission, ConnectionLimits
+from millstream_server.http.admission import Admission
 from millstream_server.http.connection import Connection
 from millstream_server.http.headers import common_headers
 from millstream_server.http.http1 import PlainHttp1
 from millstream_server.http.protocols import HttpConnection
+from millstream_server.http.transport import Transport
 
 PEER = "millstream.peer"
 """The key in a scope of the client's certificate, or None."""
 AUTHENTICATED = "millstream.authenticated"
 """The key in a scope of the function to call after a request of the connection was
 authenticated."""
-CHECKS_PER_DEADLINE = 8
 CHECKED_AT_ONCE = 20
 """Connections per round of the event loop: each may have to be closed."""
 WEBSOCKET_BYTES_MAX = 64 << 10
 """The size of a message from a client; none is expected."""
 _BUSY = "Too many requests at a time on this connection."
 _LOG = logging.getLogger("millstream.server.connections")
-
-
-@dataclass(frozen=True, slots=True)
-class Transport:
-    """Limits on connections."""
-
-    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    headers_bytes_max: int = 16 << 10
-    headers_seconds: float = 10.0
-    """Until the head of a request, or the rest of an unread body, is complete."""
-    idle_seconds: float = 86_400
-    stall_seconds: float = 60.0
-    """Until a client that does not read its response is disconnected."""
-    streams_max: int = 100
-    """Requests at a time on one connection."""
-
-    @property
-    def check_seconds(self) -> float:
-        """How often deadlines are checked."""
-        return min(self.headers_seconds, self.stall_seconds, CHECKS_PER_DEADLINE) / (
-            CHECKS_PER_DEADLINE
-        )
 
 
 class ConnectionApp:

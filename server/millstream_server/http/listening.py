@@ -13,7 +13,8 @@ from starlette.types import ASGIApp
 
 from millstream.model.errors import StatementError, UnavailableError
 from millstream_server.bootstrap.addresses import Address
-from millstream_server.http.connections import Connections, Transport
+from millstream_server.http.connections import Connections
+from millstream_server.http.transport import Transport
 
 BACKLOG = 512
 GRACE_SECONDS = 1.0

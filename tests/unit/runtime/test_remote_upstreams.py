@@ -11,8 +11,7 @@ import pytest
 
 from millstream.formats.partition import partition_of
 from millstream.log.batches import TABLES
-from millstream.log.log import Appended, Topic
-from millstream.log.membership import Lag
+from millstream.log.log import Appended, Lag, Topic
 from millstream.log.simulated import SimulatedLog
 from millstream.log.simulated_group import Coordinator, SimulatedMember
 from millstream.model.batch import raw_batch

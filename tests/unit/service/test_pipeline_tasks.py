@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from millstream.log.log import Appended, Outcome, Writer
-from millstream.log.membership import Assignment, Member
+from millstream.log.log import Appended, Assignment, Member, Outcome, Writer
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.service.pipeline import tasks as tasks_module

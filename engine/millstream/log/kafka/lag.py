@@ -10,8 +10,8 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from millstream.log.kafka.client import Settings
+from millstream.log.log import Lag
 from millstream.log.log import TopicPartition as Place
-from millstream.log.membership import Lag
 
 _SECONDS = 2.0
 """How long one response may take."""

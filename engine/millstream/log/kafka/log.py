@@ -25,9 +25,9 @@ from millstream.log.kafka.patience import alone, sharing
 from millstream.log.kafka.reader import KafkaReader
 from millstream.log.kafka.topics import Topics
 from millstream.log.kafka.writer import KafkaWriter, Seat, WriterContext
-from millstream.log.log import AS_THE_CLUSTER, Fetched, Reader, Topic, Writer
+from millstream.log.log import AS_THE_CLUSTER, Fetched, Member, Reader, Topic, Writer
 from millstream.log.log import TopicPartition as Place
-from millstream.log.membership import Member, SoleMember
+from millstream.log.membership import SoleMember
 from millstream.log.watchers import Watchers
 from millstream.model.errors import ConflictError, CorruptionError, UnavailableError
 

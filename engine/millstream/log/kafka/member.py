@@ -33,8 +33,8 @@ from millstream.log.kafka.credentials import cause_of, member_of
 from millstream.log.kafka.lag import LagOf
 from millstream.log.kafka.member_writer import MemberWriter
 from millstream.log.kafka.writer import KafkaWriter, Seat
+from millstream.log.log import Assignment, Lag
 from millstream.log.log import TopicPartition as Place
-from millstream.log.membership import Assignment, Lag
 from millstream.model.errors import FencedError, MillstreamError, StatementError
 
 _LOOK_SECONDS = 0.1

@@ -8,9 +8,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.log.kafka.writer import KafkaWriter
-from millstream.log.log import Appended, Outcome
+from millstream.log.log import Appended, Assignment, Outcome
 from millstream.log.log import TopicPartition as Place
-from millstream.log.membership import Assignment
 from millstream.model.errors import FencedError, UnavailableError
 
 

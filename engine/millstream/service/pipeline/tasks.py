@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-from millstream.log.log import Appended, Log, Outcome, TopicPartition, Writer
-from millstream.log.membership import Assignment, Member
+from millstream.log.log import Appended, Assignment, Log, Member, Outcome, TopicPartition, Writer
 from millstream.model.errors import MillstreamError, UnavailableError
 
 ASSIGNMENT_SECONDS = 60.0
