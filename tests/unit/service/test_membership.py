@@ -142,7 +142,7 @@ def test_followers_come_with_the_least_behind_first() -> None:
 def test_a_restoring_owner_is_an_owner() -> None:
     live = [updated_view(None, holding("a", HostedPartitions(restoring={2: 40})), 0, 5)]
     found = owner(live, "CTAS_T_1", 2)
-    assert found is not None and found.held("CTAS_T_1").restoring[2] == 40
+    assert found is not None and found.hosted("CTAS_T_1").restoring[2] == 40
 
 
 def test_standbys_are_spread_and_move_little() -> None:
