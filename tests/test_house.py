@@ -39,6 +39,7 @@ MAY_SEE: dict[str, set[str]] = {
     "ddl": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log"},
+    "scripts": LANGUAGE | VOCABULARY,
     "scheduler": VOCABULARY | {"functions", "topology", "log", "state", "runtime", "executor"},
     "queries": LANGUAGE
     | VOCABULARY
@@ -46,7 +47,7 @@ MAY_SEE: dict[str, set[str]] = {
     | {"executor", "ddl", "history", "scheduler"},
     "command_topic": LANGUAGE
     | VOCABULARY
-    | {"catalog", "plan", "log", "ddl", "scheduler", "queries"},
+    | {"catalog", "log", "ddl", "scripts", "scheduler", "queries"},
     "cluster": LANGUAGE
     | VOCABULARY
     | {"functions", "catalog", "plan", "topology", "operators", "formats", "log", "state"}

@@ -17,7 +17,7 @@ import millstream
 from millstream.model.errors import MillstreamError, StatementError
 from millstream.model.listener import InternalListener
 from millstream.model.settings import InstanceSettings
-from millstream.plan.script import read_script
+from millstream.scripts.text import read_script
 from millstream_cli.options import parser
 from millstream_cli.pipeline import pipeline_command
 from millstream_cli.prompt.shell import run_parts, run_shell

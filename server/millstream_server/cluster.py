@@ -12,8 +12,8 @@ from starlette.responses import Response
 from millstream.cluster.host_info import PeerHost
 from millstream.cluster.joining import hosted_partitions
 from millstream.model.errors import MillstreamError
-from millstream.plan.script import parse_text
 from millstream.query.session import Session
+from millstream.scripts.text import parse_text
 from millstream.service.execution import execute_statement
 from millstream.service.metrics.figures import QueryMetrics
 from millstream_server.answers import objects

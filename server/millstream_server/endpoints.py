@@ -8,7 +8,7 @@ import secrets
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from millstream.plan.script import ParsedStatement
+from millstream.scripts.text import ParsedStatement
 from millstream.service.results import History
 from millstream_server import statements
 from millstream_server.answers import Streamed, ended_by_leaving, in_time, objects

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.script import parse_text
+from millstream.scripts.text import parse_text
 from millstream.service.statements.row_inserts import InsertResult, RowInserts, open_inserts
 from millstream_parser import statements as s
 from millstream_server.answers import Streamed

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream_server.auth.guard import Guard
 from millstream_server.auth.principal import Principal
 from millstream_server.failures import RefusedError, RevokedError

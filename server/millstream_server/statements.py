@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from millstream.model.errors import MillstreamError, StatementError
-from millstream.plan.script import ParsedStatement
 from millstream.plan.show import show_plan
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream.service.dry_run import DryRun
 from millstream.service.execution import execute_statement, parse_script
 from millstream.service.results import Done

@@ -15,9 +15,9 @@ from millstream.log.log import Appended, Topic
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.plan.script import ParsedStatement, parse_text
 from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
+from millstream.scripts.text import ParsedStatement, parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine
 from millstream_parser import statements as s

@@ -8,8 +8,8 @@ from typing import Any
 
 from millstream.catalog.source import Source
 from millstream.model.schema import Column, Schema, SourceKind, WindowedKey
-from millstream.plan.script import parse_text
 from millstream.plan.types import sql_type
+from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record

@@ -20,8 +20,8 @@ from random import Random
 from typing import Any
 
 from millstream.log.faults import SimulatedCrash
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream.service.engine import Engine
 from tests.conformance.cases import Case, Record
 from tests.conformance.engine_case import (

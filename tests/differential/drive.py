@@ -13,9 +13,9 @@ from typing import Any
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.settings import EngineSettings
-from millstream.plan.script import parse_text
 from millstream.query.session import Session
 from millstream.runtime.spec import QueryState
+from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine
 from tests.differential.data import key_bytes, place, value_bytes

@@ -11,7 +11,7 @@ import pytest
 
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import StatementError
-from millstream.plan.script import parse_text
+from millstream.scripts.text import parse_text
 from tests.refusals.test_refusals import apply
 
 BEFORE = """

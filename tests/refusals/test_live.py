@@ -9,8 +9,8 @@ import pytest
 
 from millstream.log.log import Topic
 from millstream.model.errors import ConflictError, MillstreamError, StatementError
-from millstream.plan.script import parse_text
 from millstream.query.session import Session
+from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.service.results import Rows

@@ -8,8 +8,8 @@ import pytest
 
 from millstream import Database
 from millstream.model.errors import ConflictError, StatementError
-from millstream.plan.script import parse_text
 from millstream.query.session import Session
+from millstream.scripts.text import parse_text
 from millstream.service.execution import execute_statement
 from tests.refusals.sources import opened
 

@@ -16,8 +16,8 @@ from millstream.operators.compile import compile_subtopology
 from millstream.plan.build import plan_query
 from millstream.plan.define import check_new, create_source, create_type
 from millstream.plan.places import placed, placed_by_name
-from millstream.plan.script import ParsedStatement, parse_text
 from millstream.plan.sinks import Client, ExistingStream, NewSource
+from millstream.scripts.text import ParsedStatement, parse_text
 from millstream.topology.split import split
 from millstream_parser import statements as s
 from tests.conformance.cases import load

@@ -10,7 +10,7 @@ import pytest
 
 import millstream
 from millstream.model.errors import StatementError
-from millstream.plan.script import parse_text
+from millstream.scripts.text import parse_text
 from millstream_server.auth.access import Access, authorise, matches, read_rules
 from millstream_server.auth.needs import AccessContext, Kind, Need, Operation, needs_of
 from millstream_server.auth.principal import ANONYMOUS, Principal

@@ -11,8 +11,8 @@ import pytest
 from millstream.catalog.catalog import Catalog
 from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream.service.execution import open_engine
 from millstream_parser import statements as s
 from millstream_server.auth.access import Access

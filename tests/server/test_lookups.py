@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from millstream.model.schema import Schema
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream_server.auth.guard import NoAuthentication
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.failures import FORBIDDEN, RefusedError

@@ -19,8 +19,8 @@ from websockets.sync.client import connect
 
 from millstream.model.clock import now_ms
 from millstream.model.settings import EngineSettings
-from millstream.plan.script import parse_text
 from millstream.query.session import Session
+from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_script, open_engine
 from millstream_server.auth.audit import Audit

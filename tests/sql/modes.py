@@ -14,7 +14,7 @@ from millstream.log.batches import TABLES
 from millstream.log.simulated import SimulatedLog
 from millstream.model.errors import StatementError
 from millstream.model.schema import SourceKind
-from millstream.plan.script import ParsedStatement
+from millstream.scripts.text import ParsedStatement
 from millstream.service.changes import Deletion, Row
 from millstream.service.engine import Engine
 from millstream.service.execution import parse_script, resume_engine

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from millstream.model.errors import MillstreamError, StatementError
-from millstream.plan.script import read_script
+from millstream.scripts.text import read_script
 from millstream_cli.prompt.terminal import Terminal
 from millstream_cli.screen.progress import wait
 from millstream_cli.screen.show import FORMS, show_error

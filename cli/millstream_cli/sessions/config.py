@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millstream.model.errors import StatementError
-from millstream.plan.script import read_text
+from millstream.scripts.text import read_text
 
 _CONNECTION = ("ssl.", "sasl.", "security.protocol")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.script import parse_text
+from millstream.scripts.text import parse_text
 from millstream_cli.sessions.names import Names
 from millstream_parser import print_expression
 from millstream_parser.statements import Query, SelectStatement

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from millstream.history.progress import StageProgress
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
-from millstream.plan.script import read_script, split_text, substituted
+from millstream.scripts.text import read_script, split_text, substituted
 from millstream_cli.sessions import frames
 from millstream_cli.sessions.config import Config
 from millstream_cli.sessions.entities import outcomes, type_text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from millstream.model.errors import StatementError
-from millstream.plan.script import parse_text
+from millstream.scripts.text import parse_text
 from millstream_cli.sessions.results import Message, Outcome, ResultTable
 from millstream_parser.statements import DefineVariable, Listing, SetProperty, Show
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from millstream.model.errors import StatementError
-from millstream.plan.script import read_text
+from millstream.scripts.text import read_text
 from millstream_cli.testing.cases import (
     Case,
     Expected,

@@ -23,7 +23,7 @@ from millstream.formats.partition import partition_of
 from millstream.log.log import Appended
 from millstream.model.batch import raw_batch
 from millstream.model.errors import MillstreamError, StatementError
-from millstream.plan.script import read_text
+from millstream.scripts.text import read_text
 from millstream.service.engine import Engine
 from millstream_cli.testing.cases import Case
 from millstream_cli.testing.outcomes import Failed, Failure

@@ -18,9 +18,9 @@ from millstream.log.log import Topic
 from millstream.model.errors import MillstreamError, StatementError, UnavailableError
 from millstream.model.python_values import tuples
 from millstream.model.settings import EngineSettings
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Bounds, Session
 from millstream.runtime.spec import QueryState
+from millstream.scripts.text import ParsedStatement
 from millstream.service.changes import Row, changed_rows
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine, parse_script

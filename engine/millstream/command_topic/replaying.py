@@ -13,8 +13,8 @@ from millstream.ddl.environment import ConfiguredStatement, Environment
 from millstream.ddl.snapshot import CatalogSnapshot
 from millstream.model.errors import MillstreamError
 from millstream.model.problem import Problem
-from millstream.plan.script import ParsedStatement, parse_text
 from millstream.queries.orphans import delete_topic
+from millstream.scripts.text import ParsedStatement, parse_text
 from millstream_parser import statements as s
 
 

@@ -15,8 +15,8 @@ from millstream.ddl.change import Definition, plan_change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.ddl.topics import PlannedTopics
 from millstream.model.errors import MillstreamError
-from millstream.plan.script import ParsedStatement, locate
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement, locate
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.service.statements import control, inserting

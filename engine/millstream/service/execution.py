@@ -19,9 +19,12 @@ from millstream.functions.function import Catalogue
 from millstream.functions.user import UserFunction
 from millstream.log.embedded import EmbeddedLog
 from millstream.log.log import WatchedLog
-from millstream.model.errors import FencedError, MillstreamError, StatementError
+from millstream.model.errors import FencedError, MillstreamError
 from millstream.model.settings import EngineSettings
-from millstream.plan.script import (
+from millstream.queries import reconcile
+from millstream.queries.backfill_result import BackfillResult
+from millstream.query.session import Session
+from millstream.scripts.text import (
     ParsedStatement,
     locate,
     locate_by_name,
@@ -32,9 +35,6 @@ from millstream.plan.script import (
     split_text,
     substituted,
 )
-from millstream.queries import reconcile
-from millstream.queries.backfill_result import BackfillResult
-from millstream.query.session import Session
 from millstream.service import wordings
 from millstream.service.engine import Engine, with_functions
 from millstream.service.opening import files_of, open_state
@@ -196,9 +196,8 @@ def _change_catalog(
     backfill: BackfillResult | None = None,
 ) -> Done:
     if engine.queries_file:
-        raise StatementError(
-            f"Streams, tables and queries come from {engine.queries_file} and from nowhere else.",
-            hint="Add the statement to that file and start again.",
+        raise wordings.CATALOG_FROM_FILE(
+            path=engine.queries_file, hint="Add the statement to that file and start again."
         )
     if isinstance(parsed.statement, s.ControlQuery):
         ended = control.terminate_push_query(parsed.statement, engine)

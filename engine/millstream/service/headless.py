@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from millstream.command_topic.entries import Command
 from millstream.model.errors import ConflictError
-from millstream.plan.script import ParsedStatement, locate, parse_text, read_text
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement, locate, parse_text, read_text
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement

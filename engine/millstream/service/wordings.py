@@ -73,5 +73,6 @@ FILE_FORMAT_UNKNOWN = Template("Cannot tell the format of '{path}' from its name
 FILE_PATH = Template("Cannot read '{path}': COPY reads one local file.")
 FILE_MISSING = Template("Cannot read '{path}': there is no such file.")
 TOPIC_IN_TWO_RANGES = Template("Topic {topic} is read in two different ranges.")
+CATALOG_FROM_FILE = Template("Streams, tables and queries come from {path} and from nowhere else.")
 TEMPLATES = templates_in(globals())
 """All templates by name."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import MillstreamError
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream.service.engine import Engine
 from millstream_server.auth.access import Access, authorise
 from millstream_server.auth.audit import Audit, Event

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from millstream.catalog.catalog import Catalog
-from millstream.plan.script import ParsedStatement
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement
 from millstream_server.auth.access import Access
 from millstream_server.auth.principal import ANONYMOUS, Principal
 from millstream_server.auth.visible import VisibleCatalog

@@ -14,10 +14,10 @@ import pyarrow as pa
 from millstream.catalog.catalog import Catalog
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
-from millstream.plan.script import ParsedStatement, parameters_for, parse_text
 from millstream.query.conditions import Value
 from millstream.query.keyed import key_asked
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement, parameters_for, parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import check_running
 from millstream.service.statements.keyed import (

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, SourceKind
-from millstream.plan.script import ParsedStatement
+from millstream.scripts.text import ParsedStatement
 from millstream.service.execution import execute_statement
 from millstream.service.results import Change, History, Rows, Stream
 from millstream_parser import statements as s

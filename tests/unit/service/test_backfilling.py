@@ -12,8 +12,8 @@ from millstream import Database, udf
 from millstream.command_topic import issuing
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.plan.script import parse_text
 from millstream.query.session import Session
+from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from millstream.service.metrics.figures import BackfillMetrics
 from millstream.service.statements import backfilling

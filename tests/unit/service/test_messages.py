@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millstream import Database, MillstreamError
-from millstream.plan.script import parse_text
+from millstream.scripts.text import parse_text
 
 NUMBERS = (
     "CREATE STREAM numbers (a INT KEY, b INT, c STRING) "

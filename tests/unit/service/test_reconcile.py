@@ -10,11 +10,11 @@ from millstream import Database
 from millstream.ddl.change import plan_change
 from millstream.ddl.environment import ConfiguredStatement
 from millstream.model.errors import MillstreamError, UnavailableError
-from millstream.plan.script import parse_text
 from millstream.queries import starting
 from millstream.queries.reconcile import reconcile
 from millstream.queries.registry import QueryRegistry
 from millstream.runtime.spec import QueryState
+from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
 from tests.unit.service.conftest import EARLIEST, fill
 

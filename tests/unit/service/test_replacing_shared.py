@@ -174,10 +174,10 @@ def ahead(engine: Engine, seconds: float) -> Callable[[], int]:
 
 
 def test_after_long_enough_the_others_end_it(stuck: Engine) -> None:
-    stuck.ticks = ahead(stuck, 30)
+    stuck.command_topic.ticks = ahead(stuck, 30)
     following.follow(stuck.command_topic)
     assert not running(stuck)
-    stuck.ticks = ahead(stuck, 3000)
+    stuck.command_topic.ticks = ahead(stuck, 3000)
     following.follow(stuck.command_topic)
     assert running(stuck) == list(stuck.catalog.queries)
 

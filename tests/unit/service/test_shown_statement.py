@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millstream.model.errors import Span, UnavailableError
-from millstream.plan.script import ParsedStatement, parse_text, show_statement
+from millstream.scripts.text import ParsedStatement, parse_text, show_statement
 
 SCRIPT = "SHOW STREAMS;\n  SELECT v,\n    w FROM s;\nSELECT * FROM t;"
 

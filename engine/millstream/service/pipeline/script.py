@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.script import (
+from millstream.plan.types import sql_type
+from millstream.query.session import Session
+from millstream.scripts.text import (
     ParsedStatement,
     first_line,
     parse_text,
     show_line,
     show_statement,
 )
-from millstream.plan.types import sql_type
-from millstream.query.session import Session
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement
 from millstream.service.headless import read_queries

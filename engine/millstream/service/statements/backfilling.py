@@ -23,10 +23,10 @@ from millstream.history.watch import CancelledError, Watch, Watched
 from millstream.log.log import Appended
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.problem import Problem
-from millstream.plan.script import ParsedStatement, show_statement
 from millstream.queries import starting
 from millstream.queries.backfill_result import BackfillResult
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement, show_statement
 from millstream.service.engine import Engine
 from millstream.service.history.running import run_of
 from millstream_parser import statements as s

@@ -16,7 +16,6 @@ from millstream.model.schema import SourceKind
 from millstream.operators.sql import identifier
 from millstream.operators.udfs import register_expressions
 from millstream.plan.places import Place, placed, span_of
-from millstream.plan.script import ParsedStatement, translated
 from millstream.plan.sources import functions_in
 from millstream.query.access import Allowed, check_access
 from millstream.query.bounded import TIMEOUT, within
@@ -24,6 +23,7 @@ from millstream.query.extended import UNREADABLE, Written, extended_sql, sources
 from millstream.query.failures import reason
 from millstream.query.pull import Pull, plan_pull, steady
 from millstream.query.session import Session
+from millstream.scripts.text import ParsedStatement, translated
 from millstream.service import wordings
 from millstream.service.engine import Engine
 from millstream.service.results import History, Rows

@@ -1,0 +1,1 @@
+"""Scripts: the text of clients as statements, with the position of each in its script."""
