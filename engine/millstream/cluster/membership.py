@@ -221,7 +221,8 @@ class PeerMembership:
         incarnation = (row["key"] or b"").decode(errors="replace")
         metadata = None if row["value"] is None else decode_metadata(row["value"])
         if incarnation == self.incarnation:
-            self._first_offset = self._first_offset or row["offset"]
+            if self._first_offset is None:
+                self._first_offset = row["offset"]
             self._apply_own(metadata)
         elif row["value"] is None:
             self._forget(incarnation)

@@ -67,6 +67,19 @@ def test_metadata_is_read_back_as_it_was_written() -> None:
     assert decode_metadata(encode_metadata(metadata)) == metadata
 
 
+def test_an_incarnation_is_superseded_by_a_later_one_of_its_name(log: Log[pa.Table]) -> None:
+    """Also where its first heartbeat is the first record of the topic, and others follow it."""
+    first, second = peers(log, "north"), peers(log, "north", "north2")
+    first.publish(view(), 0)
+    first.refresh(0)
+    second.publish(view(), 1)
+    first.publish(view(1), 2)
+    for one in (first, second):
+        one.refresh(2)
+    assert first.superseded()
+    assert not second.superseded()
+
+
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"instance": "a"}', b"\xff"])
 def test_what_is_no_metadata_is_passed_over(value: bytes) -> None:
     assert decode_metadata(value) is None
