@@ -20,11 +20,12 @@ from millstream.runtime.spec import QueryState
 from millstream.scripts.text import ParsedStatement, parse_text
 from millstream.service.engine import Engine
 from millstream.service.execution import execute_statement, open_engine
+from millstream_cli.testing.wire import window_suffix
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.functions import functions
 from tests.conformance.judge import StopError, compare, judge_error, post_difference
-from tests.conformance.wire import encode, window_suffix
+from tests.conformance.wire import encode
 
 PARTITIONS = 1
 """The suite processes records in one partition, whatever the statements declare."""

@@ -11,10 +11,11 @@ from millstream.model.schema import Column, Schema, SourceKind, WindowedKey
 from millstream.plan.types import sql_type
 from millstream.scripts.text import parse_text
 from millstream.service.engine import Engine
+from millstream_cli.testing.wire import split_window
 from millstream_parser import statements as s
 from tests.conformance.cases import Case, Record
 from tests.conformance.compare import row_difference
-from tests.conformance.wire import decode, split_window
+from tests.conformance.wire import decode
 
 
 class StopError(Exception):

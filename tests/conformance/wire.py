@@ -9,7 +9,7 @@ from typing import Any
 
 from millstream.catalog.source import Format
 from millstream.model import types as t
-from millstream.model.schema import Column, WindowedKey, WindowKind
+from millstream.model.schema import Column
 from tests.conformance.protobuf import read_message, write_message
 
 _KAFKA = {t.INTEGER: ">i", t.BIGINT: ">q", t.DOUBLE: ">d"}
@@ -82,24 +82,3 @@ def _fields(columns: tuple[Column, ...]) -> tuple[tuple[str, t.SqlType], ...]:
 
 def _nullable(form: Format) -> str:
     return form.properties.get("nullableRepresentation", "").upper()
-
-
-def window_suffix(window: dict[str, Any]) -> bytes:
-    """The bytes a windowed key ends with."""
-    if window["type"] == "session":
-        return struct.pack(">qq", window["end"], window["start"])
-    return struct.pack(">q", window["start"])
-
-
-def split_window(
-    key: bytes | None, windowed: WindowedKey | None
-) -> tuple[bytes | None, dict[str, Any] | None]:
-    """A windowed key's inner bytes and its window."""
-    if key is None or windowed is None:
-        return key, None
-    if windowed.kind is WindowKind.SESSION:
-        end, start = struct.unpack(">qq", key[-16:])
-        return key[:-16], {"type": "session", "start": start, "end": end}
-    (start,) = struct.unpack(">q", key[-8:])
-    size = windowed.size_ms or 0
-    return key[:-8], {"type": "time", "start": start, "end": start + size}
